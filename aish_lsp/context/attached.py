@@ -1,8 +1,8 @@
-"""What goes along with a question that names it: files, and what a terminal ran (``@terminal``).
+"""What is sent with a question that names it: files, and what a terminal ran (``@terminal``).
 
-Of a file, the editor's text where it has one, else the disk's. Only what lies in the workspace by
-its real path, and is left out by no ignore rule. What cannot be had is told, and the question goes
-without it. Before a file of keys or passwords goes to a model there is the user's word.
+A file is sent as the editor has it, or else as it is on disk, if its real path is in the workspace
+and no ignore rule excludes it. If something cannot be sent, the user is told and the question goes
+without it. The user must agree before a file of keys or passwords is sent to a model.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.ports import AskUser, OpenText, ReadTerminal
     from aish_lsp.project.picture import ProjectPicture
 
-#: The chat itself: ignored, and yet what is said there may be asked about.
+#: The chat itself: it is ignored, but users may ask about what is said there.
 _CHAT: Final = ".aish/chat.md"
 
-#: Files that one question may bring.
+#: Files that one question may attach.
 MOST: Final = 20
 
-#: Bytes of a file that is read; a larger one is nobody's source.
+#: Bytes; a larger file is not source code and is not read.
 LARGEST: Final = 2 << 20
 
 
 @dataclass(slots=True)
 class Found:
-    """What a question brings, and what the user should know of it."""
+    """What is attached to a question, and what the user should know about it."""
 
     attached: list[Attached] = field(default_factory=list)
-    #: Paths of files that were named as those are named which hold secrets, by a link's name too.
+    #: Paths of files whose names, or whose links' names, are those of files that hold secrets.
     secret: set[str] = field(default_factory=set)
     notices: list[str] = field(default_factory=list)
 
 
 async def named_files(question: str, files: FileNames, open_text: OpenText) -> Found:
-    """Return what the files hold that ``question`` names."""
+    """Return the contents of the files that ``question`` names."""
     found = Found()
     named = [mention for mention in mentions(question) if TERMINAL not in mention.readings]
     if not named:
@@ -79,7 +79,7 @@ async def named_files(question: str, files: FileNames, open_text: OpenText) -> F
     left_out = await files.left_out(paths) if paths else set()
     for place in dict.fromkeys(places):
         attached, notice = await asyncio.to_thread(_read, root, place, left_out)
-        # Two names may lead to one file, and two lines stand in one definition.
+        # Two names may lead to one file, and two lines may be in one definition.
         found.attached += (part for part in attached if part not in found.attached)
         if attached and (is_secret_file(place.path) or is_secret_file(place.named.name)):
             found.secret.add(place.path)
@@ -90,7 +90,7 @@ async def named_files(question: str, files: FileNames, open_text: OpenText) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What was found for a name: the real path, relative to the workspace, ``/``-separated."""
+    """What was found for a name. ``path`` is real, relative to the workspace, ``/``-separated."""
 
     named: Named
     state: Literal["file", "unsaved", "folder", "special", "outside", "missing", "nothing"]
@@ -99,7 +99,7 @@ class _Place:
 
 
 async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
-    """Return where the file is that is meant, and its text where an editor has it."""
+    """Return where the file that is meant is, and its text if an editor has it open."""
     places = await asyncio.to_thread(_on_disk, root, mention.readings)
     for place in places:
         if place.state == "file":
@@ -109,7 +109,7 @@ async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
         # A new file that was never saved.
         if place.path and (text := open_text(root / place.path)) is not None:
             return _Place(place.named, "unsaved", place.path, text)
-    # The last reading is the one without what may be a sentence's own marks.
+    # The last reading is without what may be a sentence's own punctuation.
     worst = next((place for place in places if place.state != "missing"), places[-1])
     if worst.state == "missing" and not mention.is_path:
         return _Place(worst.named, "nothing")
@@ -136,12 +136,12 @@ def _on_disk_as(real_root: str, named: Named) -> _Place:
             state = "folder"
         return _Place(named, state, path)
     except (OSError, ValueError):
-        # A name that no file can have: too long, with a zero in it.
+        # A name that no file can have: too long, or with a null character in it.
         return _Place(named, "missing")
 
 
 def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[Attached], str]:
-    """Return what is attached for a name, and what the user is told where it is not all."""
+    """Return what is attached for a name, and what the user is told if that is not all of it."""
     name = escaped(place.named.name)
     told = {
         "nothing": "",
@@ -185,15 +185,16 @@ def _attached(document: Document, named: Named) -> tuple[list[Attached], str]:
     return attached, ""
 
 
-# The files that a question may name: those of the workspace that no ignore rule leaves out.
+# The files that a question may name: those of the workspace that no ignore rule excludes.
 
-#: Seconds after which there is a new look for somebody who types, and that they wait for the first.
+#: Seconds after which the files are looked at again while the user types, and seconds that the
+#: user waits for the first look.
 _FRESH: Final = 2.0
 _PATIENCE: Final = 2.0
 
 
 class FileNames:
-    """The files of one workspace, as its picture knows them; none where no folder is open."""
+    """The files of one workspace, as its picture knows them; none if no folder is open."""
 
     def __init__(
         self, root: Path | None, picture: ProjectPicture, config: Callable[[], Project]
@@ -205,9 +206,10 @@ class FileNames:
         self._look: asyncio.Task[None] | None = None
 
     async def left_out(self, paths: Iterable[str]) -> set[str]:
-        """Return those of ``paths``, relative and there, that do not belong to the project.
+        """Return those of ``paths`` that do not belong to the project.
 
-        They are ignored, a repository's own, or in a repository inside.
+        These are ignored, a repository's own files, or in a nested repository. The paths are
+        relative, and exist.
         """
         files = self._picture.files
         assert files is not None, "no folder is open"
@@ -215,9 +217,9 @@ class FileNames:
         return await files.left_out(paths)
 
     async def names(self) -> Sequence[str]:
-        """Return the names of the project's files as of now, sorted.
+        """Return the current names of the project's files, sorted.
 
-        Of a folder that has too many there is a mark alone, which ends in ``FOLDED``.
+        A folder with too many files is represented by one name, which ends in ``FOLDED``.
         """
         files = self._picture.files
         if files is None:
@@ -226,15 +228,15 @@ class FileNames:
         return files.listing.known.names
 
     async def ignores(self, path: str) -> bool:
-        """Return whether a file of that name, relative and not there yet, would be ignored."""
+        """Return whether a new file with this relative path would be ignored."""
         files = self._picture.files
         await self._refresh()
         return files is not None and await files.ignores(path)
 
     async def lately(self) -> Sequence[str]:
-        """Return the names that are known, sorted, for proposals while somebody types.
+        """Return the names that are known, sorted, for proposals while the user types.
 
-        Nobody waits for a new look at a large folder: what was known a moment ago is as good.
+        The user does not wait for a new look at a large folder: slightly old names do as well.
         """
         files = self._picture.files
         if files is None:
@@ -248,7 +250,7 @@ class FileNames:
         return files.listing.known.names
 
     async def _refresh(self) -> None:
-        # Not the list alone: the picture would not hear of what came and went.
+        # Refreshing the list alone would hide from the picture what came and went.
         await self._picture.refresh(self._config(), patience=None)
 
     async def aclose(self) -> None:
@@ -258,7 +260,7 @@ class FileNames:
             await asyncio.wait([self._look])
 
 
-#: How a question names it. A file that is called so is ``@./terminal``.
+#: How a question names the terminal. A file of this name is ``@./terminal``.
 TERMINAL: Final = Named("terminal")
 
 #: Characters of an output that are looked at, from its end, and of the command that are shown.
@@ -283,12 +285,12 @@ async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attach
     return [shortened(Attached("terminal", command, text, "console"), EACH_END)], ""
 
 
-# The user's word before a file of keys or passwords goes to a model; and what then went along.
+# The user's consent before a file of keys or passwords goes to a model, and what was then sent.
 
 
 @dataclass(slots=True)
 class Consents:
-    """What of such files the user let go in this session: exactly those texts."""
+    """The texts of such files that the user has agreed to send in this session."""
 
     _agreed: set[str] = field(default_factory=set)
     _waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -296,9 +298,9 @@ class Consents:
     async def sift(
         self, attached: Iterable[Attached], secret: Collection[str], ask_user: AskUser
     ) -> tuple[list[Attached], list[str]]:
-        """Return what of ``attached`` may be sent, and why the rest must not.
+        """Return which of ``attached`` may be sent, and why the others must not.
 
-        Asked is about the paths that are ``secret``, once for each file.
+        The user is asked about the paths that are ``secret``, once for each file.
         """
         files: dict[str, list[Attached]] = {}
         for part in attached:
@@ -314,7 +316,7 @@ class Consents:
         return kept, refusals
 
     async def _refusal(self, parts: Sequence[Attached], ask_user: AskUser) -> str:
-        """Return why ``parts``, all of one file, must not be sent; empty where they may be."""
+        """Return why ``parts``, all of one file, must not be sent; empty if they may be."""
         digest = _digest(parts)
         if digest in self._agreed:
             return ""
@@ -331,7 +333,7 @@ class Consents:
         return refused
 
     def approve(self, consent_id: str) -> str | None:
-        """Let go what nobody could be asked about; return what, or None for no such id."""
+        """Allow what nobody could be asked about; return what it is, or None for an unknown id."""
         waiting = self._waiting.pop(consent_id, None)
         if waiting is None:
             return None
@@ -340,16 +342,16 @@ class Consents:
         return places
 
     def clear(self) -> None:
-        """Forget all: another session begins."""
+        """Forget everything: another session begins."""
         self._agreed.clear()
         self._waiting.clear()
 
 
 def secret_selection(attached: Iterable[Attached], at: Path | None, folder: Path) -> set[str]:
-    """Return the paths of ``attached`` under which secrets are kept, selected in the file ``at``.
+    """Return the paths in ``attached`` that are those of files which hold secrets.
 
-    That counts by its whole path where it lies outside of the workspace's folder: of a file there
-    ``attached`` has the name alone.
+    ``at`` is the file in which the user selected. Outside of the workspace's folder its whole path
+    counts, since ``attached`` has only the name of such a file.
     """
     names = {part.path for part in attached}
     if at is not None:
@@ -373,7 +375,7 @@ def _digest(parts: Sequence[Attached]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-# What went along with a question, for those who show it.
+# What was sent with a question, for display.
 
 _IN_WORDS = {
     "selection": "{}",
@@ -386,7 +388,7 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class SentAlong:
-    """Text that went along: its kind, its path, its lines (from 1; 0: all), whether it was cut."""
+    """An attached text: its kind, its path, its lines (from 1; 0: all), whether it was cut."""
 
     kind: str
     path: str
@@ -400,12 +402,12 @@ class SentAlong:
         said = _IN_WORDS[self.kind].format(place)
         if not self.cut:
             return said
-        # Of a long definition the first line goes alone.
+        # Of a long definition only the first line is sent.
         return f"{said}, cut {'short' if self.kind == 'definition' else 'to its head and tail'}"
 
 
 def sent_along(attached: Iterable[Attached]) -> tuple[SentAlong, ...]:
-    """Return what is told of what is attached to a question."""
+    """Return a description of each text that is attached to a question."""
     return tuple(
         SentAlong(part.kind, part.path, part.first, part.last, part.cut) for part in attached
     )

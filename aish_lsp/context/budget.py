@@ -1,8 +1,8 @@
 """Keeping a request within its budget (context.md; seed: aish-context-lua).
 
-Whole exchanges go first, oldest first, into the rolling summary; then long output is cut, then the
-blocks go. What is still too large is refused, and nothing is lost. Long parts of a message are cut
-to their heads and tails.
+First whole exchanges are moved into the rolling summary, oldest first; then long output is cut,
+then blocks are left out. A request that is still too large is refused, and nothing is lost. Long
+parts of a message are cut to their heads and tails.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.models.request import RequestMessage, ToolSchema
 
-#: The window, and the budget, of a model that nobody knows anything about (the seed's 4096).
+#: The window, and the budget, of a model about which nothing is known (the seed's 4096).
 UNKNOWN_WINDOW = 4096
 
-#: The share of the budget that is kept free, at an eviction, for a summary that grows.
+#: One part in so many of the budget is kept free, at an eviction, for a growing summary.
 _SUMMARY_SHARE = 8
 
-#: Characters that a token of a summary is at least worth, in most languages that are written.
+#: Characters of a summary that a token stands for, at least, in most written languages.
 _CHARS_PER_TOKEN = 3
 
-#: Characters below which a summary says nothing.
+#: Characters; a shorter summary would say nothing.
 _SHORTEST_SUMMARY = 80
 
 
@@ -51,11 +51,11 @@ class Limits:
 
     @property
     def room(self) -> int:
-        """What the reply leaves of the window."""
+        """The part of the window that the reply leaves."""
         return max(1, self.window - self.output_reserve)
 
     def lowered(self, share: float) -> Limits:
-        """Return limits to evict down to, so that the requests after this one fit too."""
+        """Return limits to evict down to, so that the next requests fit too."""
         room = int(self.room * share)
         return Limits(self.output_reserve + room, self.output_reserve, int(self.budget * share))
 
@@ -69,11 +69,11 @@ class Prepared:
     """A request that fits, its size, and what is given up for it.
 
     Attributes:
-        evicted: the messages that go, the oldest of the conversation.
-        kept: what is left then of the server's count.
+        evicted: the messages to be evicted, the oldest of the conversation.
+        kept: what is then left of the server's count.
         cut: the names of what else is cut or left out.
-        summary: the rolling summary that the evicted messages went into; None where it stays.
-        summary_chars: the characters that such a summary may have; 0 where there is no room.
+        summary: the rolling summary that includes the evicted messages; None if it is unchanged.
+        summary_chars: the characters that such a summary may have; 0 if there is no room.
     """
 
     messages: tuple[RequestMessage, ...]
@@ -87,7 +87,7 @@ class Prepared:
 
 
 def limits(preset: Preset, context: Context, window: int | None) -> Limits:
-    """Return the limits of ``preset``; ``window`` is None where nobody knows it.
+    """Return the limits of ``preset``; ``window`` is None if it is not known.
 
     The effective budget is the smaller of the configured one and what the reply leaves of the
     window; a reply reserve as large as the window leaves one token, so that the error that
@@ -126,7 +126,7 @@ class Budget:
         self._tools = tools
 
     async def whole(self, conversation: Conversation) -> Prepared:
-        """Return the next request with nothing left out, whether it fits or not."""
+        """Return the next request with nothing left out, whether or not it fits."""
         draft = self._draft(self._blocks.in_force(), conversation.messages)
         await fetch(draft, self._counter)
         anchor = conversation.anchors.get(self._counter.form)
@@ -135,10 +135,11 @@ class Budget:
     async def plan(self, conversation: Conversation, *, summarize: bool = False) -> Prepared:
         """Return the next request, made to fit. Nothing is changed yet: ``apply`` does that.
 
-        Whole exchanges go first, never the current user message. When none is left, command output
-        is cut to its head and tail, then the oldest of the exchange's own tool calls go with their
-        results, then ``[project]`` goes, then ``[background]``, then what is attached to the
-        question is cut. With ``summarize`` there is to be room for what goes in the summary.
+        Whole exchanges are evicted first, never the current user message. When none is left,
+        command output is cut to its head and tail, then the oldest of the exchange's own tool calls
+        are dropped with their results, then ``[project]``, then ``[background]``, then what is
+        attached to the question is cut. With ``summarize``, room is left for a summary of what is
+        evicted.
 
         Raises:
             OverBudget: it still does not fit.
@@ -152,9 +153,9 @@ class Budget:
         return await self._without(conversation, end, anchor)
 
     async def plan_compact(self, conversation: Conversation) -> Prepared | None:
-        """Return the request that is left when every exchange but the last goes, room or not.
+        """Return the request without all exchanges but the last, even if they would fit.
 
-        None where there is one exchange only. Nothing is changed yet.
+        None if there is only one exchange. Nothing is changed yet.
 
         Raises:
             OverBudget: it does not fit.
@@ -163,7 +164,7 @@ class Budget:
         return await self._without(conversation, end, None) if end else None
 
     async def summarized(self, prior: str, prepared: Prepared, summary: str) -> Prepared:
-        """Return ``prepared`` with ``summary`` in place of ``prior``, as far as there is room."""
+        """Return ``prepared`` with ``summary``, shortened if need be, in place of ``prior``."""
         while summary != prior:
             blocks = replace(prepared.draft.blocks, summary=summary_block(summary)).in_force()
             draft = replace(prepared.draft, blocks=blocks)
@@ -172,14 +173,14 @@ class Budget:
             if self._fits(size):
                 done = self._prepared(draft, size, prepared.cut)
                 return replace(done, evicted=prepared.evicted, kept=prepared.kept, summary=summary)
-            # Of a script that takes more tokens a character than most.
+            # In some scripts a character takes more tokens.
             summary = summary[: len(summary) // 2]
             if len(summary) < _SHORTEST_SUMMARY:
                 break
         return prepared
 
     def apply(self, conversation: Conversation, prepared: Prepared) -> None:
-        """Evict from ``conversation`` what a plan for it gives up, and keep its summary."""
+        """Evict from ``conversation`` what its plan gives up, and keep the plan's summary."""
         kept = {} if prepared.kept is None else {self._counter.form: prepared.kept}
         conversation.evict(len(prepared.evicted), kept)
         if prepared.summary is not None:
@@ -206,9 +207,9 @@ class Budget:
         anchor: MeasuredPrefix | None,
         summarizing: bool,
     ) -> tuple[int, MeasuredPrefix | None]:
-        """Return how many messages, all of the oldest exchanges, have to go. One pass.
+        """Return how many messages, those of the oldest exchanges, have to go. One pass.
 
-        And what is left then of the server's count, where that tells more than counting anew.
+        Also return what is then left of the server's count, if that is surer than counting again.
         """
         share = self._context.low_water
         if summarizing:
@@ -216,15 +217,15 @@ class Budget:
         target = self._limit.lowered(share)
         count, most = len(conversation.messages), self._context.max_turns
         if count > most:
-            # Else each further exchange would evict one more, and no prefix would stay cached.
+            # Otherwise each new exchange would evict one, and no prefix would stay cached.
             most = max(1, int(most * self._context.low_water))
-        # A compressed request holds the last messages only: what it leaves out has no size.
+        # A compressed request contains only the last messages: those it leaves out have no size.
         left_out = count - len(whole.messages)
         left, gone = draft_tokens(whole, self._counter), NOTHING
         end = 0
         for start, exchange_end in list(conversation.exchanges())[:-1]:
             total, margin, kept = self._after(end, gone, left, size, anchor)
-            # One more, since the parts of a sum are rounded apart.
+            # One more, since the parts of a sum are rounded separately.
             if count - start <= most and target.hold(total + 1, margin + 1):
                 return end, kept
             sent = whole.messages[max(0, start - left_out) : max(0, exchange_end - left_out)]
@@ -236,10 +237,10 @@ class Budget:
     def _after(
         self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: MeasuredPrefix | None
     ) -> tuple[int, int, MeasuredPrefix | None]:
-        """Return total and margin once the first ``end`` messages are gone, and what they rest on.
+        """Return total and margin without the first ``end`` messages, and the count they rest on.
 
-        That is the server's count less what is gone, or what is left counted anew: whichever is
-        the surer.
+        They rest on the server's count less what is gone, or on a new count of what is left,
+        whichever is surer.
         """
         total, margin = self._counter.settled(left), margin_of(left, self._counter)
         margin += 2 * self._counter.slack
@@ -250,7 +251,7 @@ class Budget:
         return size.total - self._counter.settled(gone), surer, kept
 
     async def _fitting(self, messages: list[Message], anchor: MeasuredPrefix | None) -> Prepared:
-        """Return the request of these messages, with as little given up as makes it fit.
+        """Return the request with these messages, with as little as possible given up to fit.
 
         Raises:
             OverBudget: no form of it fits.
@@ -288,7 +289,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A request as it could be made, and the names of what was given up for it."""
+    """One way to make a request, and the names of what is given up in it."""
 
     blocks: Blocks
     messages: list[Message]
@@ -296,7 +297,7 @@ class _Form:
 
 
 def _forms(blocks: Blocks, messages: list[Message]) -> Iterator[_Form]:
-    """Yield the whole request, then forms of it with ever more given up."""
+    """Yield the whole request, then forms of it with more and more given up."""
     form = _Form(blocks.in_force(), messages)
     yield form
     shorter = [with_cut_output(message) for message in messages]
@@ -316,9 +317,10 @@ def _forms(blocks: Blocks, messages: list[Message]) -> Iterator[_Form]:
 
 
 def _with_fewer_calls(messages: list[Message]) -> Iterator[list[Message]]:
-    """Yield ``messages`` with ever more of the last exchange's rounds left out, the oldest first.
+    """Yield ``messages`` without more and more of the last exchange's rounds, the oldest first.
 
-    A round's calls go with their results; the last round stays, which the model waits for.
+    A round is left out with its calls and their results; the last one, which the model waits for,
+    stays.
     """
     asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
     rounds = [at for at, message in enumerate(messages) if at > asked and message.tool_calls]
@@ -358,7 +360,7 @@ def _over_budget(size: Measure, limit: Limits) -> OverBudget:
     )
 
 
-#: Characters that are kept at each end when nothing else is left to give.
+#: Characters that are kept at each end when nothing else can be given up.
 _LEAST: Final = 400
 
 #: Characters by which a cut must make a text shorter.
@@ -366,26 +368,33 @@ _WORTH: Final = 40
 
 
 def with_cut_output(message: Message) -> Message:
-    """Return ``message`` with a tool's result and commands' output cut as short as they may be."""
+    """Return ``message`` with a tool's result and commands' output cut as short as they may be.
+
+    A message with nothing to cut is returned itself: its size is known.
+    """
+    content = message.content
+    if message.role == "tool":
+        content = head_and_tail(content, _LEAST)
+    outputs = [head_and_tail(out.output, _LEAST) for out in message.exec]
+    if content == message.content and outputs == [out.output for out in message.exec]:
+        return message
+    pairs = zip(message.exec, outputs, strict=True)
     return replace(
-        message,
-        content=head_and_tail(message.content, _LEAST)
-        if message.role == "tool"
-        else message.content,
-        exec=tuple(replace(out, output=head_and_tail(out.output, _LEAST)) for out in message.exec),
+        message, content=content, exec=tuple(replace(out, output=text) for out, text in pairs)
     )
 
 
 def with_cut_attached(message: Message, each: int = _LEAST) -> Message:
-    """Return ``message`` with ``each`` characters of both ends of what is attached, at most."""
-    return replace(message, attached=tuple(shortened(part, each) for part in message.attached))
+    """Return ``message`` with at most ``each`` characters of both ends of each attachment."""
+    attached = tuple(shortened(part, each) for part in message.attached)
+    return message if attached == message.attached else replace(message, attached=attached)
 
 
 async def bounded(message: Message, tokens: int, counter: Counter) -> Message:
-    """Return ``message`` with what is attached cut until it is about ``tokens``, if it can be.
+    """Return ``message`` with its attachments cut to about ``tokens``, as far as that is possible.
 
-    The longest texts are cut first: each keeps as much as the next longer one. The model's own
-    tokenizer, where it is asked, counts the whole; what a cut leaves is estimated by that.
+    The longest texts are cut first, to the length of the next longer one. The model's own
+    tokenizer, if it is to be asked, counts the whole; the rest after a cut is estimated from that.
     """
     if not message.attached:
         return message
@@ -401,13 +410,13 @@ async def bounded(message: Message, tokens: int, counter: Counter) -> Message:
 
 
 def shortened(part: Attached, each: int) -> Attached:
-    """Return ``part`` with ``each`` characters of both ends of its text, at most."""
+    """Return ``part`` with at most ``each`` characters of both ends of its text."""
     text = head_and_tail(part.text, each)
     return part if text == part.text else replace(part, text=text, cut=True)
 
 
 def head_and_tail(text: str, each: int) -> str:
-    """Return ``text`` without its middle where that makes it shorter."""
+    """Return ``text`` without its middle, if that makes it shorter."""
     left_out = len(text) - 2 * each
     if left_out <= _WORTH:
         return text

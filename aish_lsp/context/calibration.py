@@ -1,8 +1,8 @@
-"""What a model's input comes to against what was estimated: DATA/calibration.json (context.md).
+"""How a model's actual input compares with the estimate: DATA/calibration.json (context.md).
 
-The ratio is actual tokens by estimated ones, the estimate taken before any ratio. It is learned by
-all sessions and processes together. Whatever is wrong with the file, the server goes on with what
-it knows; one from a newer version is left alone.
+The ratio is actual tokens by estimated ones, without an earlier ratio in the estimate. All sessions
+and processes learn it together. If anything is wrong with the file, the server goes on with what it
+knows; a file from a newer version is left alone.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import locked
 from aish_lsp.foundation.jsonl import Document, now
 
-#: No ratio is outside of these, and no single observation counts for more.
+#: No ratio, and no single observation, is outside of these.
 LOWEST: Final = 0.5
 HIGHEST: Final = 3.0
 
-#: Tokens. In a smaller request the template's own tokens weigh more than the text's.
+#: Tokens. In a smaller request the template's own tokens outweigh the text's.
 SMALLEST_REQUEST: Final = 50
 
-#: What the newest observation weighs at least: the mean of the first two, then an average that has
-#: forgotten four fifths of what it knew after three calls. The history of a conversation is in each
-#: of its requests, so the newest says most about the next; less than all, since it may be a lie.
+#: The least weight of the newest observation: the mean of the first two, then an average that has
+#: forgotten four fifths of what it knew after three calls. Each request contains the conversation's
+#: history, so the newest says most about the next; but not all, since it may be wrong.
 LEAST_WEIGHT: Final = 0.4
 
-#: Models in the file; those that were learned longest ago go.
+#: Models in the file; those that were learned longest ago are dropped.
 MOST_MODELS: Final = 500
 
-#: Observations that wait to be written; earlier ones hardly weigh in the average any more.
+#: Observations that wait to be written; earlier ones hardly affect the average.
 _MOST_WAITING: Final = 1000
 
 #: Bytes. 500 models take less than a tenth of it.
@@ -43,7 +43,7 @@ _MOST_CALLS: Final = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """One call: its ratio, within the bounds, and when it was."""
+    """One call: its ratio, within the bounds, and its time."""
 
     key: str
     ratio: float
@@ -51,47 +51,47 @@ class _Observation:
 
 
 class Calibration:
-    """The ratios of all models; another process's count as soon as it has written them.
+    """The ratios of all models; those of another process count as soon as it has written them.
 
-    Observations of this process are mixed into what the file holds when they are written, after
-    those that other processes wrote meanwhile: of several that learn the same model, none is lost.
+    When this process writes its observations, it adds them to what the file then holds. So none is
+    lost if several processes learn the same model.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = Document(path, "models", dict, _LARGEST_FILE)
-        #: The file's state when it was last read, None before; what it held when last it was good.
+        #: The file's state when it was last read (None before), and its last good content.
         self._seen: tuple[int, ...] | None = None
         self._document = self._file.empty()
         self._waiting: list[_Observation] = []
-        #: The file's models with what waits mixed in.
+        #: The file's models, with the waiting observations added.
         self._models: dict[str, Any] = {}
         self._writing = False
         self._troubles: list[str] = []
         self._told: set[str] = set()
-        # The first is for the fields above, and held for moments; the second for the file.
+        # The first lock is for the fields above, and held briefly; the second is for the file.
         self._state = threading.Lock()
         self._turn = threading.Lock()
 
     def ratio(self, key: str) -> float:
-        """Return actual by estimated tokens of a model: in [0.5, 3], 1.0 where nothing is known.
+        """Return actual by estimated tokens of a model: in [0.5, 3], 1.0 if nothing is known.
 
-        Takes a ``stat``; only a file that changed is read.
+        This costs a ``stat``; the file is read only if it changed.
         """
         with self._state:
-            # While this process writes, what it wrote is not yet taken off what waits.
+            # During a write, the observations that are being written still count as waiting.
             if not self._writing:
                 self._refresh()
             return _learned(self._models.get(key))[0]
 
     def learn(self, key: str, estimated: int, actual: int) -> None:
-        """Take in a call whose input was ``estimated`` without a ratio and came to ``actual``.
+        """Learn from a call whose input was ``estimated``, without a ratio, and was ``actual``.
 
-        It counts at once, and in the file with the next ``save``. What makes no sense, and what is
-        too small to tell anything, does not count.
+        It counts at once, and reaches the file with the next ``save``. A call that makes no sense,
+        or is too small to be significant, does not count.
         """
         if min(estimated, actual) < SMALLEST_REQUEST:
             return
-        # A server may name any number; that of 400 digits has no float.
+        # A server may name any number; one of 400 digits has no float.
         bounded = max(LOWEST, min(actual, HIGHEST * estimated) / estimated)
         observation = _Observation(key, bounded, now())
         with self._state:
@@ -101,20 +101,20 @@ class Calibration:
             self._models = _mixed(self._models, [observation])
 
     async def save(self) -> None:
-        """Write what was learned, in a thread; a trouble is kept for ``drain_warnings``.
+        """Write what was learned, in a thread; an error is kept for ``drain_warnings``.
 
-        What could not be written is written by the next call. A cancel does not spoil anything.
+        The next call writes what could not be written. Cancelling does no harm.
         """
         await asyncio.to_thread(self._save)
 
     def drain_warnings(self) -> list[str]:
-        """Return, once each, what is wrong with the file; again where it was well meanwhile."""
+        """Return, once each, what is wrong with the file; again if it was well in between."""
         with self._state:
             troubles, self._troubles = self._troubles, []
         return troubles
 
     def _refresh(self) -> None:
-        """Read the file where it changed. What it held before stays where it cannot be read."""
+        """Read the file if it changed. If it cannot be read, its previous content stays."""
         try:
             seen = self._file.state()
             if seen == self._seen:
@@ -129,7 +129,7 @@ class Calibration:
             self._models = _mixed(self._document["models"], self._waiting)
 
     def _save(self) -> None:
-        """Write what waits. One thread at a time; a second one finds nothing left to do."""
+        """Write what waits, in one thread at a time; a second one finds nothing left to do."""
         with self._turn:
             with self._state:
                 batch, known = tuple(self._waiting), self._document
@@ -153,9 +153,9 @@ class Calibration:
     def _write(
         self, batch: Iterable[_Observation], known: dict[str, Any]
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Mix ``batch`` into the file; return what it holds then, and its state.
+        """Add ``batch`` to the file; return what it then holds, and its state.
 
-        A damaged file is put aside, and what was ``known`` before takes its place.
+        A damaged file is put aside, and replaced with what was ``known`` before.
 
         Raises:
             StoreUnavailable: it is from a newer version, or cannot be read or written.
@@ -168,7 +168,7 @@ class Calibration:
             return document, self._file.state()
 
     def _failed(self, reason: str) -> None:
-        """Keep a trouble to be told, unless it was; to read and to write may fail alike."""
+        """Keep an error for the user, once: reading and writing may fail for the same reason."""
         if reason not in self._told:
             self._told.add(reason)
             self._troubles.append(
@@ -177,9 +177,9 @@ class Calibration:
 
 
 def _mixed(models: Mapping[str, Any], batch: Iterable[_Observation]) -> dict[str, Any]:
-    """Return ``models`` with ``batch`` mixed in, and without the oldest beyond 500.
+    """Return ``models`` with ``batch`` added, and without the oldest beyond 500.
 
-    Fields and entries that we do not know stay.
+    Unknown fields and entries stay.
     """
     mixed, fresh = dict(models), set()
     for one in batch:
@@ -192,7 +192,7 @@ def _mixed(models: Mapping[str, Any], batch: Iterable[_Observation]) -> dict[str
         fresh.add(one.key)
 
     def age(key: str) -> tuple[bool, str]:
-        """Sort from the oldest; what was just learned is new, whatever another's clock said."""
+        """Sort from the oldest; what was just learned is new, whatever another clock said."""
         entry = mixed[key]
         at = entry.get("at") if isinstance(entry, dict) else None
         return key in fresh, at if isinstance(at, str) else ""
@@ -205,7 +205,7 @@ def _mixed(models: Mapping[str, Any], batch: Iterable[_Observation]) -> dict[str
 
 
 def _learned(entry: object) -> tuple[float, int]:
-    """Return an entry's ratio and how many calls it was learned from; (1, 0) for a bad one."""
+    """Return an entry's ratio and the number of calls behind it; (1, 0) for a bad entry."""
     match entry:
         case {"ratio": int() | float() as ratio, "calls": int(calls)} if (
             not isinstance(ratio, bool)

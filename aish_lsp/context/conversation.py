@@ -31,7 +31,7 @@ class TakenOut:
 class Conversation:
     """The messages still in force, the summary of those that are not, and output not yet sent.
 
-    ``anchors`` is what servers have counted of it, by the form that it was counted in.
+    ``anchors`` is what servers have counted of it, by the form in which it was counted.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -49,10 +49,10 @@ class Conversation:
     def append_user(
         self, text: str, attached: Sequence[Attached] = (), *, n: int = 0, exchange: str = ""
     ) -> Message:
-        """Append a user message that carries all pending output, and what is ``attached`` to it.
+        """Append a user message that carries all pending output and what is ``attached``.
 
-        So that user and assistant alternate whatever was cut off, a question before it that got no
-        answer is withdrawn, and a tool call that got no result gets ``cancelled``.
+        A preceding question without an answer is withdrawn, and a tool call without a result gets
+        ``cancelled``, so that user and assistant alternate whatever was cut off.
         """
         if self.messages and self.messages[-1].role == "user":
             self.withdraw_user()
@@ -100,7 +100,7 @@ class Conversation:
         return message
 
     def cancel_calls(self) -> None:
-        """Give each tool call that waits for a result the result ``cancelled``."""
+        """Give each tool call without a result the result ``cancelled``."""
         for call in self.open_calls():
             self.append_tool(call.id, CANCELLED)
 
@@ -115,7 +115,7 @@ class Conversation:
         return []
 
     def withdraw_user(self) -> None:
-        """Take back the last user message, which got no answer; its output is pending again."""
+        """Withdraw the last user message, which got no answer; its output is pending again."""
         assert self.messages, "there is no question to withdraw"
         assert self.messages[-1].role == "user", (
             "only a question that nothing answered is withdrawn"
@@ -126,8 +126,8 @@ class Conversation:
     def ask_again(self, exchange: str, as_exchange: str) -> TakenOut | None:
         """Take an exchange out and put its question at the end, to be answered anew.
 
-        The question carries what it carried; pending output waits for the one after it. Return
-        what was taken out, or None where there is no such exchange (any more).
+        The question carries what it carried before; pending output waits for the next question.
+        Return what was taken out, or None if there is no such exchange (any more).
         """
         places = (at for at in self.exchanges() if self.messages[at[0]].exchange == exchange)
         start, end = next(places, (0, 0))
@@ -141,7 +141,7 @@ class Conversation:
         return taken
 
     def put_back(self, taken: TakenOut, evicted: int) -> None:
-        """Undo ``ask_again``: its question got no answer. ``evicted`` messages went meanwhile."""
+        """Undo ``ask_again``: there was no answer. Since then ``evicted`` messages have gone."""
         if self.messages and self.messages[-1].role == "user":
             self.messages.pop()
         at = max(0, taken.at - evicted)
@@ -149,7 +149,7 @@ class Conversation:
         self._forget_anchors_beyond(at)
 
     def _forget_anchors_beyond(self, messages: int) -> None:
-        """Forget what servers have counted of more than the first ``messages``."""
+        """Forget counts of servers that cover more than the first ``messages``."""
         for model, anchor in list(self.anchors.items()):
             if anchor.messages > messages:
                 del self.anchors[model]
@@ -167,7 +167,7 @@ class Conversation:
     def evict(
         self, count: int, anchors: Mapping[str, MeasuredPrefix] | None = None
     ) -> list[Message]:
-        """Remove and return the first ``count`` messages; ``anchors`` is what is left of those."""
+        """Remove and return the first ``count`` messages; ``anchors`` count what is left."""
         evicted = self.messages[:count]
         if evicted:
             del self.messages[:count]
@@ -177,7 +177,7 @@ class Conversation:
     def resume(
         self, messages: Sequence[Message], summary: str, pending: Sequence[ExecOutput]
     ) -> None:
-        """Go on with an earlier conversation in place of this one. Nothing was counted of it."""
+        """Continue an earlier conversation, of which nothing was counted, in place of this one."""
         self.reset()
         self.messages += messages
         self.summary = summary

@@ -1,4 +1,4 @@
-"""How many tokens texts, messages and tools are to one model: by its tokenizer, or an estimate."""
+"""How many tokens texts, messages and tools are for one model, by its tokenizer or an estimate."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
     from aish_lsp.context.messages import Message
     from aish_lsp.models.request import RequestMessage, ToolSchema
 
-#: By how much a whole request may be above what was learned of its model.
+#: The share by which a whole request may exceed what was learned about its model.
 LEARNED_ERROR: Final = 0.1
 
-#: Tokens that a template puts around a list of tools: Qwen's, the longest of those that were seen.
+#: Tokens that a template puts around a list of tools: Qwen's, the longest that was seen.
 TOOLS_HEADING: Final = 200
 
-#: By how much more a template may add to a message than is assumed, and than was learned of a call:
-#: where its marks are no tokens of their own; line ends between a text and its calls.
+#: How many tokens more than assumed a template may add to a message, if its marks are not tokens of
+#: their own; and more than learned to a call, as line ends between a text and its calls.
 _MESSAGE_SLACK, _CALL_SLACK = 16, 4
 
-#: What a chat template adds where that is not known: ChatML's, Llama 3's and Gemma's are like it.
+#: What a chat template is assumed to add; ChatML's, Llama 3's and Gemma's add about as much.
 OVERHEAD: Final = TemplateOverhead(request=4, system=5, user=5, assistant=5, tool=5, call=8)
 
 
 class Tokenizer(Protocol):
-    """A model's own tokenizer, as far as it answers."""
+    """A model's own tokenizer, which may not have answered yet."""
 
     @property
     def overhead(self) -> TemplateOverhead | None:
-        """What the chat template adds; None as long as that is not known."""
+        """What the chat template adds; None until that is known."""
         ...
 
     def known(self, text: str) -> int | None:
-        """Return the tokens of ``text``, from memory; None where it was not counted yet."""
+        """Return the tokens of ``text`` from memory, or None if it was not counted yet."""
         ...
 
     async def fetch(self, texts: Iterable[str]) -> None:
-        """Count what was not counted yet, as far as the server does so in time. Never raises."""
+        """Count what was not counted yet, as far as the server is in time. Never raises."""
         ...
 
 
@@ -62,7 +62,7 @@ class Tokens(NamedTuple):
         return Tokens(self.counted + other.counted, self.estimated + other.estimated)
 
     def less(self, other: Tokens) -> Tokens:
-        """Return what is left without the other."""
+        """Return the difference of both."""
         return Tokens(self.counted - other.counted, self.estimated - other.estimated)
 
 
@@ -75,7 +75,7 @@ class Counter:
     Args:
         preset: the model.
         tokenizer: the model's own; None to estimate everything.
-        ratio: what this model's tokens came to, against the estimates, in calls before.
+        ratio: this model's actual tokens by estimated ones, in earlier calls.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class Counter:
         self.ratio = ratio
         self.family = family_of(preset.model)
         self._tokenizer = tokenizer
-        #: All that a conversation's tokens depend on, but for its messages and who counts them.
+        #: All that a conversation's tokens depend on, except its messages and who counts them.
         folded = "" if preset.use_tool_role else " folded"
         self.form = model_key(preset) + folded + (" compressed" if preset.local_compress else "")
         self._memo = f"{self.form} {self.name}"
 
     @property
     def name(self) -> str:
-        """What counts, for people."""
+        """What counts the tokens, for the user."""
         return "heuristic" if self._tokenizer is None else "endpoint"
 
     @property
@@ -102,41 +102,44 @@ class Counter:
 
     @property
     def slack(self) -> int:
-        """By how much more than is assumed a template may add to a message."""
+        """How many tokens more than assumed a template may add to a message."""
         return 0 if self._tokenizer is not None and self._tokenizer.overhead else _MESSAGE_SLACK
 
     @property
     def next_reply(self) -> int:
-        """What a further message adds beside itself, behind a reply that the server has counted.
+        """What a new message adds besides itself, after a reply that the server has counted.
 
-        The head of the reply to come, and of the last one's end all but the token that ended it.
+        That is the head of the next reply, and the last reply's end without its final token.
         """
         return max(0, self.overhead.assistant - 1)
 
     def settled(self, tokens: Tokens) -> int:
-        """Return one number for ``tokens``, estimates being corrected by what was learned."""
+        """Return one number for ``tokens``, with estimates corrected by what was learned."""
         return tokens.counted + round(tokens.estimated * self.ratio)
 
     def at_most(self, tokens: Tokens) -> int:
-        """Return what ``tokens`` come to in 99 of 100 cases at most.
+        """Return an upper bound for ``tokens`` that holds in 99 of 100 cases.
 
-        The family's error is that of plain estimates. What was learned may raise the bound and
-        never lowers it: it may come of texts of another kind.
+        The family's error is that of plain estimates. What was learned may raise the bound but
+        never lowers it: it may have been learned from texts of another kind.
         """
         share = max(1 + p99_error(self.family), self.ratio * (1 + LEARNED_ERROR))
         return tokens.counted + math.ceil(tokens.estimated * share)
 
     def text(self, text: str) -> Tokens:
         """Return the tokens of a text."""
-        return self._known(text) or Tokens(0, _estimate(text, self.family))
-
-    def _known(self, text: str) -> Tokens | None:
-        """Return what the model's own tokenizer has counted of a text, if it did."""
         known = self._tokenizer.known(text) if self._tokenizer else None
-        return None if known is None else Tokens(known, 0)
+        return Tokens(0, _estimate(text, self.family)) if known is None else Tokens(known, 0)
+
+    def _part(self, text: str) -> Tokens:
+        """Return the tokens of a text that is a part of a message."""
+        if self._tokenizer is None:
+            # The message's size is remembered, so its texts' need not be.
+            return Tokens(0, count(text, self.family))
+        return self.text(text)
 
     def added(self, tokens: int) -> Tokens:
-        """Return tokens of the chat template as what they are: known, or assumed."""
+        """Return tokens of the chat template as counted or as estimated, whichever they are."""
         known = self._tokenizer is not None and self._tokenizer.overhead is not None
         return Tokens(tokens, 0) if known else Tokens(0, tokens)
 
@@ -145,7 +148,7 @@ class Counter:
         return self.text(_schema_text(tool)).plus(self.added(self.overhead.call))
 
     def messages(self, messages: Iterable[Message]) -> Tokens:
-        """Return the sum of the messages' sizes. A message that was counted before costs a look."""
+        """Return the sum of the messages' sizes. Those of earlier calls are looked up."""
         sizes = COUNTS.by(self._memo)
         total = estimated = 0
         for message in messages:
@@ -161,21 +164,20 @@ class Counter:
         return Tokens(0, total) if self._tokenizer is None else Tokens(total - estimated, estimated)
 
     def _message(self, message: Message) -> Tokens:
-        """Return the tokens of a message as it is sent, with what the template adds to it."""
+        """Return the tokens of a message as it is sent, including what the template adds."""
         sent = request_message(message, self.preset)
         overhead = self.overhead
         added = getattr(overhead, sent.role) + (overhead.call + _CALL_SLACK) * len(sent.tool_calls)
         tokens = self.added(added)
         for text in _message_texts(sent, self.preset):
-            # The message's size is remembered, so its texts' need not be.
-            tokens = tokens.plus(self._known(text) or Tokens(0, count(text, self.family)))
+            tokens = tokens.plus(self._part(text))
         if not self.preset.use_tool_role and (sent.tool_calls or sent.role == "tool"):
-            # It goes as a part of another text, which is not counted by itself.
+            # It is sent as a part of another text, which is not counted by itself.
             return Tokens(0, sum(tokens))
         return tokens
 
     def reasoning(self, messages: Iterable[Message]) -> Tokens:
-        """Return the tokens of the reasoning that goes back with the messages."""
+        """Return the tokens of the reasoning that is sent back with the messages."""
         tokens = NOTHING
         for message in messages:
             if message.reasoning is not None and goes_back(message.reasoning, self.preset):
@@ -185,7 +187,7 @@ class Counter:
     async def fetch(
         self, texts: Iterable[str], messages: Sequence[Message], tools: Iterable[ToolSchema]
     ) -> None:
-        """Have the model's own tokenizer, if there is one, count what it has not counted yet."""
+        """Let the model's own tokenizer, if there is one, count what it has not counted yet."""
         if self._tokenizer is None:
             return
         sizes = COUNTS.by(self._memo)
@@ -201,7 +203,7 @@ def model_key(preset: Preset) -> str:
     try:
         where = without_secrets(preset.endpoint) if preset.endpoint else preset.provider
     except ValueError:
-        # No address at all; the request will say so.
+        # Not an address; the request will say so.
         where = preset.name
     return f"{where}/{preset.model}"
 
@@ -221,7 +223,7 @@ def _message_texts(sent: RequestMessage, preset: Preset) -> Iterator[str]:
 
 
 def _spelled_out(arguments: str) -> str:
-    """Return a call's arguments as templates write them anew, where that is longer."""
+    """Return a call's arguments as templates rewrite them, if that is longer."""
     try:
         written = json.dumps(json.loads(arguments), ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -230,9 +232,9 @@ def _spelled_out(arguments: str) -> str:
 
 
 def schema_tokens(tool: ToolSchema, preset: Preset) -> int:
-    """Return the estimate of a tool's schema, which stays the same whatever was learned since.
+    """Return the estimated tokens of a tool's schema, without anything that was learned.
 
-    What is offered must not change from one request to the next only because a ratio did.
+    Which tools are offered must not change between requests merely because a ratio did.
     """
     return _estimate(_schema_text(tool), family_of(preset.model))
 
@@ -242,7 +244,7 @@ def _schema_text(tool: ToolSchema) -> str:
 
 
 def _estimate(text: str, family: str) -> int:
-    """Return the heuristic's count; of a text that was counted before, from memory."""
+    """Return the heuristic's count of a text, from memory if it was counted before."""
     key = text_key(text)
     tokens = COUNTS.by(family).get(key)
     if tokens is None:

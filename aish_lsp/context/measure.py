@@ -1,6 +1,6 @@
-"""How large the next request is: the one place that says so (context.md).
+"""How large the next request is: the only place that decides it (context.md).
 
-The display, the eviction, the cost cap and the request itself use its value (seed:
+The display, the eviction, the cost cap and the request itself use this value (seed:
 dexto-context-calculation, "The formula").
 """
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The total, by model, whose parts were last found to be too many: it is shown again and again.
+#: By model, the last total that its parts exceeded: it is reported once, though shown repeatedly.
 _told: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a request is made of: the blocks and the messages that are in force, and the tools."""
+    """What a request is made from: the blocks and messages in force, and the tools."""
 
     blocks: Blocks
     messages: Sequence[Message]
@@ -37,12 +37,12 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPrefix:
-    """What a server has counted: a request and the reply to it. Tokens.
+    """What a server has counted: a request and the reply to it, in tokens.
 
-    ``output`` is what of the reply goes back with the next request; ``messages`` is how many,
-    from the first, both hold together; ``blocks`` and ``tools`` are what was sent beside them;
-    ``evicted`` is what is gone of it since, as far as an estimate can tell; ``unsure`` is what of
-    ``output`` is an estimate.
+    ``output`` is the part of the reply that goes back with the next request, and ``unsure`` the
+    estimated part of ``output``. ``messages`` is how many messages, from the first, request and
+    reply contain together; ``blocks`` and ``tools`` were sent with them. ``evicted`` is an estimate
+    of what has been evicted since.
     """
 
     input: int
@@ -54,7 +54,7 @@ class MeasuredPrefix:
     unsure: int = 0
 
     def without(self, messages: int, tokens: Tokens) -> MeasuredPrefix | None:
-        """Return what is left of it without its first ``messages``, which were about ``tokens``."""
+        """Return what is left without the first ``messages``, which had about ``tokens``."""
         if messages > self.messages:
             return None
         return replace(self, messages=self.messages - messages, evicted=self.evicted.plus(tokens))
@@ -83,9 +83,9 @@ class Breakdown:
 class Measure:
     """The size of a request in tokens.
 
-    ``basis`` is ``actual`` where all but what is new was counted by the server in its last call.
-    ``new_since`` are the tokens of the messages since then. ``margin`` is by how much the request
-    may turn out larger, in 99 of 100 cases at most.
+    ``basis`` is ``actual`` if the server counted all but what is new in its last call.
+    ``new_since`` is the tokens of the messages since then. ``margin`` is how much larger, in 99 of
+    100 cases at most, the request may turn out to be.
     """
 
     total: int
@@ -96,7 +96,7 @@ class Measure:
 
 
 async def fetch(draft: Draft, counter: Counter) -> None:
-    """Have the model's own tokenizer, where it is asked, count what ``measure`` will look at."""
+    """Let the model's own tokenizer, if it is to be asked, count what ``measure`` will need."""
     blocks = draft.blocks
     texts = (blocks.background, blocks.tree, blocks.summary, blocks.instructions, blocks.text())
     await counter.fetch(texts, draft.messages, draft.tools)
@@ -108,15 +108,15 @@ def measure(draft: Draft, counter: Counter, anchor: MeasuredPrefix | None = None
     Args:
         draft: what would be sent.
         counter: counts for the model that it would be sent to.
-        anchor: what that model's server has counted of it.
+        anchor: what that model's server has already counted.
     """
     if anchor is None:
         tokens = draft_tokens(draft, counter)
         total, new = counter.settled(tokens), 0
         margin = margin_of(tokens, counter) + 2 * counter.slack
     else:
-        # Estimates that follow an actual count are taken as they are: the calibration belongs to
-        # whole requests (context.md).
+        # Estimates on top of an actual count are not calibrated: the calibration is for whole
+        # requests (context.md).
         added = _new_messages(draft, counter, anchor)
         new, changed = sum(added), _changed_system(draft, counter, anchor)
         gone = counter.settled(anchor.evicted)
@@ -126,7 +126,7 @@ def measure(draft: Draft, counter: Counter, anchor: MeasuredPrefix | None = None
         margin += counter.slack * (max(0, len(draft.messages) - anchor.messages) + 1)
         whole = draft_tokens(draft, counter)
         if whole.counted >= whole.estimated and len(draft.messages) > anchor.messages:
-            # The model's own tokenizer counted the reply too, whatever was reported of it.
+            # The model's own tokenizer counted the reply too, whatever usage was reported.
             total, margin = max(total, counter.settled(whole)), margin_of(whole, counter)
     actual = anchor is not None and not any(anchor.evicted)
     breakdown = _breakdown(draft, counter, total)
@@ -134,12 +134,12 @@ def measure(draft: Draft, counter: Counter, anchor: MeasuredPrefix | None = None
 
 
 def draft_tokens(draft: Draft, counter: Counter) -> Tokens:
-    """Return the sum of all that is sent, no call of the past being looked at."""
+    """Return the sum of all that is sent, without regard to earlier calls."""
     return fixed_tokens(draft, counter).plus(counter.messages(draft.messages))
 
 
 def fixed_tokens(draft: Draft, counter: Counter) -> Tokens:
-    """Return what is sent beside the messages: the system message, the tools, the template."""
+    """Return the tokens besides the messages: the system message, the tools, the template."""
     overhead = counter.overhead
     tokens = counter.text(draft.blocks.text()).plus(
         counter.added(overhead.request + overhead.system)
@@ -148,7 +148,7 @@ def fixed_tokens(draft: Draft, counter: Counter) -> Tokens:
 
 
 def margin_of(tokens: Tokens, counter: Counter) -> int:
-    """Return by how much the truth may be above these tokens, in 99 of 100 cases at most."""
+    """Return by how much these tokens may be too few, in 99 of 100 cases at most."""
     return max(0, counter.at_most(tokens) - counter.settled(tokens))
 
 
@@ -160,7 +160,7 @@ def _tools(tools: Sequence[ToolSchema], counter: Counter) -> Tokens:
 
 
 def _new_messages(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> Tokens:
-    """Return the messages since the call, with what the template adds for the reply to come."""
+    """Return the messages since the call, and what the template adds for the next reply."""
     new = draft.messages[anchor.messages :]
     if not new:
         return NOTHING
@@ -168,7 +168,7 @@ def _new_messages(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> Tok
 
 
 class _Change(NamedTuple):
-    """By how much something has grown, and how much of what came and went was estimated."""
+    """How much something has grown, and how much of the added and removed was estimated."""
 
     by: int
     estimated: int
@@ -192,9 +192,9 @@ def _changed_system(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> _
 
 
 def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
-    """Return the parts of ``total``: each is counted, the messages are what is left.
+    """Return the parts of ``total``: all are counted but the messages, which are the remainder.
 
-    What the system message holds beside its blocks, headings and blank lines, is ``system``.
+    ``system`` includes the headings and blank lines between the blocks of the system message.
     """
     blocks = draft.blocks.in_force()
 
@@ -216,7 +216,7 @@ def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
     if messages < 0:
         if _told.get(counter.form) != total:
             _told[counter.form] = total
-            # A template that has no place for tools leaves them out, and that is no fault.
+            # A template without a place for tools leaves them out, which is not a fault.
             level = logging.INFO if draft.tools else logging.WARNING
             logger.log(
                 level, "the parts of a request were counted at %d tokens too many", -messages
@@ -227,7 +227,7 @@ def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
 
 
 def _shrunk(parts: dict[str, int], total: int) -> dict[str, int]:
-    """Return the parts in proportion, so that they add up to ``total`` exactly."""
+    """Return the parts scaled down in proportion, so that they add up to exactly ``total``."""
     whole = sum(parts.values())
     shrunk = {}
     seen = given = 0

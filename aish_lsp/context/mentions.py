@@ -1,8 +1,8 @@
 """Files that a question names: ``@src/app.py``, ``@src/app.py:10-20``, ``@"a name.txt"``.
 
-Only the text is looked at here; whether there is such a file is for others to say.
+Only the text is looked at here, not whether such files exist.
 
-``proposals`` are what may complete a name that somebody types behind an ``@``.
+``proposals`` returns what may complete a name that the user is typing after an ``@``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from aish_lsp.foundation.text import is_seen
 from aish_lsp.project.known import FOLDED
 
-#: A name stands at the beginning of a word: ``me@host`` is an address.
+#: ``@`` begins a name only at the beginning of a word: ``me@host`` is an address.
 _MENTION: Final = re.compile(
     r"""(?:^|(?<=[\s(\[{]))@
     (?: "(?P<quoted>(?:[^"\\\n]|\\.){1,1024})"(?P<lines>:\d{1,9}(?:-\d{1,9})?)?
@@ -28,16 +28,16 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 _SPECIAL: Final = re.compile(r"[\\\"`]")
 _LINES: Final = re.compile(r"(.+?)(?::|\#L)(\d{1,9})(?:-L?(\d{1,9}))?", re.DOTALL)
 
-#: Names that are looked at; a text with more was pasted.
+#: Names that are looked at; a text with more of them was pasted.
 _MOST_READ: Final = 1000
 
-#: What may follow a name in a sentence and is part of a name all the same: the file decides.
+#: What may follow a name in a sentence, or be a part of it: that depends on which file exists.
 _PUNCTUATION: Final = ".,;:!?)]}>'\u2019\u201d\u00bb*_\u2026"
 
-#: Characters of it that are tried without.
+#: How many of these characters may be taken off a name.
 _MOST_STRIPPED: Final = 8
 
-#: What looks like a name of a file and not like a decorator or a person.
+#: What looks like the name of a file, and not of a decorator or a person.
 _PATH: Final = re.compile(r".*/.*|.*[^.]\.\w{1,8}", re.DOTALL)
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -46,7 +46,7 @@ _CODE: Final = re.compile(r"(?<!\\)`[^`\n]{1,1000}`")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A file, and perhaps lines of it, from 1; both 0 for all of it."""
+    """A file, and perhaps lines of it, from 1; both are 0 for the whole file."""
 
     name: str
     first: int = 0
@@ -58,8 +58,8 @@ class Mention:
     """What may be the name of a file.
 
     Attributes:
-        readings: what may be meant, the first that there is counts.
-        is_path: whether it is surely meant as the name of a file.
+        readings: what may be meant; the first that exists counts.
+        is_path: whether it is certainly meant as the name of a file.
     """
 
     readings: tuple[Named, ...]
@@ -67,7 +67,7 @@ class Mention:
 
 
 def mentions(question: str) -> list[Mention]:
-    """Return what a question names, in its order, each once; what stands in code names nothing."""
+    """Return what a question names, in order and each once; names in code do not count."""
     if "@" not in question:
         return []
     found = islice(_MENTION.finditer(_without_code(question)), _MOST_READ)
@@ -75,9 +75,9 @@ def mentions(question: str) -> list[Mention]:
 
 
 def mention_of(name: str, first: int = 0, last: int = 0) -> str:
-    """Return how a question names a file: quoted where that is needed."""
+    """Return how a question names a file, in quotes if need be."""
     match = _MENTION.fullmatch(f"@{name}")
-    # A name that itself begins and ends with a quote would be read without them.
+    # A name that itself begins and ends with a quote would lose them.
     bare = match is not None and match["bare"] is not None and "\\" not in name
     shown = (
         name
@@ -98,7 +98,7 @@ def _read(match: re.Match[str]) -> Mention:
 
 
 def _readings(bare: str) -> Iterator[Named]:
-    """Yield what may be meant: a file of just that name, else with less behind it."""
+    """Yield what may be meant: a file of exactly that name, else with less at its end."""
     text = bare
     for _ in range(_MOST_STRIPPED):
         name = _ESCAPE.sub(r"\1", text)
@@ -120,7 +120,7 @@ def _lines(text: str) -> Named | None:
 
 
 def _without_code(text: str) -> str:
-    """Return ``text`` with blanks for what is code: fenced blocks, and what backticks enclose."""
+    """Return ``text`` without its code: fenced blocks, and what backticks enclose."""
     lines = []
     fence = ""
     for line in text.split("\n"):
@@ -137,7 +137,7 @@ def _without_code(text: str) -> str:
     return "\n".join(lines)
 
 
-#: Names that are proposed at once.
+#: Names that are proposed at the same time.
 MOST: Final = 100
 
 _TYPED: Final = re.compile(
@@ -147,7 +147,7 @@ _TYPED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The beginning of a name, as it is meant, and where in its line its ``@`` stands."""
+    """The beginning of a name, without escapes, and the position of its ``@`` in the line."""
 
     name: str
     start: int
@@ -155,19 +155,19 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A file, or a folder (then the name ends in ``/``), and what names it in a question."""
+    """A file, or a folder (its name ends in ``/``), and how a question names it."""
 
     name: str
     insert: str
 
     @property
     def is_folder(self) -> bool:
-        """Whether more of a name has to follow."""
+        """Whether the rest of a name has to follow."""
         return self.name.endswith("/")
 
 
 def typed_name(line_prefix: str) -> Typed | None:
-    """Return what of a name stands before the cursor; None where no name is being typed."""
+    """Return the part of a name before the cursor, or None if no name is being typed."""
     match = _TYPED.search(line_prefix)
     if match is None:
         return None
@@ -176,10 +176,10 @@ def typed_name(line_prefix: str) -> Typed | None:
 
 
 def proposals(typed: str, names: Iterable[str]) -> list[Proposal]:
-    """Return what may be meant, the likeliest first: MOST at most.
+    """Return what may be meant, the likeliest first, at most MOST.
 
-    First what goes on as it was typed, folder by folder, then names that begin so, then those that
-    hold it, whatever the case.
+    What continues the name within its folder comes first, then longer paths and names that begin
+    so in another case, then names that contain it in any case.
     """
     found = nsmallest(MOST, _ranked(typed, names))
     return [Proposal(name, _inserted(name)) for _, _, name in found]
@@ -209,6 +209,6 @@ def _ranked(typed: str, names: Iterable[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _inserted(name: str) -> str:
-    """Return what names it; a quote around a folder stays open for what follows."""
+    """Return how to name it; the quotes around a folder stay open for what follows."""
     mention = mention_of(name)
     return mention.removesuffix('"') if name.endswith("/") else mention

@@ -29,10 +29,10 @@ class Attached:
     Attributes:
         kind: the selection, the definition around it, what an editor complains of there, or a file
             that the question names, or what the terminal's last command printed.
-        path: relative to the workspace where it lies in it; a terminal's is the command.
-        text: the text, LF at its line ends.
-        language: what it is written in, as editors or file names call it; may be empty.
-        first: its first line in the file, from 1; 0 where that means nothing.
+        path: relative to the workspace if it is inside; for a terminal, the command.
+        text: the text, with LF as line ends.
+        language: its language, as editors or file names call it; may be empty.
+        first: its first line in the file, from 1; 0 if that means nothing.
         last: its last line.
         cut: whether some of it was left out.
     """
@@ -47,7 +47,7 @@ class Attached:
 
     @property
     def place(self) -> str:
-        """Where it stands, in words."""
+        """Where the text is from, in words."""
         if not self.first:
             return self.path
         lines = (
@@ -62,7 +62,7 @@ class Message:
 
     ``content`` of a user message is the user's own text; ``exec`` and ``attached`` are what it
     carries before that; ``exchange`` is the id of the exchange that it begins; ``n`` is its number
-    in the session log; ``serial`` tells it from all others of the process, those like it too.
+    in the session log; ``serial`` identifies it within the process, even among equal messages.
     """
 
     role: Literal["user", "assistant", "tool"]

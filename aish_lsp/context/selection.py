@@ -1,6 +1,6 @@
-"""A part of a document as it goes with a question: its text, and the definition around it.
+"""A part of a document as it is sent with a question: its text, and the definition around it.
 
-And a block of a reply, made to stand where something was selected.
+Also how a block of a reply takes the place of a selection.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 from aish_lsp.context.budget import shortened
 from aish_lsp.context.messages import Attached
 
-#: Characters of both ends of one text that are kept, whatever the budget.
+#: Characters that are kept at each end of a text, whatever the budget.
 EACH_END: Final = 24_000
 
-#: Characters of a definition that goes as a whole; of a longer one only the first line does.
+#: Characters of a definition that is sent as a whole; of a longer one only the first line is.
 _WHOLE_DEFINITION: Final = 6000
 
 
@@ -32,7 +32,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and what it is called: ``path`` as in ``Attached``. Its lines end with LF."""
+    """A text, whose lines end with LF, and its ``path`` as in ``Attached``."""
 
     path: str
     text: str
@@ -40,15 +40,15 @@ class Document:
 
     @property
     def lines(self) -> list[str]:
-        """Its lines, without their ends; an empty one follows a last line end."""
+        """Its lines, without line ends; after a final line end there is an empty line."""
         return self.text.split("\n")
 
 
 def selection(document: Document, start: Point, end: Point) -> list[Attached]:
-    """Return what stands between two places, and the definition around it where one is seen.
+    """Return the text between two places, and the definition around it if one is found.
 
-    Places behind the end mean the end. Where both are the same, the whole line is meant. Nothing is
-    returned of blanks.
+    Places beyond the end mean the end. If both places are the same, the whole line is meant.
+    Nothing is returned for blanks.
     """
     lines = document.lines
     start, end = (clamped(lines, point) for point in sorted((start, end)))
@@ -57,7 +57,7 @@ def selection(document: Document, start: Point, end: Point) -> list[Attached]:
     text = between(lines, start, end)
     if not text.strip():
         return []
-    # Where it ends behind a line end, the line that begins there is not in it.
+    # If it ends behind a line end, the line that begins there is not included.
     last = end.line - (end.character == 0 and end.line > start.line)
     selected = Attached(
         "selection", document.path, text, document.language, start.line + 1, last + 1
@@ -76,12 +76,12 @@ def between(lines: Sequence[str], start: Point, end: Point) -> str:
 
 
 def language_of(path: str) -> str:
-    """Return what a file is written in, as far as its name says."""
+    """Return the language of a file, as far as its name says."""
     return PurePath(path).suffix.removeprefix(".")
 
 
 def clamped(lines: Sequence[str], point: Point) -> Point:
-    """Return ``point``, or the nearest one that there is."""
+    """Return ``point``, or the nearest one that exists."""
     if point.line >= len(lines):
         return Point(len(lines) - 1, len(lines[-1]))
     return Point(point.line, min(point.character, len(lines[point.line])))
@@ -101,12 +101,12 @@ def _definition(document: Document, lines: Sequence[str], first: int, last: int)
     return [replace(around, text=head, cut=True)]
 
 
-# The definition around a piece of code, found by what indentation and braces show.
+# The definition around a piece of code, found by indentation and braces.
 #
-# No grammar is loaded for it: it is a help to the model, which costs a look at the lines above and
-# below, and where the layout of a text says nothing there is none.
+# No grammar is loaded: this is a help to the model that costs a look at the lines above and below,
+# and if the layout of a text says nothing, no definition is found.
 
-#: Characters of a line that are looked at, and definitions around definitions.
+#: Characters of a line that are looked at, and how many enclosing definitions.
 _LOOK: Final = 300
 _MOST_HEADERS: Final = 20
 
@@ -127,16 +127,16 @@ _CLOSER: Final = re.compile(r"\s*(?:[)\]}]|end\b|\{\s*$)")
 
 
 class Lines(NamedTuple):
-    """Lines of a text, from 0; the last one is in it."""
+    """Lines of a text, from 0, including the last one."""
 
     first: int
     last: int
 
 
 def definition_around(lines: Sequence[str], first: int, last: int) -> Lines | None:
-    """Return the innermost definition that holds the lines from ``first`` to ``last``.
+    """Return the innermost definition that contains the lines from ``first`` to ``last``.
 
-    None where none is seen, or where it is those lines and nothing more.
+    None if none is found, or if it is just those lines.
     """
     said = [number for number in range(first, last + 1) if lines[number].strip()]
     if not said:
@@ -168,7 +168,7 @@ def _header_above(lines: Sequence[str], number: int, level: int) -> int | None:
         if indent >= level:
             continue
         if _CLOSER.match(line):
-            # A header's last line: its first one is indented as far.
+            # The last line of a header, whose first line has the same indentation.
             opens = opens or line.rstrip().endswith("{")
             level = indent + 1
             continue
@@ -213,7 +213,7 @@ def _with_decorators(lines: Sequence[str], header: int) -> int:
 
 
 def _indent(line: str) -> int:
-    """Return the width of a line's indentation, a tab being eight."""
+    """Return the width of a line's indentation, with tabs of eight."""
     white = line[: len(line) - len(line.lstrip())]
     return len(white.expandtabs(8))
 
@@ -221,19 +221,19 @@ def _indent(line: str) -> int:
 #: Lines around a change that are shown with it.
 _AROUND: Final = 2
 
-#: Lines on a side beyond which nobody looks for what they have in common: it takes too long.
+#: Lines on each side; more are not compared, since it would take too long.
 _MOST_COMPARED: Final = 2_000
 
 
 def replacement(block: str, lines: Sequence[str], start: Point, end: Point) -> str:
-    """Return ``block`` as it takes the place of what is selected.
+    """Return ``block`` in the form in which it replaces a selection.
 
-    It is indented as the selected lines are, whatever its own indentation, since models leave that
-    out as often as not; and it ends with a line end where the selection does.
+    It gets the indentation of the selected lines, since models often omit it, and it ends with a
+    line end if the selection does.
 
     Args:
-        block: the text, LF at its line ends.
-        lines: those of the document.
+        block: the text, with LF as line ends.
+        lines: the lines of the document.
         start: where the selection begins.
         end: where it ends.
     """
@@ -245,7 +245,7 @@ def replacement(block: str, lines: Sequence[str], start: Point, end: Point) -> s
         for line in block.removesuffix("\n").split("\n")
     ]
     before = lines[start.line][: start.character]
-    # What stands before the selection on its line stays there.
+    # The text before the selection on its line stays.
     new[0] = new[0].lstrip() if before.strip() else new[0].removeprefix(before)
     ends_a_line = end.character == 0 and end.line > start.line
     return "\n".join(new) + ("\n" if ends_a_line else "")
@@ -254,8 +254,8 @@ def replacement(block: str, lines: Sequence[str], start: Point, end: Point) -> s
 def difference(lines: Sequence[str], new: str, start: Point, end: Point) -> list[str]:
     """Return what putting ``new`` there changes: lines marked by ``-``, ``+`` or a blank.
 
-    Unchanged lines are shown where they stand near a change; ``...`` stands for others. ``lines``
-    are the document's, ``start`` and ``end`` what is replaced in it.
+    Unchanged lines near a change are shown; ``...`` stands for others. ``lines`` are those of the
+    document, and ``start`` and ``end`` enclose what is replaced.
     """
     first, last = max(0, start.line - _AROUND), end.line + 1 + _AROUND
     before = list(lines[first:last])
@@ -268,7 +268,7 @@ def difference(lines: Sequence[str], new: str, start: Point, end: Point) -> list
 
 
 def _common_indent(lines: Iterable[str]) -> str:
-    """Return the blanks that all lines begin with that say something."""
+    """Return the white space that all lines which are not blank begin with."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
     shortest = min(indents, key=len, default="")
     while not all(indent.startswith(shortest) for indent in indents):

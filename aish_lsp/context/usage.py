@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
 
-#: No call has so many tokens, nor so many dollars; sums of damaged numbers would have no end.
+#: No call has more tokens or dollars than this; damaged numbers must not make endless sums.
 MOST: Final = 10**15
 _BOUNDS: Final = {"minimum": 0, "maximum": MOST}
 
@@ -27,8 +27,8 @@ _BOUNDS: Final = {"minimum": 0, "maximum": MOST}
 class UsageRecord:
     """One call: tokens, and dollars (None: not known, or a local model).
 
-    ``input`` includes what was cached, ``output`` includes reasoning; ``estimated`` where the
-    server told no numbers. ``category`` is main, summary, memory, norris or route.
+    ``input`` includes what was cached, and ``output`` includes reasoning; ``estimated`` is set if
+    the server gave no numbers. ``category`` is main, summary, memory, norris or route.
     """
 
     ts: str
@@ -50,7 +50,7 @@ class UsageRecord:
 class Slot:
     """What one model has used for one category.
 
-    ``local`` and ``unpriced`` stay set once a call was so: a missing cost is not 0 dollars.
+    ``local`` and ``unpriced`` stay set after one such call: a missing cost is not 0 dollars.
     """
 
     input: int = 0
@@ -78,14 +78,14 @@ class Slot:
 
 @dataclass(slots=True)
 class UsageTotals:
-    """The accumulator of a session, with warnings that are given once each until reset."""
+    """The totals of a session, with warnings that are given once each until a reset."""
 
     models: dict[str, dict[str, Slot]] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set, init=False)
 
     @classmethod
     def of(cls, calls: Iterable[UsageRecord]) -> UsageTotals:
-        """Return the sum of calls that were written down."""
+        """Return the sum of recorded calls."""
         totals = cls()
         for call in calls:
             slot = Slot(
@@ -103,7 +103,7 @@ class UsageTotals:
         return totals
 
     def add(self, model: str, category: Category, usage: Usage, preset: Preset) -> float | None:
-        """Add one call; return its cost in dollars, or None where it has none."""
+        """Add one call; return its cost in dollars, or None if it has none."""
         cost = call_cost(usage, preset)
         local = is_local(preset)
         slot = Slot(
@@ -132,7 +132,7 @@ class UsageTotals:
         return total
 
     def warnings(self, thresholds: Cost) -> list[str]:
-        """Return what is to be said now: each threshold passed is told once."""
+        """Return the warnings due now, one for each threshold that was passed."""
         total = self.total()
         said = []
         dollars, tokens = thresholds.warn_at_dollars, thresholds.warn_at_tokens
@@ -157,12 +157,12 @@ def is_local(preset: Preset) -> bool:
 
 
 def price_for(preset: Preset, tokens: int) -> Price | None:
-    """Return what a request of so many tokens costs: the preset's own price, else the table's."""
+    """Return the price for a request of so many tokens: the preset's own, else the table's."""
     return preset.price or price_of(preset, tokens)
 
 
 def call_cost(usage: Usage, preset: Preset) -> float | None:
-    """Return one call's cost in dollars: as the server told it, else by the model's price."""
+    """Return one call's cost in dollars: as the server reports it, else by the model's price."""
     if usage.cost is not None:
         return usage.cost
     price = price_for(preset, usage.input_tokens)
@@ -170,10 +170,10 @@ def call_cost(usage: Usage, preset: Preset) -> float | None:
 
 
 def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) -> None:
-    """See whether a request of ``tokens``, and the longest reply to it, stay below the cap.
+    """Check that a request of ``tokens``, with the longest reply to it, stays below the cap.
 
     Raises:
-        CostCap: they might not, or nobody knows what they cost.
+        CostCap: it might not, or its price is not known.
     """
     cap = thresholds.cap_at_dollars
     price = price_for(preset, tokens)
@@ -187,7 +187,7 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
             capAtDollars=cap,
         )
     spent = used.total().cost
-    # A provider may choose to write all of it to its cache, which some take more for.
+    # A provider may write all of it to its cache, for which some charge more.
     written = tokens if (price.cache_write or 0) > price.input else 0
     most = _priced(Usage(tokens, reply_limit(preset), cache_write_tokens=written), price)
     if spent + most > cap:
@@ -202,13 +202,13 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
 
 
 def request_cost(preset: Preset, tokens: int) -> float:
-    """Return the dollars that a request of ``tokens`` costs, its reply aside; 0 if nobody knows."""
+    """Return the dollars for a request of ``tokens`` without its reply; 0 if not known."""
     price = price_for(preset, tokens)
     return _priced(Usage(tokens, 0), price) if price is not None else 0.0
 
 
 def _priced(usage: Usage, price: Price) -> float:
-    """Return dollars from dollars a million tokens; cached input has prices of its own."""
+    """Return the cost in dollars; a price is for a million tokens, cached input has its own."""
     read = price.input if price.cache_read is None else price.cache_read
     write = price.input if price.cache_write is None else price.cache_write
     fresh = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens)
@@ -222,7 +222,7 @@ def _priced(usage: Usage, price: Price) -> float:
 
 
 def context_line(total: int, budget: int | None) -> str:
-    """Return the cost view's last line; ``budget`` is None where nobody knows it yet."""
+    """Return the cost view's last line; ``budget`` is None if it is not known yet."""
     if budget is None:
         return f"[estimated session ctx: {total} tokens; token_budget unknown]"
     percent = round(100 * total / budget)

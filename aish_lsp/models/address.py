@@ -1,4 +1,4 @@
-"""An endpoint as the user wrote it, the addresses that follow from it, and keys it would expose."""
+"""Endpoints as users write them, the addresses that follow from them, and keys they expose."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _VERSION = re.compile(r"v\d+\w*")
 
-# An endpoint that was written out up to what is asked of it.
+# The end of an endpoint that was written out in full.
 _WRITTEN_OUT = re.compile(r"/(chat/completions|responses|messages|models)$")
 
 
@@ -40,7 +40,7 @@ def api_url(endpoint: str, path: str, *, version: str = "v1") -> str:
 
 
 def server_url(endpoint: str, path: str) -> str:
-    """Return the address of ``path`` beside the endpoint's API: what has no ``/v1`` before it.
+    """Return the address of ``path`` outside of the endpoint's API, without ``/v1`` before it.
 
     Raises:
         InvalidArgument: the endpoint is not an http address.
@@ -56,7 +56,7 @@ def server_url(endpoint: str, path: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of ``url``: how a message names a server."""
+    """Return scheme, host and port of ``url``, as messages name a server."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
@@ -72,7 +72,7 @@ def host(url: str) -> str:
 
 
 def server_name(url: str) -> str:
-    """Return host and port, the usual port of the scheme left out: two ports are two servers."""
+    """Return host and port, without the scheme's usual port. Two ports are two servers."""
     parts = urlsplit(url)
     usual = {"http": 80, "https": 443}.get(parts.scheme)
     named = "" if parts.port in {None, usual} else f":{parts.port}"
@@ -92,7 +92,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _split(endpoint: str) -> SplitResult:
-    """Split an endpoint; raise InvalidArgument where it is not an http address."""
+    """Split an endpoint; raise InvalidArgument if it is not an http address."""
     if not endpoint.strip():
         raise InvalidArgument(
             "The model has no endpoint. Set `endpoint`, for example http://127.0.0.1:8080.",
@@ -115,15 +115,15 @@ def _split(endpoint: str) -> SplitResult:
 #: The version of the API that has thoughts, JSON schemas and the counting of whole requests.
 _GEMINI_VERSION: Final = "v1beta"
 
-# More than Google has; its pages are of 50 models else.
+# More than Google has; by default a page has 50 models.
 _ALL: Final = "pageSize=1000"
 
 
 def gemini_model(preset: Preset) -> str:
-    """Return the name of the model, without the ``models/`` before it that Google's lists have.
+    """Return the name of the model, without the ``models/`` that Google's lists put before it.
 
     Raises:
-        InvalidArgument: the preset names none; these servers have no model of their own choice.
+        InvalidArgument: the preset names none; these servers have no default model.
     """
     name = preset.model.strip().removeprefix("models/")
     if not name:
@@ -136,7 +136,7 @@ def gemini_model(preset: Preset) -> str:
 
 
 def gemini_method_url(preset: Preset, method: str, query: str = "") -> str:
-    """Return the address of a model's method, e.g. ``countTokens``; empty: of the model itself.
+    """Return the address of a model's method, e.g. ``countTokens``, or of the model if empty.
 
     Raises:
         InvalidArgument: the endpoint is not an address, or the preset names no model.
@@ -155,19 +155,19 @@ def gemini_models_url(preset: Preset) -> str:
 
 
 def is_vertex(preset: Preset) -> bool:
-    """Return whether the endpoint is Google Cloud's, which has Gemini among its publishers."""
+    """Return whether the endpoint is Google Cloud's, which names the publisher of each model."""
     return "/publishers/" in urlsplit(preset.endpoint).path
 
 
 def _gemini_url(preset: Preset, path: str, query: str) -> str:
-    """Return an address within the API; a query of the endpoint's own is kept."""
+    """Return an address within the API; the endpoint's own query is kept."""
     url = api_url(preset.endpoint, path, version=_GEMINI_VERSION)
     if not query:
         return url
     return f"{url}{'&' if '?' in url else '?'}{query}"
 
 
-# Keys that would go out unencrypted: over http to another machine.
+# Keys that would be sent unencrypted: over http to another machine.
 
 _SECRET_HEADERS: Final = ("auth", "key", "token", "secret", "cookie")
 
@@ -178,7 +178,7 @@ def is_secret_header(name: str) -> bool:
 
 
 def exposes(url: str, headers: Iterable[str]) -> bool:
-    """Return whether a request shows a key on its way: in a header or in the address itself."""
+    """Return whether a request exposes a key on its way, in a header or in the address."""
     parts = urlsplit(url)
     if parts.scheme != "http" or is_loopback(url):
         return False
@@ -187,10 +187,10 @@ def exposes(url: str, headers: Iterable[str]) -> bool:
 
 
 def shows_key(preset: Preset, environ: Mapping[str, str]) -> bool:
-    """Return whether requests to the server of ``preset`` would show a key on their way."""
+    """Return whether requests to the server of ``preset`` would expose a key on their way."""
     has_key = preset.api_key_command or (preset.api_key_env and environ.get(preset.api_key_env))
     headers = [*preset.extra_headers, *(["Authorization"] if has_key else [])]
     try:
         return exposes(preset.endpoint, headers)
     except ValueError:
-        return False  # no address: nothing is sent there
+        return False  # not an address: nothing is sent there

@@ -1,4 +1,4 @@
-"""The models there are, and the one that answers: configured, found, offered, or offline."""
+"""Which models there are, and which answers: configured, found, offered, or offline."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from aish_lsp.models.endpoint import Discovered, KeyOffer
     from aish_lsp.models.http import HttpClient
 
-#: The model that needs nothing. It looks at the last question alone: its window is nominal.
+#: The model that needs no server. It looks only at the last question, so its window is nominal.
 OFFLINE = Preset(
     name="offline", provider="offline", model="offline", context_window=8192, token_budget=4096
 )
 
-#: Seconds that what was found, or not found, on the loopback ports is believed; so is it that a
-#: server does not tell its window.
+#: Seconds for which what was or was not found on the loopback ports stays valid, as does that a
+#: server does not say how large its window is.
 _BELIEVED = 15.0
 
-#: Seconds that a window is believed: the server may be started anew with another.
+#: Seconds for which a window stays valid: the server may be restarted with another.
 _WINDOW_BELIEVED = 300.0
 
-#: Seconds that a price is believed.
+#: Seconds for which a price stays valid.
 _PRICE_BELIEVED = 3600.0
 
 
@@ -63,7 +63,7 @@ class Chosen:
 
 
 class Catalog:
-    """What can answer, for all workspaces of a process. Probing waits for the first question."""
+    """The models for all workspaces of a process. None is looked for before the first question."""
 
     def __init__(self, http: HttpClient, trust: TrustStore, environ: Mapping[str, str]) -> None:
         self._http = http
@@ -81,8 +81,8 @@ class Catalog:
     async def choose(self, config: Config, name: str | None, ask_user: AskUser) -> Chosen:
         """Return the model for a question; ``name`` is the one the user named, if any.
 
-        A model behind a key that was merely found asks first, and so does one whose key would go
-        out unencrypted; the answers are kept.
+        The user is asked before a key that was merely found is used, and before a key is sent
+        unencrypted; the answers are kept.
 
         Raises:
             NotFound: no model of that name.
@@ -144,7 +144,7 @@ class Catalog:
     async def window(self, preset: Preset) -> int | None:
         """Return the context window (tokens), asked of the server where it is not configured.
 
-        None where the server does not tell.
+        None if the server does not say.
         """
         known = self._windows.get((preset.endpoint, preset.model))
         fresh = known is not None and time.monotonic() < known.until
@@ -153,12 +153,12 @@ class Catalog:
         return self.known_window(preset)
 
     def known_window(self, preset: Preset) -> int | None:
-        """Return the context window (tokens) as far as it is known without asking."""
+        """Return the context window (tokens), or None if it is not known without asking."""
         known = self._windows.get((preset.endpoint, preset.model))
         told = known.tokens if known else None
         if preset.context_window is None or known is None or told is None:
             return preset.context_window or told
-        # The server may be started anew, with the window that is configured.
+        # The server may have been restarted with the window that is configured.
         believed = time.monotonic() < known.until
         return min(preset.context_window, told) if believed else preset.context_window
 
@@ -168,24 +168,24 @@ class Catalog:
         return preset.context_window is not None or (known is not None and known.answered)
 
     def told_window(self, preset: Preset, tokens: int) -> None:
-        """Believe what a server said of its window when a request was too long for it."""
+        """Remember the window that a server mentioned when a request was too long for it."""
         until = time.monotonic() + _WINDOW_BELIEVED
         self._windows[preset.endpoint, preset.model] = _Window(tokens, until)
 
     def takes_tools(self, preset: Preset) -> bool:
-        """Return whether a model is offered tools, as far as its server has not refused them."""
+        """Return whether to offer tools to a model: its server has not refused them so far."""
         if preset.provider == OFFLINE.provider:
             return False
         return (preset.endpoint, preset.model) not in self._without_tools
 
     def refused_tools(self, preset: Preset) -> None:
-        """Offer none to a model any more whose server has refused them."""
+        """Offer a model no more tools, as its server has refused them."""
         self._without_tools.add((preset.endpoint, preset.model))
 
     async def price(self, preset: Preset) -> Price | None:
-        """Return what the model costs by its server's own list, asked of those that have prices.
+        """Return the model's price in its server's own list, asking servers that list prices.
 
-        None where the preset has a price itself, or the list has none.
+        None if the preset has a price itself, or the list has none.
         """
         if preset.price is not None or not lists_prices(preset.endpoint):
             return None
@@ -195,19 +195,19 @@ class Catalog:
         return self.known_price(preset)
 
     def known_price(self, preset: Preset) -> Price | None:
-        """Return what the model costs by its server's own list, as far as that was asked."""
+        """Return the model's price in its server's own list, or None if that was not asked for."""
         known = self._prices.get((preset.endpoint, preset.model))
         return known.price if known else None
 
     async def _ask_window(self, preset: Preset) -> None:
-        """Ask the server for the window, and for the price where its list has prices."""
+        """Ask the server for the window, and for the price if its list has prices."""
         from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
 
         info = await describe(self._http, preset, self._environ)
         key, now = (preset.endpoint, preset.model), time.monotonic()
         if preset.context_window is None:
             told = info.context_window
-            # A server that is down for a moment must not shrink the budget: turns would be evicted.
+            # A server that is briefly down must not shrink the budget, or turns would be evicted.
             tokens = told or self.known_window(preset)
             until = now + (_WINDOW_BELIEVED if told else _BELIEVED)
             self._windows[key] = _Window(tokens, until, answered=bool(tokens or info.models))
@@ -217,13 +217,13 @@ class Catalog:
             self._prices[key] = _Price(price, now + (_PRICE_BELIEVED if listed else _BELIEVED))
 
     def drain_warnings(self) -> tuple[str, ...]:
-        """Return, once each, what went wrong beside the questions: answers that are not kept."""
+        """Return, once each, warnings about answers of the user that could not be kept."""
         troubles = tuple(self._troubles)
         self._troubles.clear()
         return troubles
 
     async def discover(self) -> Discovered:
-        """Look at the loopback ports and at the environment, not more often than need be."""
+        """Look at the loopback ports and at the environment, unless that was done just now."""
         if self._found is None or time.monotonic() - self._found_at > _BELIEVED:
             from aish_lsp.models.endpoint import discover  # noqa: PLC0415 - brings httpx
 
@@ -232,15 +232,15 @@ class Catalog:
         return self._found
 
     async def _agreed(self, offer: KeyOffer, ask_user: AskUser, *, again: bool = False) -> bool:
-        """Return whether the user lets their project be sent to ``offer``; keep a plain answer.
+        """Return whether the user lets the project be sent to ``offer``; keep a clear answer.
 
-        ``again`` asks once more after a no: the user has just named that model.
+        ``again`` asks once more after a no, as the user has just named that model.
         """
         async with self._asking:
             answer = self._said("provider", offer.label, offer.host)
             if answer is None or (again and not answer):
                 answer = await ask_user(_consent(offer))
-                # No answer at all is a no, for now.
+                # No answer is a no for now.
                 self._answers["provider", offer.label, offer.host] = bool(answer)
                 if answer is not None:
                     await self._keep("provider", offer.label, offer.host, granted=answer)
@@ -251,7 +251,7 @@ class Catalog:
         return self._said("key", place, place) is True
 
     async def _agree_to_show(self, preset: Preset, ask_user: AskUser, *, again: bool) -> None:
-        """Ask whether the key of ``preset`` may go out unencrypted; Denied where it may not."""
+        """Ask whether the key of ``preset`` may be sent unencrypted; raise Denied if it may not."""
         place = origin(preset.endpoint)
         async with self._asking:
             answer = self._said("key", place, place)
@@ -283,9 +283,9 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What a server told of its window, in tokens; believed until a moment of the clock.
+    """What a server said about its window, in tokens, and until when on the clock that holds.
 
-    ``answered`` is whether it told anything of itself at all.
+    ``answered`` is whether the server said anything about itself.
     """
 
     tokens: int | None
@@ -295,7 +295,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class _Price:
-    """What a server's list told of a price, if anything; believed until a moment of the clock."""
+    """The price in a server's list, if any, and until when on the clock it holds."""
 
     price: Price | None
     until: float

@@ -1,4 +1,4 @@
-"""Which endpoints there are, and what each tells about itself: its kind, models, window, price."""
+"""Which endpoints there are, and what each says about itself: its kind, models, window, price."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _OWNERS: dict[str, ServerKind] = {
     "organization_owner": "lm-studio",
 }
 
-# Where servers and providers put a model's window in their lists; LM Studio has two, and the window
-# of the loaded model is the smaller.
+# Where servers and providers put a model's window in their lists. LM Studio has two fields; that of
+# the loaded model is the smaller.
 _WINDOW_KEYS = (
     "loaded_context_length",
     "max_model_len",
@@ -65,10 +65,10 @@ _Ask: TypeAlias = Callable[..., Awaitable[Json]]
 
 @dataclass(frozen=True, slots=True)
 class EndpointInfo:
-    """What an endpoint told; None and empty where it did not.
+    """What an endpoint says about itself; None and empty if it does not say.
 
-    ``models`` are the names of its chat models, ``context_window`` the tokens of the preset's one
-    and ``price`` what that costs by the server's own list.
+    ``models`` are the names of its chat models. ``context_window`` is that of the preset's model,
+    in tokens, and ``price`` is its price in the server's own list.
     """
 
     kind: ServerKind | None = None
@@ -128,12 +128,12 @@ async def list_models(
 
 
 def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the names in a list of models, without those that only embed."""
+    """Return the names in a list of models, without embedding models."""
     return tuple(model["id"] for model in models if "embed" not in model["id"].lower())
 
 
 def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
-    """Tell the server by how it signs its models."""
+    """Return the kind of the server, recognised by how it signs its models."""
     if lists_prices(preset.endpoint):
         return "openrouter"
     owners = (_OWNERS.get(str(model.get("owned_by"))) for model in models)
@@ -163,10 +163,10 @@ async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | No
 
 
 def _ollama_window(shown: Mapping[str, Any]) -> int | None:
-    """Return the tokens that Ollama will give a model it has not loaded yet.
+    """Return the window that Ollama will give a model which it has not loaded yet, in tokens.
 
-    That is the model's own ``num_ctx``, else the server's default. The model's own length is only
-    a bound: what is over the loaded window is cut off without a word.
+    That is the model's own ``num_ctx``, or else the server's default, but at most the model's own
+    length. Ollama silently cuts off what exceeds the loaded window.
     """
     for line in str(shown.get("parameters") or "").splitlines():
         match line.split():
@@ -179,14 +179,14 @@ def _ollama_window(shown: Mapping[str, Any]) -> int | None:
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
-    """Return the tokens that a list's entry names."""
+    """Return the window in an entry of a list, in tokens."""
     meta = as_dict(model.get("meta"))
     values = (_tokens(model.get(key)) for key in _WINDOW_KEYS)
     return next((value for value in values if value), None) or _tokens(meta.get("n_ctx"))
 
 
 def _entry(entries: list[Json], name: str) -> Json:
-    """Return the entry called ``name``; the only one stands for any name; else nothing."""
+    """Return the entry called ``name``, or the only one there is; else an empty one."""
     if len(entries) == 1:
         return entries[0]
     return next((entry for entry in entries if entry["id"] == name), {})
@@ -203,16 +203,12 @@ def _tokens(value: Any) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
-# What a model of Gemini's protocol can do that does not say it.
-_TALKS = ["generateContent"]
-
-
 async def _describe_gemini(
     http: HttpClient, preset: Preset, environ: Mapping[str, str], *, timeout_s: float
 ) -> EndpointInfo:
-    """Return the models that can be talked to, and the window of the preset's one. Never raises.
+    """Return the models that generate text, and the window of the preset's. Never raises.
 
-    The window is what Google calls the limit of the input: the reply has another of its own.
+    The window is what Google calls the input limit; the reply has a limit of its own.
     ``timeout_s`` is in seconds, for each of two questions.
     """
     try:
@@ -224,12 +220,7 @@ async def _describe_gemini(
     models = {
         model["name"].removeprefix("models/"): model for model in _entries(listed, "models", "name")
     }
-    # Others embed, or answer questions.
-    talking = (
-        name
-        for name, model in models.items()
-        if "generateContent" in as_list(model.get("supportedGenerationMethods", _TALKS))
-    )
+    talking = (name for name, model in models.items() if name and _can_generate(model))
     named = models.get(preset.model)
     try:
         # An alias is not in the list.
@@ -241,13 +232,19 @@ async def _describe_gemini(
     return EndpointInfo(models=tuple(talking), context_window=window)
 
 
-# What can answer without any configuration: model servers on this machine, and keys at hand.
+def _can_generate(model: Json) -> bool:
+    """Return whether a model generates text, as far as it says; others embed, for example."""
+    methods = model.get("supportedGenerationMethods")
+    return not isinstance(methods, list) or "generateContent" in methods
+
+
+# What can answer without any configuration: model servers on this machine, and keys in the
+# environment.
 #
 # A server that is found may be used. A key that is found is only offered: nothing goes to a
-# provider before the user agreed. With ``AISH_DISCOVERY=off`` in the environment neither is looked
-# for.
+# provider before the user has agreed. ``AISH_DISCOVERY=off`` in the environment turns both off.
 
-#: Where model servers listen unless told otherwise: llama.cpp, Ollama, LM Studio, vLLM.
+#: The default ports of model servers: llama.cpp, Ollama, LM Studio, vLLM.
 LOCAL_PORTS = (8080, 11434, 1234, 8000)
 
 #: Seconds for each question to a port.
@@ -256,10 +253,10 @@ PROBE_TIMEOUT = 0.3
 
 @dataclass(frozen=True, slots=True)
 class KeyOffer:
-    """A provider whose key lies in the environment.
+    """A provider whose key is in the environment.
 
-    ``variable`` names where the key is; its value is not kept. ``preset`` is ready to use once the
-    user agreed that text of the project goes to ``host``.
+    ``variable`` is the name of the key's variable; its value is not kept. ``preset`` is ready to
+    use once the user has agreed that text of the project goes to ``host``.
     """
 
     label: str
@@ -303,9 +300,9 @@ async def find_local(
 ) -> tuple[Preset, ...]:
     """Return a preset for each model server on the loopback ``ports``, in their order.
 
-    What answers must list models in OpenAI's form; many other things listen on these ports. The
-    preset is called after the server (``llama.cpp``, ``ollama``, ``lm-studio``, ``vllm``), or
-    ``local`` where it does not say what it is; a second one of a kind has its port in its name.
+    A server must list models in OpenAI's form, as many other things listen on these ports. The
+    preset is named after the server (``llama.cpp``, ``ollama``, ``lm-studio``, ``vllm``), or
+    ``local`` if that is not known; a second server of a kind has its port in the name.
     """
     found = await asyncio.gather(*(_probe(http, port, timeout_s) for port in ports))
     presets: dict[str, Preset] = {}
@@ -332,7 +329,7 @@ def find_offers(environ: Mapping[str, str]) -> tuple[KeyOffer, ...]:
 
 
 async def _probe(http: HttpClient, port: int, timeout_s: float) -> Preset | None:
-    """Return a preset for the model server on ``port``, if there is one with a model."""
+    """Return a preset for the model server on ``port``, or None if there is none with a model."""
     preset = Preset(name="local", endpoint=f"http://127.0.0.1:{port}")
     info = await describe(http, preset, {}, timeout_s=timeout_s)
     if not info.models:

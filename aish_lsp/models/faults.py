@@ -1,6 +1,6 @@
-"""What a server says when it refuses, in its many shapes, made into one error with a hint.
+"""Refusals of servers, in their many shapes, turned into one kind of error with a hint.
 
-With how long it asks to wait before the next request, in each provider's way to say it.
+Also how long a server asks to wait before the next request, in each provider's notation.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Redactor: TypeAlias = Callable[[str], str]
 #: Characters of a provider's own words that a message quotes.
 QUOTE_LIMIT = 600
 
-#: What Google calls a key that it does not take; it answers 400.
+#: What Google calls an invalid key; the status is 400.
 BAD_GOOGLE_KEY = "API_KEY_INVALID"
 
-#: What an error calls itself where a provider's filter has blocked the question or the reply.
+#: The type of an error that says that a provider's filter blocked the question or the reply.
 BLOCKED = "blocked"
 
 _TOO_MANY = 429
@@ -49,7 +49,7 @@ _REFUSAL_WORDS = (
 
 
 def redactor(headers: Mapping[str, str]) -> Redactor:
-    """Return a function that blots out the secrets of ``headers`` in what a server says."""
+    """Return a function that masks the secrets of ``headers`` in what a server says."""
     mask = Mask(
         secret
         for name, value in headers.items()
@@ -61,7 +61,7 @@ def redactor(headers: Mapping[str, str]) -> Redactor:
 
 
 def _credentials(value: str) -> Iterator[str]:
-    """Yield what of a header's value is secret: without the word that says of which kind."""
+    """Yield the secret parts of a header's value, without the word that names the scheme."""
     scheme, space, credentials = value.strip().partition(" ")
     yield credentials.strip() if space else scheme
     if scheme.lower() == "basic":
@@ -104,7 +104,7 @@ def refusal(
 
 
 def is_bad_key(data: Mapping[str, Any]) -> bool:
-    """Tell from a refusal's ``data`` whether the server did not take the key."""
+    """Return whether, by a refusal's ``data``, the server did not accept the key."""
     named = names_bad_key(str(data.get("provider_message")))
     return data.get("status") in {401, 403} or data.get("type") == BAD_GOOGLE_KEY or named
 
@@ -122,7 +122,7 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
         rejected = any(word in kind for word in _REFUSAL_WORDS)
     message = f"{origin(url)} broke the reply off: {_sentence(words)}"
     if rejected:
-        # What is blocked is not for a setting to change.
+        # No setting changes what a filter blocks.
         look = "" if data.get("type") == BLOCKED else f" {hint(status, words, kind)}"
         return BackendRejected(f"{message}{look}", **data)
     message += " Ask again."
@@ -133,7 +133,7 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
 
 
 def _quote(told: Any, redact: Redactor) -> str:
-    """Return a provider's own words, on one line and without secrets."""
+    """Return a provider's own words on one line, with secrets masked."""
     return _shorten(redact(_words(told) or "")) or "no reason given"
 
 
@@ -235,12 +235,12 @@ def _google_detail(told: Any, name: str) -> str | None:
 
 
 def _first(told: Any) -> Any:
-    """Return an error, or the first of a list of them."""
+    """Return the first of a list of errors, or an error that is not in a list."""
     return next(iter(told), None) if isinstance(told, list) else told
 
 
 def _wait(headers: Mapping[str, str], told: Any, words: str, *, limited: bool) -> float | None:
-    """Return the seconds that a server asks to wait, wherever it says so; None where it does not.
+    """Return the seconds that a server asks to wait, wherever it says so, or None.
 
     OpenRouter repeats headers among an error's metadata.
     """
@@ -262,7 +262,7 @@ def _shorten(text: str, limit: int = QUOTE_LIMIT) -> str:
     return line if len(line) <= limit else f"{line[:limit]}…"
 
 
-# The setting to look at where a server refuses a request: by its status, and by its own words.
+# The setting to check if a server refuses a request: by the status, and by the server's words.
 
 _BY_STATUS: Final = {
     401: "Check the key: the model's `api_key_env` or `api_key_command`.",
@@ -272,7 +272,7 @@ _BY_STATUS: Final = {
     413: "Lower the model's `token_budget`.",
 }
 
-# What a refusal names, and the setting that it comes from. What stands above is more telling.
+# Settings, and the words of a refusal that point to them. Earlier ones are more specific.
 _BY_WORDS: Final = {
     "max_output_tokens": r"max_(?:\w{1,12}_)?tokens|maxOutputTokens",
     "reasoning_effort": r"reasoning|thinking|\beffort\b",
@@ -289,20 +289,20 @@ _BAD_KEY: Final = re.compile(
     r"(?:incorrect|invalid|no|missing) api.?key|api.?key not", re.IGNORECASE
 )
 
-# What a stream's error calls itself that has no status.
+# The kinds of errors in a stream that have no status.
 _KINDS: Final = {"authentication": 401, "billing": 402, "permission": 403, "not_found": 404}
 
 
 def names_bad_key(words: str) -> bool:
-    """Return whether a server says in ``words`` that it does not take the key."""
+    """Return whether ``words`` say that the server does not accept the key."""
     return _BAD_KEY.search(words) is not None
 
 
 def hint(status: int | None, words: str, kind: str = "") -> str:
     """Return a sentence with the setting to look at.
 
-    ``words`` are the server's own. Where there is no ``status``, ``kind`` is what the error calls
-    itself.
+    ``words`` are the server's own. ``kind`` is what the error calls itself, for an error without a
+    ``status``.
     """
     if status is None:
         status = next((known for name, known in _KINDS.items() if name in kind), 400)
@@ -316,16 +316,16 @@ def hint(status: int | None, words: str, kind: str = "") -> str:
     return "Check the model's settings."
 
 
-#: Seconds beyond which a server's wish is cut.
+#: The most seconds that a server's wish to wait may come to.
 LONGEST: Final = 86400.0
 
-#: A number of seconds, or of milliseconds, that can only be a moment since 1970.
+#: A larger number of seconds, or of milliseconds, can only be a time since 1970.
 _MOMENT, _MOMENT_MS = 1e9, 1e12
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER: Final = r"\d{1,15}(?:\.\d{1,9})?"
 _AMOUNT: Final = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
-# Each amount but a lone one has a unit: digits could else be split in more ways than there is time.
+# Only a lone amount may lack its unit: otherwise digits could be split in very many ways.
 _AMOUNTS: Final = re.compile(rf"(?:{_NUMBER}(?:ms|s|m|h|d)){{1,5}}")
 _IN_WORDS: Final = re.compile(
     r"\b(?:try again|retry) (?:in|after) (?:"
@@ -338,14 +338,14 @@ _NAMED_UNITS: Final = {"milli": 0.001, "second": 1.0, "minute": 60.0, "hour": 36
 def retry_after(
     headers: Mapping[str, str], words: str, delay: str = "", *, limited: bool = False
 ) -> float | None:
-    """Return the seconds that a server asks to wait, or None where it does not say.
+    """Return the seconds that a server asks to wait, or None if it does not say.
 
-    OpenAI says it in milliseconds, in seconds, as the time until a spent limit is whole again, or
-    in the ``words`` of its refusal; Anthropic in seconds, or as that time's date; OpenRouter as
-    that time in milliseconds since 1970; Google as the ``delay`` among its error's details.
+    OpenAI says it in milliseconds, in seconds, as the time until a used-up limit is reset, or in
+    the ``words`` of its refusal; Anthropic in seconds, or as the date of the reset; OpenRouter as
+    the reset in milliseconds since 1970; Google as the ``delay`` in its error's details.
 
-    The names of ``headers`` are in small letters. ``limited`` tells that a limit is spent, also
-    where no header says which.
+    The names of ``headers`` are in lower case. ``limited`` says that a limit is used up, even if no
+    header says which.
     """
     milliseconds = headers.get("retry-after-ms", "").strip()
     told = (
@@ -386,10 +386,10 @@ def _until_http_date(text: str) -> float | None:
 
 
 def _until_reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
-    """Return when the limits that are spent are whole again.
+    """Return the seconds until all used-up limits are reset.
 
-    One that is not spent says nothing: its reset is when all of it is back. Where none is said to
-    be spent and one must be, it is one of those of which nothing is said.
+    The reset of a limit that is not used up says nothing. If a limit must be used up and none is
+    reported as such, it is one of those without a report.
     """
     spent, unknown = [], []
     for reset, left in _limits(headers):
@@ -404,7 +404,7 @@ def _until_reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
 
 
 def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Yield of each limit when it is whole again, and what is left of it if that is told.
+    """Yield when each limit is reset, and what is left of it if that is reported.
 
     They are called ``x-ratelimit-reset-tokens``, ``anthropic-ratelimit-tokens-reset``,
     ``ratelimit-reset`` and the like.
@@ -428,7 +428,7 @@ def _until_moment(text: str) -> float | None:
 
 
 def _until(moment: datetime) -> float:
-    """Return the seconds until ``moment``, which is in UTC where it does not say otherwise."""
+    """Return the seconds until ``moment``, which is in UTC unless it says otherwise."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()

@@ -1,6 +1,6 @@
-"""The one place that speaks HTTP: requests, event streams, and what can go wrong with them.
+"""The only module that speaks HTTP: requests, event streams, and what can go wrong with them.
 
-httpx and its certificates take a quarter of a second to load; they are loaded at the first request.
+httpx and its certificates take a quarter of a second to load, so the first request loads them.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from aish_lsp.models.faults import quoted, redactor, refusal
 if TYPE_CHECKING:
     import httpx
 
-#: Seconds for a connection to be accepted, where the request's own timeout is not shorter.
+#: Seconds for a connection to be accepted, unless the request's own timeout is shorter.
 CONNECT_TIMEOUT = 15.0
 
-#: Bytes of a reply that is read whole.
+#: Bytes that are read of a reply that is not a stream.
 BODY_LIMIT = 32 << 20
 
-#: Bytes of a refusal that are read for the provider's words.
+#: Bytes that are read of a refusal, for the provider's words.
 REFUSAL_LIMIT = 64 << 10
 
-#: Seconds that an idle connection is kept for the next request.
+#: Seconds for which an idle connection is kept.
 KEEP_ALIVE = 30.0
 
 
 class HttpClient:
-    """HTTP for all adapters: connections are shared and kept.
+    """HTTP for all adapters: connections are shared and kept open.
 
-    Proxies and certificates come from the environment, but this machine's own servers are never
-    asked through a proxy. Redirects are not followed: a key must not go on to another host.
+    Proxies and certificates come from the environment, but servers on this machine are never
+    reached through a proxy. Redirects are not followed: a key must not go on to another host.
     ``timeout_s`` is in seconds everywhere.
 
     Args:
-        may_show_key: returns whether a key may go to an origin unencrypted, by the user's word.
+        may_show_key: returns whether the user agreed to send a key to an origin unencrypted.
     """
 
     def __init__(self, may_show_key: Callable[[str], bool] = lambda _origin: False) -> None:
@@ -98,7 +98,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Any:
-        """Post ``body`` as JSON, or just get what is there, and return the JSON reply.
+        """Send a GET request, or ``body`` as JSON in a POST request, and return the JSON reply.
 
         ``timeout_s`` bounds the whole request.
 
@@ -128,7 +128,7 @@ class HttpClient:
         headers: Mapping[str, str],
         timeout_s: float,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request and give its response, whose status is 2xx and whose body is unread."""
+        """Send a request and yield its response; the status is 2xx, and the body is unread."""
         import httpx  # noqa: PLC0415 - loaded at the first request
 
         if exposes(url, headers) and not self._may_show_key(origin(url)):
@@ -140,10 +140,10 @@ class HttpClient:
             raise BackendRejected(msg)
         client = await self._client(url)
         method, content = "GET", None
-        # Compression would save nothing and lets proxies hold back what should stream.
+        # Compression would save nothing, and would let proxies hold back what should stream.
         own = {"Accept-Encoding": "identity", "User-Agent": f"aish-lsp/{__version__}"}
         if body is not None:
-            # What the user's text cannot encode (a lone surrogate) must not stop the request.
+            # A character that cannot be encoded (a lone surrogate) must not stop the request.
             content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
             method, own["Content-Type"] = "POST", "application/json"
         limits = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT))
@@ -157,7 +157,7 @@ class HttpClient:
                 yield response
 
     async def _client(self, url: str) -> httpx.AsyncClient:
-        """Return the client for this machine's servers, or the one for all others."""
+        """Return the client for servers on this machine, or the one for all others."""
         local = is_loopback(url)
         async with self._opening:
             if local not in self._clients:
@@ -166,17 +166,17 @@ class HttpClient:
 
 
 def _open_client(local: bool) -> httpx.AsyncClient:
-    """Load httpx and make a client. Blocks for a quarter of a second at the first time."""
+    """Load httpx and make a client. The first call blocks for a quarter of a second."""
     import httpx  # noqa: PLC0415 - loaded at the first request
 
-    # It would load this with its first connection, within the time that the server has to answer.
+    # httpx would load this with its first connection, within the server's time to answer.
     with suppress(ImportError):
         import_module("anyio._backends._asyncio")
     # httpx logs each address with its query, which may hold a key.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE)
     if local:
-        # With a transport of its own a client takes no proxy from the environment.
+        # A client with its own transport takes no proxy from the environment.
         return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(limits=limits))
     try:
         return httpx.AsyncClient(limits=limits)
@@ -191,8 +191,8 @@ def _open_client(local: bool) -> httpx.AsyncClient:
 async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
     """Send ``request`` and return its response, whose body is unread.
 
-    A server may close a kept connection in the moment that it is used again, as llama.cpp does
-    after five seconds. The request then goes out once more, until its connection is a new one.
+    A server may close a kept connection just as it is used again, as llama.cpp does after five
+    seconds. The request is then sent again, until its connection is a new one.
     """
     import httpx  # noqa: PLC0415 - loaded at the first request
 
@@ -213,7 +213,7 @@ async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Resp
 
 @contextmanager
 def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
-    """Turn what httpx raises into errors that name the server and say what to do."""
+    """Translate httpx's exceptions into errors that name the server and say what to do."""
     import httpx  # noqa: PLC0415 - loaded at the first request
 
     where = origin(url)
@@ -237,16 +237,16 @@ def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
 def _transport_fault(
     error: httpx.TransportError, url: str, timeout_s: float
 ) -> tuple[str | None, str]:
-    """Say what happened to a connection, and what to do.
+    """Return the kind of a connection's failure, and a message that says what to do.
 
-    What another try depends on comes first: ``timeout``, ``refused`` or ``broken``.
+    Another try depends on the kind: ``timeout``, ``refused``, ``broken``, or None for others.
     """
     import httpx  # noqa: PLC0415 - loaded at the first request
 
     where, said = origin(url), str(error)
     match error:
         case httpx.ConnectTimeout():
-            # A server that speaks no TLS may wait for the rest of what it takes for a request.
+            # A server without TLS may take the handshake for a request, and wait for the rest.
             tls = " Does the server speak https?" if where.startswith("https:") else ""
             look = f"Check `endpoint` and the network.{tls}"
             return "timeout", f"{where} did not accept the connection in time. {look}"
@@ -265,7 +265,7 @@ def _transport_fault(
 
 
 def _break(words: str) -> str:
-    """Say how a connection broke off, from what the library says, and what to do."""
+    """Return how a connection broke off, from the library's message, and what to do."""
     if "illegal status line" in words:
         return "what came is not HTTP. Check the port of `endpoint`, and the https:// before it."
     if "Receive buffer too long" in words:
@@ -275,13 +275,13 @@ def _break(words: str) -> str:
 
 
 def _ended(error: Exception) -> str:
-    """Return an error's own words, or its name, as the end of a sentence: some have a period."""
+    """Return an error's own words, or its name, as the end of a sentence."""
     words = str(error).rstrip(". ") or type(error).__name__
     return f"{words}."
 
 
 def _connect_message(reason: str, url: str) -> str:
-    """Say why there is no connection, and what to do."""
+    """Return why there is no connection, and what to do."""
     where = origin(url)
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         return (
@@ -338,8 +338,8 @@ def _content_type(response: httpx.Response) -> str:
 
 # Server-sent events: from the bytes of a response to the data of each event.
 #
-# httpx-sse decodes; what it is given here makes up for what real servers get wrong: a byte order
-# mark, a character cut in two, a last event without its blank line, an event that never ends.
+# httpx-sse decodes them; the text that it is given makes up for what real servers get wrong: a byte
+# order mark, a character cut in two, a last event without its blank line, an event without end.
 
 #: Characters of one event; a server that sends more without an end is not speaking the protocol.
 EVENT_LIMIT = 64 << 20
@@ -348,7 +348,7 @@ EVENT_LIMIT = 64 << 20
 async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
     """Yield the data of each event of a stream that arrives in pieces cut anywhere.
 
-    Only ``data`` is kept: every provider says in its JSON what an event is.
+    Only ``data`` is kept: every provider's JSON says what kind of event it is.
 
     Raises:
         ValueError: an event is longer than EVENT_LIMIT.
@@ -365,19 +365,19 @@ async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
 
 
 class _Response:
-    """As much of a response as httpx-sse reads.
+    """The part of a response's interface that httpx-sse uses.
 
-    ``pending`` counts the characters since the last event, whose reader sets it back.
+    ``pending`` counts the characters since the last event; whoever reads that resets it.
     """
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        # Servers of this kind forget the content type; whoever reads the response has judged it.
+        # Some servers forget the content type; the caller has checked it already.
         self.headers: dict[str, Any] = {"content-type": "text/event-stream"}
         self.pending = 0
         self._pieces = pieces
 
     async def aiter_text(self) -> AsyncIterator[str]:
-        """Yield the text, with an end to its last event."""
+        """Yield the text, and a blank line that ends the last event."""
         decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         async for piece in self._pieces:
             text = decoder.decode(piece)

@@ -1,4 +1,4 @@
-"""API keys: found when a request needs one, never stored, shown or logged."""
+"""API keys: looked up when a request needs one, never stored, shown or logged."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ if TYPE_CHECKING:
 #: Seconds for a key command: a password manager may ask its user first.
 COMMAND_TIMEOUT = 60.0
 
-#: Seconds that a command is not run again after it failed: a question needs the key several times.
+#: Seconds for which a failed command is not run again: a question needs the key several times.
 FAILURE_BELIEVED = 2.0
 
 _BEARER: Final = "Authorization"
 
-# Where a protocol wants the key, and what its requests carry beside it; others take a bearer token.
+# The header in which a protocol wants the key, and its other fixed headers; others take a bearer
+# token.
 _PROTOCOL_HEADERS: dict[str, tuple[str, dict[str, str]]] = {
     "anthropic": ("x-api-key", {"anthropic-version": "2023-06-01"}),
     "gemini": ("x-goog-api-key", {}),
 }
 
-# What each command printed, for the life of the process: a password manager that asks its user
-# must not ask at every question.
+# What each command printed, for the life of the process: a password manager that asks its user must
+# not ask at every question.
 _printed: dict[tuple[str, ...], str] = {}
 
-# What was said of each that failed, and until when that holds.
+# The error of each command that failed, and until when it is not run again.
 _failed: dict[tuple[str, ...], tuple[str, float]] = {}
 
 
 async def resolve_key(
     preset: Preset, environ: Mapping[str, str], *, timeout_s: float = COMMAND_TIMEOUT
 ) -> str | None:
-    """Return the key of ``preset``, or None where it names none.
+    """Return the key of ``preset``, or None if it names none.
 
     ``api_key_command`` is run without a shell, its first line is the key, and it is remembered
     until a server refuses it (``key_of``). ``timeout_s`` is in seconds.
@@ -71,7 +72,7 @@ def printed_keys() -> tuple[str, ...]:
 
 
 async def _print(command: tuple[str, ...], timeout_s: float) -> None:
-    """Have a key command print its key; raise BackendRejected where it does not."""
+    """Run a key command and remember its key; raise BackendRejected if it prints none."""
     said, until = _failed.get(command, ("", 0.0))
     if time.monotonic() < until:
         raise BackendRejected(said)
@@ -85,7 +86,7 @@ async def _print(command: tuple[str, ...], timeout_s: float) -> None:
 
 @contextmanager
 def key_of(preset: Preset) -> Iterator[None]:
-    """Within it the key is used: where the server does not take it, its command is asked again."""
+    """Forget the key that a command printed if, within this context, the server refuses it."""
     try:
         yield
     except BackendRejected as error:
@@ -97,8 +98,8 @@ def key_of(preset: Preset) -> Iterator[None]:
 async def headers_for(preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a request to the server of ``preset``, as its protocol wants them.
 
-    That is the key and what goes beside it, then ``extra_headers``. Where these bring the key, or
-    a proxy's ``Authorization``, none is looked up.
+    These are the key, the protocol's fixed headers, and ``extra_headers``. No key is looked up if
+    ``extra_headers`` contain it, or an ``Authorization`` for a proxy.
 
     Raises:
         BackendRejected: as ``resolve_key``.
@@ -152,7 +153,7 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
 
 
 def _checked(key: str, source: str) -> str:
-    """Return ``key`` if it can stand in a header; else the error must not show it."""
+    """Return ``key`` if it can stand in a header; the error for any other does not show it."""
     if not (key.isascii() and key.isprintable()) or " " in key:
         msg = f"{source} holds something that is not a key."
         raise BackendRejected(msg)

@@ -1,4 +1,4 @@
-"""JSON as servers send it: anything in any place; what is of another kind counts as absent."""
+"""JSON as servers send it, with anything in any place: a value of a wrong type counts as absent."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 
-#: Tokens or dollars beyond which a server's count is taken for nonsense.
+#: Tokens or dollars above which a server's number is taken for nonsense.
 ABSURD = 10**9
 
 
 def decoded(text: str | bytes, *, strict: bool = False) -> Any:
-    """Return the value that ``text`` is, None where it is no JSON.
+    """Return the value that ``text`` encodes, or None if it is not JSON.
 
-    NaN and Infinity, which JSON does not have and Python reads, are none where it is ``strict``.
+    With ``strict``, NaN and Infinity are not JSON either, although Python reads them.
     """
     try:
         return json.loads(text, parse_constant=_refuse if strict else None)
@@ -28,27 +28,27 @@ def _refuse(constant: str) -> None:
 
 
 def as_dict(value: Any) -> Json:
-    """Return an object, or an empty one."""
+    """Return ``value`` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return an array, or an empty one."""
+    """Return ``value`` if it is an array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def as_text(value: Any) -> str:
-    """Return a text, or an empty one."""
+    """Return ``value`` if it is a text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def as_number(value: Any) -> float | None:
-    """Return a number that makes sense as an amount, or None."""
+    """Return ``value`` if it is a number that makes sense as an amount, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) and 0 <= value <= ABSURD else None
 
 
 def as_count(value: Any) -> int:
-    """Return a count of tokens; 0 for what is none."""
+    """Return ``value`` if it is a plausible count of tokens, else 0."""
     return int(as_number(value) or 0)

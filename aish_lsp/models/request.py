@@ -1,4 +1,4 @@
-"""One request to a model, in no provider's dialect; what its reply is made of; what goes back."""
+"""One request to a model, independent of any protocol; the events of its reply; what goes back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A piece of the model's reasoning. Never scanned for commands."""
+    """A piece of the model's reasoning, which is never scanned for commands."""
 
     kind: ClassVar[str] = "reasoning"
     delta: str
@@ -40,7 +40,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningMetadata:
-    """What must go back with the reasoning to the provider it came from, and to no other."""
+    """What must go back with the reasoning, but only to the provider that it came from."""
 
     provider: str
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class StoredReasoning:
 class RequestMessage:
     """One message as the model is to see it.
 
-    The first of a request is the ``system`` one; ``user`` and ``assistant`` alternate; ``tool``
-    follows the assistant message that holds its call.
+    The first message of a request is ``system``; then ``user`` and ``assistant`` alternate;
+    ``tool`` follows the assistant message that contains its call.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -81,7 +81,7 @@ class RequestMessage:
 
 
 def reply_limit(preset: Preset) -> int:
-    """Return the most tokens that a reply may have: what ``extra_body`` asks for comes first."""
+    """Return the most tokens that a reply may have, by ``extra_body`` or else by the preset."""
     own = preset.extra_body
     names = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
     if preset.provider == "gemini":
@@ -104,7 +104,7 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """All that one call needs. ``max_output_tokens`` overrides the preset's."""
+    """Everything that one call needs. ``max_output_tokens`` overrides the preset's."""
 
     preset: Preset
     messages: tuple[RequestMessage, ...]
@@ -127,9 +127,9 @@ class Model(Protocol):
         ...
 
 
-# Whose reasoning a reply's is, and whether it goes back with the next request.
+# Where a reply's reasoning came from, and whether it goes back with the next request.
 
-# Protocols that many servers speak, and the parts of the metadata that tell what goes back.
+# Protocols that many servers speak, and the metadata whose presence makes reasoning go back.
 _RETURNED = {
     "openai": ("reasoning_details", "reasoning_field"),
     "openai-responses": ("output",),
@@ -137,9 +137,9 @@ _RETURNED = {
 
 
 def reasoning_source(preset: Preset) -> str:
-    """Return who wrote the reasoning of a reply from ``preset``; it goes back to nobody else.
+    """Return whose reasoning comes with a reply from ``preset``; it goes back to nobody else.
 
-    Many servers speak OpenAI's protocols: there it is the server, elsewhere the provider.
+    For OpenAI's protocols, which many servers speak, that is the server, otherwise the provider.
     """
     return server_name(preset.endpoint) if preset.provider in _RETURNED else preset.provider
 
@@ -147,10 +147,10 @@ def reasoning_source(preset: Preset) -> str:
 def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
     """Return whether a request to ``preset`` carries this reasoning of an earlier reply.
 
-    Over OpenAI's protocols that is what came with parts to return (OpenRouter's
-    ``reasoning_details``, encrypted content), or led to a call: other plain reasoning is not sent
-    again. Over Anthropic's and Gemini's it is what came signed, and from the same server: a
-    signature holds nowhere else. Elsewhere a part without text or metadata makes no sense.
+    Over OpenAI's protocols it does if it came with parts to return (OpenRouter's
+    ``reasoning_details``, encrypted content) or led to a call; other plain reasoning is not sent
+    again. Over Anthropic's and Gemini's it does if it was signed by the same server: a signature is
+    valid nowhere else. Over others it does unless it has neither text nor metadata.
     """
     if reasoning.provider != reasoning_source(preset):
         return False

@@ -1,11 +1,11 @@
-"""A reply from a server that may need a moment: tried again, and not waited for forever.
+"""A reply from a server that may need a moment: it is tried again, and not waited for forever.
 
-What libraries for retries offer ends where a reply begins to stream, and none sees an error within
-a response that began with 200; so it is done here, above the adapters and for all of them alike.
+Libraries for retries stop helping once a reply begins to stream, and none sees an error within a
+response that began with 200; so retries are done here, above the adapters and for all of them.
 
-``guarded`` stops a reply that runs in circles, as those of small models do. It does where the same
-50 characters stand ten times, one after the other or not, within 1,000 characters. Inside a fenced
-block, a table or a list, where much is alike by right, it takes forty times, within 4,000.
+``guarded`` stops a reply that runs in circles, as those of small models sometimes do: the same 50
+characters occur ten times within 1,000, in succession or not. Inside a fenced block, a table or a
+list, where much is rightly alike, it takes forty times within 4,000.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.models.request import Model, ModelEvent, ModelRequest
 
-#: Times that a request is sent again. Where nobody listens, or the connection fails: once.
+#: How often a request is sent again; only once if the connection is refused.
 RETRIES: Final = 2
 
 #: Seconds from the first try within which the last one begins.
@@ -37,13 +37,13 @@ PATIENCE: Final = 20.0
 #: Times a preset's ``timeout`` that a server may keep a connection alive before its reply begins.
 FIRST_TOKEN: Final = 3
 
-#: Seconds of the first pause, at the most; each that follows is twice as long.
+#: Seconds of the first pause, at most; each later one is twice as long.
 _FIRST_PAUSE: Final = 1.0
 
-#: Statuses that another try does not change: not implemented, HTTP version.
+#: Statuses that another try would not change: not implemented, HTTP version.
 _LASTING: Final = frozenset({501, 505})
 
-#: What OpenAI and those like it call an account that is used up; their status is 429.
+#: What OpenAI and similar servers call an exhausted account; the status is 429.
 _SPENT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 Tell: TypeAlias = Callable[[Level, str], Awaitable[None]]
@@ -56,10 +56,10 @@ async def nobody(_level: Level, _message: str) -> None:
 async def stream_with_retries(
     model: Model, request: ModelRequest, tell: Tell = nobody
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Send ``request`` and yield its reply; send it again where the server is only busy.
+    """Send ``request`` and yield its reply; send it again if the server is only busy.
 
-    Nothing is sent again once anything was yielded. ``tell`` is told of each pause, and of a reply
-    that took longer than the preset's ``total_timeout``: that one is cut, and ends as ``timeout``.
+    Nothing is sent again once anything was yielded. ``tell`` is called for each pause, and for a
+    reply that takes longer than the preset's ``total_timeout``: it is cut, and ends as ``timeout``.
 
     Raises:
         BackendUnavailable: no answer, after all tries, or it broke off. What was yielded stands.
@@ -87,14 +87,14 @@ async def stream_with_retries(
 
 
 def cause(error: AishError) -> str:
-    """Return what an error says, without the advice to ask again: that is being done."""
+    """Return what an error says, without the advice to ask again, which is being done."""
     return error.message.removesuffix(" Ask again.")
 
 
 def pause_before(error: BackendUnavailable, attempt: int) -> float | None:
-    """Return the seconds to wait before another try, by chance a little more or less.
+    """Return the seconds to wait before another try, varied a little at random.
 
-    None where there is to be none: ``attempt`` (from 0) was the last, or another changes nothing.
+    None if there is to be none: ``attempt`` (from 0) was the last, or another would change nothing.
     """
     data = error.data
     lasting = data.get("status") in _LASTING or {data.get("type"), data.get("code")} & _SPENT
@@ -106,7 +106,7 @@ def pause_before(error: BackendUnavailable, attempt: int) -> float | None:
         tries = {"broken": RETRIES, "refused": 1}.get(data.get("reason", ""), 0)
     if attempt >= tries:
         return None
-    # Chance keeps those who were turned away together from coming back together.
+    # At random, so that clients which were refused together do not return together.
     pause = _FIRST_PAUSE * 2.0**attempt * random.uniform(0.5, 1)  # noqa: S311 - no secret
     wanted: float | None = data.get("retry_after")
     return pause if wanted is None else max(pause, wanted + random.uniform(0, 0.25))  # noqa: S311
@@ -115,10 +115,10 @@ def pause_before(error: BackendUnavailable, attempt: int) -> float | None:
 async def _timed(
     stream: AsyncGenerator[ModelEvent, None], preset: Preset, begun: float, tell: Tell
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Yield ``stream`` within the limits for its first event and for all of it.
+    """Yield ``stream`` within the time limits for its first event and for all of it.
 
-    The silence between two packets is bounded below, by ``timeout``: a comment that only keeps the
-    connection alive is not silence there, and not a reply here.
+    The HTTP client already bounds the silence between two packets, by ``timeout``. To it, a comment
+    that only keeps the connection alive is not silence; here, it is not a reply either.
     """
     now = asyncio.get_running_loop().time()
     end = begun + preset.total_timeout
@@ -156,7 +156,7 @@ def _no_reply(preset: Preset, seconds: float, setting: str) -> BackendUnavailabl
 #: Characters that are compared.
 GRAM: Final = 50
 
-#: How often they may not stand there, and within how many characters.
+#: How often these occur in a circle, and within how many characters.
 MOST: Final = 10
 WITHIN: Final = 1_000
 
@@ -164,22 +164,22 @@ WITHIN: Final = 1_000
 MOST_ALIKE: Final = 40
 WITHIN_ALIKE: Final = 4_000
 
-#: Characters of a line's start that tell what the line is.
+#: Characters at the start of a line that show what kind of line it is.
 _HEAD: Final = 40
 
 _MARKS: Final = r"(?:[ \t]|>|[-*+][ \t]|\d{1,9}[.)][ \t])*"
 _FENCE: Final = re.compile(rf"{_MARKS}(`{{3,}}|~{{3,}})(.*)")
 _TABLE_OR_LIST: Final = re.compile(r"[ \t>]*(?:\||(?:[-*+]|\d{1,9}[.)])[ \t])")
-#: A line that goes on with what the line before was, or may still become one of the above.
+#: A line that continues the one before, or may still become one of the above.
 _GOES_ON: Final = re.compile(r"[ \t>]*(?:[-*+`~]{0,3}|\d{0,9}[.)]?)|[ \t]{2}.*")
 
 
 async def guarded(
     stream: AsyncGenerator[ModelEvent, None],
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Yield a reply as it comes; one that runs in circles ends there, as ``repetition``.
+    """Yield a reply as it comes, but end it as ``repetition`` once it runs in circles.
 
-    ``stream`` is closed before the end is told. Text and reasoning are looked at apart.
+    ``stream`` is closed before the finish is yielded. Text and reasoning are checked separately.
     """
     guards = {Text: RepetitionGuard(), Reasoning: RepetitionGuard()}
     async with aclosing(stream) as events:
@@ -197,13 +197,13 @@ async def guarded(
 
 
 class RepetitionGuard:
-    """Looks at a text that arrives in pieces; how it was split makes no difference."""
+    """Finds circles in a text that arrives in pieces, however it is split."""
 
     def __init__(self) -> None:
         self._tail = ""
         self._at = 0
-        #: Where each run of characters ended, those that overlap the one before left out; of the
-        #: last ``WITHIN_ALIKE`` characters or so, and of as many before them.
+        #: Where each run of characters ended, without overlaps: for the last ``WITHIN_ALIKE``
+        #: characters or so, and for as many before them.
         self._ends: dict[str, list[int]] = {}
         self._before: dict[str, list[int]] = {}
         self._place = _Place()
@@ -211,7 +211,7 @@ class RepetitionGuard:
     def take(self, delta: str) -> int | None:
         """Take the next piece; return after how many of its characters the text runs in circles.
 
-        None where it does not.
+        None if it does not.
         """
         text = self._tail + delta
         begin = len(self._tail)
@@ -239,17 +239,17 @@ class RepetitionGuard:
         return None
 
     def _is_circle(self, run: str, ends: list[int]) -> bool:
-        """Return whether ``run``, which has just ended once more, stands here too often."""
+        """Return whether ``run``, which has just ended once more, occurs too often here."""
         at = ends[-1]
         if not self._place.is_alike():
             return at - ends[-MOST] + GRAM <= WITHIN
-        # A wide table is mostly blanks and rules.
+        # A wide table consists mostly of blanks and rules.
         told = len(ends) >= MOST_ALIKE and any(map(str.isalnum, run))
         return told and at - ends[-MOST_ALIKE] + GRAM <= WITHIN_ALIKE
 
 
 class _Place:
-    """What a text, as far as it has come, is in: a fenced block, a table or a list, or prose."""
+    """What the text is in so far: a fenced block, a table or a list, or prose."""
 
     def __init__(self) -> None:
         self._head = ""
@@ -274,7 +274,7 @@ class _Place:
         self._head = ""
 
     def is_alike(self) -> bool:
-        """Return whether much is alike here by right."""
+        """Return whether repetition is normal here."""
         return bool(self._fence) or self._line_is_alike()
 
     def _line_is_alike(self) -> bool:

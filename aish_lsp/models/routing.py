@@ -1,7 +1,7 @@
-"""What kind of question one is, by the rules in ``routing.toml``; and whom a question is for.
+"""What kind a question is, by the rules in ``routing.toml``; and which model it is addressed to.
 
-The rules look at words in English, and at shapes in any language: fences, stack traces, paths,
-commands.
+The rules look for English words, and for shapes that any language has: fences, stack traces,
+paths, commands.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import QuestionClass
 
-#: Characters that are looked at, of the beginning and of the end of a question. What is pasted
-#: between them may be of any length.
+#: Characters of a question's beginning, and of its end, that are looked at. What is pasted between
+#: them may be of any length.
 _ENDS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """The class that a question was taken for, and why: the end of "It ..."."""
+    """The class that a question was put into, and why, as the end of a sentence: "It ..."."""
 
     class_: QuestionClass
     why: str
 
 
 def _rules() -> Iterator[tuple[Classified, re.Pattern[str]]]:
-    """Yield the rules of the table, each with what makes it fit."""
+    """Yield the rules of the table, each with the pattern that makes it apply."""
     table = tomllib.loads(Path(__file__).with_name("routing.toml").read_text("utf-8"))
     for rule in table["rules"]:
         patterns = list(rule.get("shapes", ()))
@@ -43,14 +43,14 @@ def _rules() -> Iterator[tuple[Classified, re.Pattern[str]]]:
         yield Classified(rule["class"], rule["why"]), re.compile(pattern, re.MULTILINE)
 
 
-#: The table, for questions in small letters.
+#: The table, for questions in lower case.
 RULES: Final = tuple(_rules())
 
 _OTHERWISE: Final = Classified("chat", "has nothing of the other classes")
 
 
 def classify(question: str) -> Classified:
-    """Return what kind of question this is, by the first rule that fits."""
+    """Return the class of a question, by the first rule that applies."""
     if len(question) > 2 * _ENDS:
         question = f"{question[:_ENDS]}\n{question[-_ENDS:]}"
     lower = question.lower()
@@ -60,8 +60,7 @@ def classify(question: str) -> Classified:
 def addressed(question: str, names: Iterable[str]) -> tuple[str | None, str]:
     """Return the model that ``@NAME ...`` names at the beginning, and the question without it.
 
-    ``@`` with anything but one of ``names`` and a blank behind it is part of the question; so is
-    one with no question behind it.
+    ``@`` is part of the question unless one of ``names``, a blank and a question follow it.
     """
     if not question.startswith("@"):
         return None, question

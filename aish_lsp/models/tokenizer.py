@@ -1,15 +1,15 @@
-"""An endpoint's own tokenizer: asked ahead, side by side, and never waited for long.
+"""An endpoint's own tokenizer: asked in advance, in parallel, and never waited for long.
 
-Whether there is one shows at the first question. What was counted is remembered, so that a budget
-looks it up; what is not known yet, the caller estimates.
+The first question shows whether there is one. Counts are remembered, so that a budget can look
+them up; the caller estimates what has not been counted yet.
 
-What a chat template adds to the texts of a request is learned from a few short conversations. Its
-source is not looked at: how many tokens the server makes of each conversation, less the tokens of
-its texts, is what the template added to it.
+What a chat template adds to the texts of a request is learned from a few short conversations. The
+template's source is not read: the tokens of each conversation, less those of its texts, are what
+the template added.
 
-And a provider's own count of a whole request, asked seldom: Anthropic's ``count_tokens``, Gemini's
-``countTokens`` and Responses' ``input_tokens`` take a whole request as it will be sent, and say
-nothing of its parts.
+Also here is a provider's own count of a whole request, which is seldom asked for: Anthropic's
+``count_tokens``, Gemini's ``countTokens`` and Responses' ``input_tokens`` take a request as it will
+be sent, and say nothing about its parts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 #: Seconds that one ``fetch`` may take.
 FETCH_TIMEOUT = 2.0
 
-#: Questions that are asked side by side.
+#: Questions that are asked at the same time.
 AT_ONCE = 8
 
 #: Posts a body to a path beside the server's API and returns the JSON reply; raises AishError.
@@ -49,32 +49,32 @@ Post: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 #: A conversation in the form of OpenAI's chat completions.
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 
-# A byte is a token at the most; some tokenizers spell a rare character out before they cut it.
+# A byte is at most one token, but some tokenizers first spell out a rare character.
 _MOST_TOKENS_A_BYTE: Final = 4
 _MOST_TOKENS_ADDED: Final = 16
 
-# The body was not understood; validators say 422.
+# The body was not understood; some servers' validators answer 422.
 _MALFORMED: Final = frozenset({400, 422})
 _TOO_LARGE: Final = 413
 _DENIED: Final = frozenset({401, 403})
 
-# Fields of a request that both servers' templates look at.
+# Fields of a request that the templates of both servers use.
 _TEMPLATE_OPTIONS: Final = ("chat_template_kwargs",)
 
-#: Seconds without a question to a server that is busy: at first, and at most.
+#: Seconds for which a busy server is not asked: the first time, and at most.
 FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizeApi:
-    """A server's way to count.
+    """How one kind of server counts.
 
     Attributes:
-        text: returns the body that asks ``/tokenize`` for a text within a prompt, with no token
-            for the prompt's begin; what reads as a special token is one, as in a chat.
-        answer: returns the number of tokens that a reply tells; raises NotACountError.
-        template: the path that makes a text of messages; empty where ``/tokenize`` takes those.
+        text: returns the body with which ``/tokenize`` counts a text within a prompt, without the
+            token that begins a prompt. As in a chat, what reads as a special token is one.
+        answer: returns the number of tokens in a reply; raises NotACountError.
+        template: the path that turns messages into a text; empty if ``/tokenize`` takes messages.
     """
 
     text: Callable[[str], Mapping[str, Any]]
@@ -88,9 +88,9 @@ class TokenizeApi:
     async def count_messages(
         self, post: Post, messages: Messages, options: Mapping[str, Any]
     ) -> int:
-        """Return the tokens of the prompt that the template makes of ``messages``.
+        """Return the tokens of the prompt that the template makes from ``messages``.
 
-        ``options`` are the request's other fields. Raises as ``count``.
+        ``options`` are the request's other fields. Raises the same as ``count``.
         """
         body = {"messages": messages, **options}
         if not self.template:
@@ -98,13 +98,13 @@ class TokenizeApi:
         prompt = as_dict(await post(self.template, body)).get("prompt")
         if not isinstance(prompt, str):
             raise NotACountError
-        # As its chat endpoint does it: the tokenizer adds its first token if it has one.
+        # As the chat endpoint does: the tokenizer adds its first token if it has one.
         asked = {"content": prompt, "add_special": True, "parse_special": True}
         return _believable(self.answer(await post("tokenize", asked)), prompt)
 
 
 def _listed(reply: Any) -> int:
-    """Return how many tokens a reply lists."""
+    """Return the number of tokens in a reply that lists them."""
     tokens = as_dict(reply).get("tokens")
     if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
         raise NotACountError
@@ -112,7 +112,7 @@ def _listed(reply: Any) -> int:
 
 
 def _told(reply: Any) -> int:
-    """Return the count that a reply tells; true is none, nor is a fraction."""
+    """Return the count in a reply that states it. Neither true nor a fraction is a count."""
     tokens = as_dict(reply).get("count")
     if type(tokens) is not int or tokens < 0:
         raise NotACountError
@@ -124,7 +124,7 @@ VLLM: Final = TokenizeApi(lambda text: {"prompt": text, "add_special_tokens": Fa
 
 
 def _believable(tokens: int, text: str) -> int:
-    """Return a count that ``text`` can have. White space alone may be nothing to a tokenizer."""
+    """Return ``tokens`` if ``text`` can have so many. A tokenizer may drop white space."""
     size = len(text.encode("utf-8", "replace"))
     too_many = tokens > _MOST_TOKENS_A_BYTE * size + _MOST_TOKENS_ADDED
     if too_many or (tokens == 0 and text.strip()):
@@ -133,18 +133,18 @@ def _believable(tokens: int, text: str) -> int:
 
 
 def is_busy(error: AishError) -> bool:
-    """Return whether the server may well answer later: it was not reached, or overburdened."""
+    """Return whether the server may answer later: it was not reached, or was overloaded."""
     status = error.data.get("status")
     if status is None:
         return not isinstance(error, InvalidArgument)
-    # What came with a 2xx was no JSON; 501 says that the server will never do it.
+    # A 2xx status means that the body was not JSON; 501, that the server will never count.
     return isinstance(error, BackendUnavailable) and status >= 400 and status != 501
 
 
 class Pause:
-    """A time without questions, each twice as long as the last until something was answered.
+    """A time without questions, each twice as long as the last until a question is answered.
 
-    ``clock`` tells seconds.
+    ``clock`` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -158,26 +158,26 @@ class Pause:
         return self._clock() < self._end
 
     def begin(self) -> None:
-        """Begin a pause; one that lasts is not prolonged by what was under way before it."""
+        """Begin a pause, unless one lasts: questions asked before it do not prolong it."""
         if not self.lasts:
             self._end = self._clock() + self._next
             self._next = min(2 * self._next, LONGEST_PAUSE)
 
     def reset(self) -> None:
-        """Have the next pause be a short one."""
+        """Make the next pause a short one."""
         self._next = FIRST_PAUSE
 
 
 class Capability:
-    """What is known of one way to have the tokens of a model counted.
+    """Whether one way of counting a model's tokens can be used.
 
     Args:
         model: the preset's name, for the user.
-        clock: tells seconds.
+        clock: returns seconds.
 
     Attributes:
-        lasting: false once it is known that it is of no use.
-        pause: while it lasts, nothing is to be asked.
+        lasting: false once this way is known to be of no use.
+        pause: while it lasts, the server is not asked.
     """
 
     def __init__(self, model: str, clock: Callable[[], float]) -> None:
@@ -188,11 +188,11 @@ class Capability:
 
     @property
     def may_ask(self) -> bool:
-        """Whether there is somebody to ask now."""
+        """Whether the server may be asked now."""
         return self.lasting and not self.pause.lasts
 
     def failed(self, error: AishError) -> None:
-        """Take in that a question failed: wait, or never ask again."""
+        """Note that a question failed: pause, or never ask again."""
         if is_busy(error):
             self.pause.begin()
             return
@@ -226,8 +226,8 @@ class Capability:
 class EndpointTokenizer:
     """The tokenizer of ``preset``'s endpoint, if it has one.
 
-    ``environ`` is where keys are looked up, ``timeout_s`` the seconds that one ``fetch`` may take,
-    ``clock`` tells seconds.
+    ``environ`` is where keys are looked up, ``timeout_s`` is the seconds that one ``fetch`` may
+    take, and ``clock`` returns seconds.
     """
 
     def __init__(
@@ -243,8 +243,10 @@ class EndpointTokenizer:
         self._preset = preset
         self._environ = environ
         self._timeout_s = timeout_s
-        # Of the two ways to ask, the one that was answered; None as long as none was.
+        # Which of the two ways to ask was answered; None if neither was yet.
         self._api: TokenizeApi | None = None
+        # The key of its counts: the tokenizer as a key would be kept alive.
+        self._who = object()
         self._overhead: TemplateOverhead | None = None
         self._overhead_learned = False
         self._capability = Capability(preset.name, clock)
@@ -254,17 +256,17 @@ class EndpointTokenizer:
 
     @property
     def overhead(self) -> TemplateOverhead | None:
-        """What the chat template adds; None as long as that is not known."""
+        """What the chat template adds; None until that is known."""
         return self._overhead if self.capable else None
 
     @property
     def capable(self) -> bool:
-        """False once it is known that there is no tokenizer here."""
+        """False once it is known that the endpoint has no usable tokenizer."""
         return self._capability.lasting
 
     def known(self, text: str) -> int | None:
-        """Return the tokens of ``text`` from memory, None where it was not counted."""
-        return COUNTS.by(self).get(text_key(text)) if text else 0
+        """Return the tokens of ``text`` from memory, or None if it was not counted."""
+        return COUNTS.by(self._who).get(text_key(text)) if text else 0
 
     def take_notices(self) -> list[str]:
         """Return what the user should be told; nothing is returned twice."""
@@ -275,9 +277,9 @@ class EndpointTokenizer:
         self._capability.distrust(counted, actual)
 
     async def fetch(self, texts: Iterable[str]) -> None:
-        """Count those of ``texts`` that are not known, as far as the server does so in time.
+        """Count those of ``texts`` that are not known, as many as the server counts in time.
 
-        The first time it also learns what the chat template adds. Never raises.
+        The first call also learns what the chat template adds. Never raises.
         """
         wanted = self._unknown(dict.fromkeys(texts))
         if not self._is_due(wanted):
@@ -285,7 +287,7 @@ class EndpointTokenizer:
         missing: list[str] = []
         asked = False
         try:
-            # One at a time: what another one asks for is not asked twice.
+            # One fetch at a time, so that no two ask for the same text.
             async with asyncio.timeout(self._timeout_s), self._fetching:
                 missing = self._unknown(wanted)
                 if self._is_due(missing):
@@ -297,23 +299,23 @@ class EndpointTokenizer:
             if missing and self._unknown(missing) == missing:
                 self._capability.pause.begin()
             else:
-                # What came is kept and the rest asked for anew; only the template can wait.
+                # Counts that came are kept, the rest is asked for again; the template can wait.
                 self._template_pause.begin()
 
     async def _ask_for(self, missing: list[str]) -> None:
-        """Ask for all of ``missing``, and for the template's part where that is due."""
+        """Ask for all of ``missing``, and for what the template adds if that is due."""
         try:
             headers = await headers_for(self._preset, self._environ)
         except AishError as error:
-            # The model cannot be asked either, and that tells the user.
+            # The question itself will fail for the same reason, and tell the user.
             logger.info("no tokens are counted: %s", error.message)
             self._capability.pause.begin()
             return
         post = partial(self._post, headers)
-        # Long texts come last: none holds up the others, nor the first question of all.
+        # Long texts come last, so that they hold up neither the others nor the first question.
         waiting = iter(sorted(missing, key=len))
         if self._api is None:
-            # Alone: where there is no tokenizer, that is enough to know it.
+            # By itself: if there is no tokenizer, one question shows it.
             await self._count(next(waiting), post)
         async with asyncio.TaskGroup() as group:
             if self._api is not None and self._template_due:
@@ -325,7 +327,7 @@ class EndpointTokenizer:
         return [text for text in texts if self.known(text) is None]
 
     def _is_due(self, missing: list[str]) -> bool:
-        """Return whether there is something to ask, and somebody."""
+        """Return whether there is something to ask, and the server may be asked."""
         return self._capability.may_ask and (bool(missing) or self._template_due)
 
     @property
@@ -334,7 +336,7 @@ class EndpointTokenizer:
         return not asked and not self._template_pause.lasts
 
     async def _count_all(self, waiting: Iterator[str], post: Post) -> None:
-        """Count what is waiting, beside others that do the same, until the server fails one."""
+        """Count what is waiting until a question fails; several of these run at the same time."""
         while self._capability.may_ask and (text := next(waiting, None)) is not None:
             await self._count(text, post)
 
@@ -349,12 +351,12 @@ class EndpointTokenizer:
             except AishError as error:
                 if error.data.get("status") in _MALFORMED:
                     continue
-                # Of this one text a server may want to know nothing.
+                # The server may merely refuse this one text.
                 if error.data.get("status") != _TOO_LARGE:
                     self._capability.failed(error)
                 return
             self._api = api
-            COUNTS.keep(self, text_key(text), tokens)
+            COUNTS.keep(self._who, text_key(text), tokens)
             self._capability.pause.reset()
             return
         self._capability.give_up("it understands neither way to ask")
@@ -374,37 +376,37 @@ class EndpointTokenizer:
         url = server_url(self._preset.endpoint, path)
         named = {"model": self._preset.model, **body} if self._preset.model else body
         async with self._slots:
-            # ``fetch`` ends first: what a time-out means depends on what came beside it.
+            # ``fetch`` times out first: it knows what the other questions brought.
             return await self._http.fetch_json(
                 url, named, headers=headers, timeout_s=2 * self._timeout_s
             )
 
 
-# The server counts, and found something wrong with the request: it may be this one alone.
+# The server can count, but refused the request; perhaps it refuses only this one.
 _REFUSED: Final = frozenset({400, 413, 422})
 
 
 @runtime_checkable
 class CountsRequests(Protocol):
-    """An adapter whose protocol has a question for the tokens of a request."""
+    """An adapter whose protocol can ask the server how many tokens a request has."""
 
     async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
         """Return the input tokens of ``request``; ``timeout_s`` is in seconds.
 
         Raises:
-            NotACountError: what came is not a count.
-            AishError: nothing came.
+            NotACountError: the answer contains no count.
+            AishError: there was no answer.
         """
         ...
 
 
 class RequestCounter:
-    """Counts the requests to one model of one server, as long as that is of use.
+    """Has a server count requests to one of its models, for as long as that is of use.
 
     Args:
         model: the preset's name, for the user.
         timeout_s: seconds that one count may take.
-        clock: tells seconds.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -416,7 +418,7 @@ class RequestCounter:
 
     @property
     def capable(self) -> bool:
-        """False once it is known that its server does not count, or counts wrongly."""
+        """False once it is known that the server does not count, or counts wrongly."""
         return self._capability.lasting
 
     def take_notices(self) -> list[str]:
@@ -424,11 +426,11 @@ class RequestCounter:
         return self._capability.take_notices()
 
     def distrust(self, reason: str) -> None:
-        """Ask no more, without a word to the user: the requests are estimated as without it."""
+        """Stop asking, without telling the user: the requests are estimated instead."""
         self._capability.give_up(reason)
 
     async def count(self, adapter: Model, request: ModelRequest) -> int | None:
-        """Return the input tokens of ``request``; None where its server does not tell in time.
+        """Return the input tokens of ``request``, or None if its server does not say in time.
 
         Never raises.
         """
@@ -445,14 +447,14 @@ class RequestCounter:
     async def _ask(self, adapter: CountsRequests, request: ModelRequest) -> int | None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                # The time-out ends first: what holds it up may be a command that prints the key.
+                # This time-out covers more: a command that prints the key may take long.
                 return await adapter.count_tokens(request, timeout_s=2 * self._timeout_s)
         except NotACountError:
             self._capability.give_up("its answer is not a count")
         except TimeoutError:
             self._capability.pause.begin()
         except AishError as error:
-            # Without a status the request was not sent: the question itself will tell the user.
+            # No status: the request was not sent. The question itself will tell the user.
             if error.data.get("status") in {None, *_REFUSED}:
                 logger.info("a request to %s was not counted: %s", self._model, error.message)
                 self._capability.pause.begin()
@@ -461,17 +463,17 @@ class RequestCounter:
         return None
 
 
-#: What a call costs where the template takes none of ours: JSON around it, and two marks.
+#: What a call costs if the template accepts none of ours: JSON around it, and two marks.
 ASSUMED_CALL = 12
 
-#: A template that adds more than this to a message is not believed.
+#: Tokens; a larger overhead than this is taken for an error.
 MOST_ADDED = 4096
 
 _Counts: TypeAlias = Mapping[str, int | None]
 _T = TypeVar("_T")
 
-# A text's end may make a token with the mark behind it, where marks are no tokens of their own: one
-# that ends in a letter never does, one that ends in a period may. Real texts end in either.
+# Where marks are not tokens of their own, the end of a text may form a token with the mark behind
+# it: a full stop may, a letter never does. Real texts end in either.
 _SYSTEM_TEXT = "You are a shell assistant"
 _USER_TEXT = "Which files are here"
 _ASSISTANT_TEXT = "There are three of them."
@@ -479,7 +481,7 @@ _CALL_NAME = "list_files"
 _CALL_ARGUMENTS = '{"path": "src"}'
 _RESULT_TEXT = "main.py"
 
-# Nine letters: the only form of an id that every template takes.
+# Nine letters: the only form of an id that every template accepts.
 _CALL_ID = "abcdefghi"
 
 _SYSTEM = {"role": "system", "content": _SYSTEM_TEXT}
@@ -521,12 +523,12 @@ _TOOL_CALL = _Probe(
 async def learn_overhead(
     api: TokenizeApi, post: Post, options: Mapping[str, Any]
 ) -> TemplateOverhead | None:
-    """Return what the server's template adds, or None where it does not take our conversations.
+    """Return what the server's template adds, or None if it refuses our conversations.
 
-    ``options`` are the fields of a request that the template looks at.
+    ``options`` are the fields of a request that the template uses.
 
     Raises:
-        ExceptionGroup: of AishError; the server is busy, and may tell later.
+        ExceptionGroup: of AishError; the server is busy, and may answer later.
     """
     probes = (_SYSTEM_ALONE, _QUESTION, _DIALOG, _TOOL_CALL)
     texts = tuple(dict.fromkeys(text for probe in probes for text in probe.texts))
@@ -551,7 +553,7 @@ async def learn_overhead(
 
 
 async def _unless_refused(ask: Callable[[_T], Awaitable[int]], what: _T) -> int | None:
-    """Return what the server answers, None where it does not take ``what``.
+    """Return what the server answers, or None if it refuses ``what``.
 
     Raises:
         AishError: the server is busy.
@@ -561,14 +563,14 @@ async def _unless_refused(ask: Callable[[_T], Awaitable[int]], what: _T) -> int 
     except NotACountError:
         return None
     except AishError as error:
-        # A template's own refusal ("roles must alternate") comes as a fault of the server.
+        # A template's own refusal ("roles must alternate") is reported as a fault of the server.
         if is_busy(error) and error.data.get("status") != 500:
             raise
         return None
 
 
 def _added(probe: _Probe, total: int | None, counts: _Counts) -> int | None:
-    """Return what the template added to a conversation, None where that is not known."""
+    """Return what the template added to a conversation, or None if that is not known."""
     for text in probe.texts:
         tokens = counts[text]
         if total is None or tokens is None:
@@ -580,8 +582,9 @@ def _added(probe: _Probe, total: int | None, counts: _Counts) -> int | None:
 def _overhead(system: int | None, question: int, dialog: int, call: int | None) -> TemplateOverhead:
     """Return the parts of what was added to the probes.
 
-    A template may drop a text or move it into another message, so that a difference is no
-    message's own. Each part is kept within what it is a part of: a sum may get too large by that.
+    A template may drop a text or move it into another message, so that a difference does not belong
+    to one message. No part may exceed the whole that it belongs to; a sum may become too large by
+    that.
     """
     first = max(0, question)
     exchange = max(0, dialog - question)

@@ -1,7 +1,7 @@
 """Anthropic's Messages, as Anthropic and others serve them: requests, and replies in a stream.
 
-User and assistant alternate and the user is first; what answers a tool's call stands at the
-beginning of the very next message; no text is blank. What breaks these rules is refused as a whole.
+User and assistant alternate, beginning with the user; the results of tool calls come at the
+beginning of the very next message; no text is blank. A request that breaks a rule is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
-# All that a request's size depends on; the counting endpoint refuses the other fields.
+# The fields that a request's size depends on; the counting endpoint refuses the others.
 _COUNTED = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
 
 _BETA_HEADER = "anthropic-beta"
@@ -94,11 +94,11 @@ def request_body(request: ModelRequest, model: str) -> Json:
 def _prompt(request: ModelRequest, messages: list[Json]) -> Json:
     """Return the system prompt and the messages, marked for the provider's cache.
 
-    Behind a proxy Claude costs ten times as much without the marks; servers that have no use for
-    them take them all the same, since Anthropic's own programs send them.
+    Behind a proxy Claude costs ten times as much without the marks. Servers that have no use for
+    them accept them, since Anthropic's own programs send them.
     """
     system = system_text(request.messages)
-    # Where turns are left out and cut short, no request begins as the last one did.
+    # If turns are left out and cut short, no request begins like the last one.
     marked = messages if request.preset.local_compress else with_cache_marks(messages)
     fields: Json = {"messages": marked}
     if system:
@@ -107,7 +107,7 @@ def _prompt(request: ModelRequest, messages: list[Json]) -> Json:
 
 
 def _with_betas(headers: dict[str, str], body: Json) -> dict[str, str]:
-    """Return ``headers`` with leave for what the body has of betas, beside the user's own."""
+    """Return ``headers`` with the betas that the body needs, in addition to the user's own."""
     if "block_binding" not in as_dict(body.get("thinking")):
         return headers
     given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
@@ -115,7 +115,7 @@ def _with_betas(headers: dict[str, str], body: Json) -> dict[str, str]:
     return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}
 
 
-#: Behind it everything up to here is kept for the next request.
+#: Marks a block: everything up to it is cached for the next request.
 CACHE_MARK: Final[Json] = {"type": "ephemeral"}
 
 _LEFT_OUT: Final = {"type": "text", "text": "[The beginning was left out.]"}
@@ -123,12 +123,12 @@ _GO_ON: Final = {"type": "text", "text": "Go on."}
 
 
 def system_text(messages: Iterable[RequestMessage]) -> str:
-    """Return the system prompt, which stands beside the messages."""
+    """Return the system prompt, which is not one of the messages."""
     return "\n\n".join(m.content for m in messages if m.role == "system" and m.content.strip())
 
 
 def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Json]:
-    """Return the messages of a request, in an order that is accepted whatever came before."""
+    """Return the messages of a request, in an order that servers accept in any case."""
     writer = _Writer(preset)
     for message in messages:
         if message.role == "assistant":
@@ -143,8 +143,8 @@ def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Js
 def with_cache_marks(messages: list[Json]) -> list[Json]:
     """Return ``messages`` with marks on the last two of the user's.
 
-    The last mark keeps what is sent now for the next request. The one before it finds what the last
-    request kept, also where so many calls lie in between that it would not be looked for.
+    The last mark caches what is sent now for the next request. The one before it finds what the
+    last request cached, even if so many calls lie in between that the server would not look there.
     """
     marked = [at for at, message in enumerate(messages) if message["role"] == "user"][-2:]
     return [
@@ -158,24 +158,24 @@ def _marked(content: list[Json]) -> list[Json]:
 
 
 class _Writer:
-    """Writes messages one after the other; neighbors of one role become one message."""
+    """Writes messages in order; neighbouring messages of one role become one."""
 
     def __init__(self, preset: Preset) -> None:
         self._preset = preset
         self._messages: list[Json] = []
-        # Of the user's message that is being written: tools' results stand before all text.
+        # For the user's message that is being written: tools' results come before all text.
         self._results: list[Json] = []
         self._texts: list[Json] = []
-        # The calls without a result yet, by their own ids, and the ids that they are sent with.
+        # Calls without a result yet: from their own ids to the ids that they are sent with.
         self._open: defaultdict[str, list[str]] = defaultdict(list)
         self._ids: set[str] = set()
 
     def user_text(self, text: str) -> None:
-        """Write what the user said; nothing where that is blank."""
+        """Write what the user said, unless it is blank."""
         self._texts += _text(text)
 
     def result(self, message: RequestMessage) -> None:
-        """Write a tool's result; one whose call was evicted is a text."""
+        """Write a tool's result; if its call was evicted, it is written as text."""
         waiting = self._open.get(message.tool_call_id or "")
         if not waiting:
             self.user_text(message.content)
@@ -186,21 +186,21 @@ class _Writer:
         self._results.append(block)
 
     def assistant(self, message: RequestMessage) -> None:
-        """Write a reply: as it came where that is known, else thinking, text and calls."""
+        """Write a reply in its original order if that is known, else thinking, text and calls."""
         self._finish_user()
         blocks = self._in_order(message, [self._call(call) for call in message.tool_calls])
         while blocks and "thinking" in blocks[-1]["type"]:
-            # Of a reply that was cut off: thinking must not be the last there is of one.
+            # The reply was cut off: no reply may end with thinking.
             blocks.pop()
         self._append("assistant", blocks)
 
     def finish(self) -> list[Json]:
-        """Return the messages, the user's first and last."""
+        """Return the messages; the first and the last are the user's."""
         self._finish_user()
         if not self._messages or self._messages[0]["role"] != "user":
             self._messages.insert(0, {"role": "user", "content": [_LEFT_OUT]})
         if self._messages[-1]["role"] != "user":
-            # Newer models do not go on with a reply that was begun for them.
+            # Newer models do not continue a reply that was begun for them.
             self._append("user", [_GO_ON])
         return self._messages
 
@@ -244,9 +244,9 @@ class _Writer:
         }
 
     def _in_order(self, message: RequestMessage, calls: list[Json]) -> list[Json]:
-        """Return a reply's blocks in the order they came in.
+        """Return a reply's blocks in the order in which they came.
 
-        Where the text is not what it was (cut short, or edited in the log), thinking comes first.
+        If the text has changed (cut short, or edited in the log), thinking comes first.
         """
         blocks: list[Json] = []
         thoughts: list[Json] = []
@@ -268,17 +268,17 @@ class _Writer:
         return [*thoughts, *_text(message.content), *calls]
 
     def _parts(self, message: RequestMessage) -> list[Json]:
-        """Return the reply's parts as its reader kept them, where its thinking goes back."""
+        """Return the reply's parts as its reader kept them, if its thinking is to go back."""
         reasoning = message.reasoning
         if reasoning is None or not goes_back(reasoning, self._preset):
             return []
         return [as_dict(part) for part in as_list(reasoning.metadata.get("content"))]
 
     def _thought(self, part: Json) -> list[Json]:
-        """Return a block of thinking as it was kept; none where it would be refused."""
+        """Return a block of thinking as it was kept; nothing if it would be refused."""
         match part:
             case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
-                # Of thinking that was cut off Anthropic sends no signature; others never sign.
+                # Anthropic sends no signature if thinking was cut off; other servers never sign.
                 return [part] if signature or not is_own(self._preset) else []
             case {"type": "redacted_thinking", "data": str(data)} if data:
                 return [part]
@@ -286,15 +286,15 @@ class _Writer:
 
 
 def _text(text: str) -> list[Json]:
-    """Return a block of text; none for a blank one, which is refused."""
+    """Return a block of text, or nothing for a blank text, which would be refused."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
 # How a model thinks over Anthropic's Messages, and what it then refuses, by the model's name.
 #
-# Up to Claude 4.5 thinking has a budget of tokens; from 4.6 on the model itself decides how much
-# it thinks ("adaptive"), and ``effort`` guides it. Claude 5 and later think without being asked,
-# and show nothing of it unless a summary is asked for.
+# Up to Claude 4.5 thinking has a budget of tokens; from 4.6 on the model itself decides how much it
+# thinks ("adaptive"), guided by ``effort``. Claude 5 and later think without being asked, and show
+# none of it unless a summary is requested.
 
 _Version: TypeAlias = tuple[int, int]
 
@@ -311,7 +311,7 @@ _BINDS_THINKING: Final[_Version] = (5, 1)
 # claude-opus-4-5-20251101, claude-3-7-sonnet-latest, anthropic/claude-opus-4.6, claude-sonnet-5@...
 _NAME: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 
-#: Tokens of thinking where it has a budget; the protocol takes no smaller one than the first.
+#: Tokens of thinking, if it has a budget; the protocol accepts none smaller than the first.
 _LEAST_BUDGET: Final = 1024
 _BUDGETS: Final = {
     "minimal": _LEAST_BUDGET,
@@ -333,8 +333,8 @@ def thinking_fields(
 ) -> dict[str, Json]:
     """Return the fields of a request that say whether and how the model is to think.
 
-    ``limit`` is the request's ``max_tokens``, of which thinking takes its part; ``messages`` are
-    the request's. What is not a Claude gets a budget: that is what others have copied.
+    ``limit`` is the request's ``max_tokens``, of which thinking takes a part; ``messages`` are the
+    request's. Models other than Claude get a budget: that is what other servers have copied.
     """
     version = _version(model)
     if version is None or version < _ADAPTIVE:
@@ -347,8 +347,8 @@ def thinking_fields(
         return {}
     thinking: Json = {"type": "adaptive", "display": "summarized"}
     if is_own(preset) and version >= _BINDS_THINKING:
-        # These refuse a request whose thinking followed other words than stand before it now, and
-        # ours do change: the file tree, the summary of what was evicted. Then it is left out.
+        # These refuse a request if the text before its thinking has changed since. Ours does
+        # change (the file tree, the summary of what was evicted), so the thinking is dropped then.
         thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     fields = {"thinking": thinking}
     if preset.reasoning_effort is not None:
@@ -357,10 +357,10 @@ def thinking_fields(
 
 
 def sampling_fields(preset: Preset, model: str, thinking: object) -> Json:
-    """Return how tokens are sampled, without what the model would refuse the request for.
+    """Return how tokens are sampled, without fields for which the model would refuse a request.
 
-    That is all of it with ``thinking`` (the request's field) and from Claude 4.7 on; of the others
-    most take only one of the two.
+    With ``thinking`` (the request's field), and from Claude 4.7 on, these are all of them; most
+    other models accept only one of the two.
     """
     version = _version(model)
     thinks = as_dict(thinking).get("type") in {"enabled", "adaptive"}
@@ -373,7 +373,7 @@ def sampling_fields(preset: Preset, model: str, thinking: object) -> Json:
 
 
 def _version(model: str) -> _Version | None:
-    """Return a Claude model's version by its name, None where that does not say it."""
+    """Return the version in a Claude model's name, or None if there is none."""
     found = _NAME.search(model.lower())
     return (int(found[1]), int(found[2] or 0)) if found else None
 
@@ -381,7 +381,7 @@ def _version(model: str) -> _Version | None:
 def _may_have_budget(messages: Sequence[Json]) -> bool:
     """Return whether thinking with a budget may be on.
 
-    Not in mid-turn, where tools have answered a turn that was begun without (by another model).
+    It may not while tools answer a turn that another model began without thinking.
     """
     first: Json = {}
     for message in reversed(messages):
@@ -395,13 +395,13 @@ def _may_have_budget(messages: Sequence[Json]) -> bool:
 _FINISH: dict[str, FinishReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    # One of the provider's own tools takes longer than a reply may: the rest is not here.
+    # One of the provider's own tools takes longer than a reply may, so that the rest is missing.
     "pause_turn": "length",
     "tool_use": "tool",
     "refusal": "refusal",
 }
 
-# Which block a piece belongs to that came without the block's start.
+# The block that a piece belongs to if the block's start did not come.
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
 
 _INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -411,8 +411,8 @@ _INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 class _Block:
     """A content block whose pieces are still coming.
 
-    ``start`` is what it began with; ``length`` the characters of a text; ``pieces`` those of the
-    thinking, or of a call's arguments.
+    ``start`` is what it began with, ``length`` the number of characters of a text, and ``pieces``
+    are the pieces of the thinking or of a call's arguments.
     """
 
     kind: str
@@ -423,12 +423,12 @@ class _Block:
 
     @property
     def arguments(self) -> str:
-        """A call's arguments: those that were streamed, else those it began with."""
+        """A call's arguments: those that were streamed, or else those that it began with."""
         streamed = well_formed("".join(self.pieces))
         return streamed if streamed.strip() else json.dumps(as_dict(self.start.get("input")))
 
     def outline(self) -> Json:
-        """Return the block as it must go back; of text and calls the place alone."""
+        """Return the block as it must go back; for text and calls only their place is kept."""
         match self.kind:
             case "tool_use":
                 return {"type": "tool_use"}
@@ -443,10 +443,10 @@ class _Block:
 class MessageReader(ReplyReader):
     """One reply while it streams.
 
-    A reply is a list of content blocks. They stream one after the other, or, from llama.cpp, side
-    by side; what the provider's own tools said and did in between is left out.
+    A reply is a list of content blocks. They stream one after the other or, from llama.cpp, in
+    parallel; what the provider's own tools say and do in between is left out.
 
-    ``server`` is who (host and port) signs the thinking: it alone takes it back.
+    ``server`` (host and port) signs the thinking; no other server accepts it.
     """
 
     def __init__(self, server: str) -> None:
@@ -482,7 +482,7 @@ class MessageReader(ReplyReader):
             case "message_stop":
                 self._over = True
             case "message":
-                # A server that does not stream after all sends one whole message.
+                # A server that does not stream sends one whole message.
                 for index, block in enumerate(as_list(event.get("content"))):
                     self._begin(index, as_dict(block))
                 self._stop(event)
@@ -502,13 +502,13 @@ class MessageReader(ReplyReader):
         ]
 
     def _metadata(self, _calls: list[ToolCall]) -> Json:
-        # Text and calls stand there for their places: all goes back in the order it came in.
+        # Text and calls mark their places, so that all goes back in its original order.
         content = [block.outline() for block in self._blocks]
         thought = any("thinking" in part["type"] for part in content)
         return {"server": self._server, "content": content} if thought else {}
 
     def _usage(self) -> Usage | None:
-        """Return the usage. What was read from a cache, or written to it, is counted beside it."""
+        """Return the usage. The server counts cached input separately; here it is included."""
         counts = self._counts
         read = counts.get("cache_read_input_tokens", 0)
         written = counts.get("cache_creation_input_tokens", 0)
@@ -529,7 +529,7 @@ class MessageReader(ReplyReader):
         return "tool" if reason == "stop" and called else reason
 
     def _begin(self, index: Any, start: Json) -> None:
-        """Begin a block with what is in it from the first; blocks of other kinds are ignored."""
+        """Begin a block with what it already contains; ignore blocks of other kinds."""
         kind = as_text(start.get("type"))
         block = _Block(kind, start)
         if isinstance(index, int):
@@ -571,7 +571,7 @@ class MessageReader(ReplyReader):
         self._stop_reason = as_text(delta.get("stop_reason")) or self._stop_reason
 
     def _keep_usage(self, usage: Any) -> None:
-        """Keep the latest counts: they grow. Some servers say 0 where they do not say it again."""
+        """Keep the latest counts, which grow; some servers send 0 instead of repeating one."""
         counts = as_dict(usage)
         for name in _INPUT_COUNTS:
             if count := as_count(counts.get(name)):

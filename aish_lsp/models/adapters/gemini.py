@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
-# What counts as input; how the reply is made does not.
+# The fields that count as input; those that say how to make the reply do not.
 _COUNTED = ("contents", "systemInstruction", "tools")
 
 #: The first models that think, and the first that demand their calls' signatures back.
 _FIRST_THINKING, _FIRST_SIGNING = (2, 5), (3, 0)
 
-# Tokens to think with, as Google maps the words of OpenAI's `reasoning_effort`.
+# Tokens for thinking, as Google maps the words of OpenAI's `reasoning_effort`.
 _BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
 _HIGHEST = frozenset({"xhigh", "max"})
 
-# The least that a pro model of 2.5 thinks; it cannot be told not to.
+# The least thinking of a 2.5 pro model; it cannot be turned off.
 _LEAST_PRO_BUDGET = 128
 
 _VERSIONED = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
@@ -64,7 +64,7 @@ class GeminiModel(CountingModel):
 def request_body(request: ModelRequest) -> Json:
     """Return the JSON of a request; ``extra_body`` comes last and replaces what it names.
 
-    Of ``generationConfig`` it replaces the fields that it names, and leaves the others.
+    Within ``generationConfig`` it replaces only the fields that it names.
     """
     preset = request.preset
     must_sign = _version(preset.model) >= _FIRST_SIGNING
@@ -94,10 +94,10 @@ def request_body(request: ModelRequest) -> Json:
 
 
 def count_body(request: ModelRequest) -> Json:
-    """Return the JSON of a question for the tokens of ``request``.
+    """Return the body that asks for the token count of ``request``.
 
-    Google AI looks at system prompt and tools only within a whole request; Google Cloud knows no
-    such wrapping.
+    Google AI counts system prompt and tools only within a whole request; Google Cloud does not know
+    that wrapping.
     """
     body = request_body(request)
     counted = {name: body[name] for name in _COUNTED if name in body}
@@ -123,8 +123,7 @@ def _generation_config(preset: Preset, max_output_tokens: int | None) -> Json:
 def _thinking(model: str, effort: str | None) -> Json:
     """Return how the model is to think: in a budget of tokens up to 2.5, on a level since 3.
 
-    Thoughts are only shown where the model may think: where it may not, asking for them is an
-    error.
+    Thoughts are requested only if the model may think: otherwise asking for them is an error.
     """
     shown: Json = {"includeThoughts": True} if _version(model) >= _FIRST_THINKING else {}
     if effort is None:
@@ -134,13 +133,13 @@ def _thinking(model: str, effort: str | None) -> Json:
     if budget is not None:
         return (shown if budget else {}) | {"thinkingBudget": budget}
     if word in {"none", "minimal"}:
-        # The least there is; the pro models have no level below `low`.
+        # The lowest level; the pro models have none below `low`.
         word = "minimal" if "flash" in model else "low"
     return shown | {"thinkingLevel": "high" if word in _HIGHEST else word}
 
 
 def _budget(model: str, word: str) -> int | None:
-    """Return the tokens to think with: a number as it is, a word's where the model needs one."""
+    """Return the tokens for thinking, from a number, or from a word if the model needs it."""
     if re.fullmatch(r"-?\d{1,6}", word):
         return int(word)
     if not _FIRST_THINKING <= _version(model) < _FIRST_SIGNING:
@@ -151,7 +150,7 @@ def _budget(model: str, word: str) -> int | None:
 
 
 def _version(model: str) -> tuple[int, int]:
-    """Return a Gemini's version by its name; nothing is known of other models: (0, 0)."""
+    """Return the version in a Gemini model's name; (0, 0) for other models."""
     name = model.lower()
     if found := _VERSIONED.search(name):
         return int(found[1]), int(found[2] or 0)
@@ -160,16 +159,15 @@ def _version(model: str) -> tuple[int, int]:
 
 # A conversation as the ``contents`` of Gemini's protocol.
 #
-# What its servers refuse, and what is therefore done here: contents without parts and texts
-# without a character are left out; the first content is a user's, and so is the last; as many
-# function responses as calls follow a content with calls, all in one content that holds nothing
-# else.
+# To avoid what its servers refuse: contents without parts, and empty texts, are left out; the first
+# and the last content are a user's; a content with calls is followed by as many function responses,
+# all in one content that holds nothing else.
 
-#: What Google says to send for a call that came without a signature, such as another model's:
+#: What Google tells clients to send for a call without a signature, such as another model's:
 #: https://ai.google.dev/gemini-api/docs/thought-signatures, "FAQs".
 NO_SIGNATURE = "skip_thought_signature_validator"
 
-# Where a conversation does not begin or end with the user, which it only does when it was cut.
+# For a conversation that does not begin or end with the user, since it was cut.
 _GO_ON = "Go on."
 
 
@@ -200,8 +198,8 @@ def contents_of(messages: Sequence[RequestMessage], *, must_sign: bool) -> list[
 def model_parts(message: RequestMessage) -> list[Json]:
     """Return the parts of an earlier reply.
 
-    What the server sent is returned as it came, as long as the reply still says the same. Where its
-    text was cut, the calls keep their signatures: without them they would be refused.
+    What the server sent is returned unchanged, as long as the reply still says the same. If its
+    text was cut, the calls keep their signatures, without which they would be refused.
     """
     metadata = message.reasoning.metadata if message.reasoning else {}
     kept = [part for part in as_list(metadata.get("parts")) if isinstance(part, dict)]
@@ -219,16 +217,16 @@ def _text(parts: list[Json]) -> str:
 
 
 def _call(call: ToolCall) -> Json:
-    """Return a call that another model made, or one without anything to keep.
+    """Return a call that another model made, or one that came without anything to keep.
 
-    Its id is ours or another provider's: none goes out. Where there is none, responses are matched
-    by their order, and Google Cloud refuses a field that it does not know.
+    Its id is ours or another provider's, and is not sent: without ids, responses are matched by
+    their order, and Google Cloud refuses fields that it does not know.
     """
     return {"functionCall": {"name": call.name or "unknown", "args": arguments_of(call.arguments)}}
 
 
 def _signed(parts: list[Json]) -> list[Json]:
-    """Return ``parts`` with a signature at the first call: the others of a reply need none."""
+    """Return ``parts`` with a signature on the first call; a reply's other calls need none."""
     for position, part in enumerate(parts):
         if "functionCall" in part:
             if part.get("thoughtSignature"):
@@ -241,7 +239,7 @@ def _signed(parts: list[Json]) -> list[Json]:
 def _responses(
     calls: Sequence[ToolCall], parts: list[Json], results: Sequence[RequestMessage]
 ) -> list[Json]:
-    """Return a response for each call, in their order; its id and its name tie it to that."""
+    """Return a response for each call, in their order, with the call's id and name."""
     outputs = {result.tool_call_id: result.content for result in results}
     sent = [as_dict(part["functionCall"]) for part in parts if "functionCall" in part]
     return [
@@ -258,7 +256,7 @@ def _responses(
 
 
 def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
-    """Add ``parts`` to the last content if it is of the same role, else as a new one."""
+    """Add ``parts`` to the last content if it has the same role, else as a new content."""
     if not parts:
         return
     last: Json = contents[-1] if contents else {}
@@ -268,7 +266,7 @@ def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
         last["parts"].extend(parts)
 
 
-# Finish reasons that say that what came is not, or not all of, what the model meant.
+# Finish reasons for a reply that is not, or not all of, what the model meant.
 _BROKEN_FINISH = frozenset(
     {
         "MALFORMED_FUNCTION_CALL",
@@ -302,12 +300,12 @@ _EXPLANATION_LIMIT = 300
 class CandidateReader(ReplyReader):
     """One reply while it streams.
 
-    ``server`` (host and port) must get the reasoning's metadata back. That is ``{"server": ...,
-    "parts": [...]}``: the parts of the reply as the server sent them, neighboring texts joined, so
-    that each signature stays with the part that it came with.
+    The reasoning's metadata must go back to ``server`` (host and port). It is ``{"server": ...,
+    "parts": [...]}``: the parts of the reply as the server sent them, with neighbouring texts
+    joined, so that each signature stays with its part.
 
-    A question that is blocked is an error, not a reply without a word: it is taken back, and does
-    not block those that follow it.
+    A blocked question is an error and not an empty reply: it is withdrawn, and does not block the
+    questions that follow.
     """
 
     def __init__(self, server: str) -> None:
@@ -326,13 +324,13 @@ class CandidateReader(ReplyReader):
 
     @property
     def gave_up(self) -> str | None:
-        """A finish reason that is none: the server broke the reply off."""
+        """The finish reason, if it means that the server broke the reply off, else None."""
         return f"{self._finish}{self._explanation}" if self._finish in _BROKEN_FINISH else None
 
     def _read(self, chunk: Json) -> None:
         self.error = chunk.get("error") or self.error
         usage = as_dict(chunk.get("usageMetadata"))
-        # Each repeats all that was counted so far; some have other things in it.
+        # Each is a running total; some contain only other things.
         if "promptTokenCount" in usage:
             self._reported = usage
         blocked = as_text(as_dict(chunk.get("promptFeedback")).get("blockReason"))
@@ -346,7 +344,7 @@ class CandidateReader(ReplyReader):
             self._read_finish(candidate)
 
     def _tool_calls(self) -> list[ToolCall]:
-        # Half a character, and a number beyond all numbers, fit into no file and no request.
+        # Neither half a character nor an infinite number can be put into a file or a request.
         written = well_formed(json.dumps(self._parts, ensure_ascii=False))
         self._parts = json.loads(written, parse_constant=lambda _: None)
         calls = [part["functionCall"] for part in self._parts if "functionCall" in part]
@@ -389,7 +387,7 @@ class CandidateReader(ReplyReader):
         elif "text" in part:
             self._read_text(part)
         elif part and "inlineData" not in part:
-            # What the server ran itself; a signature alone needs some part to stand in.
+            # What the server ran itself; a signature by itself needs a part to be in.
             self._parts.append(part if part.keys() - {"thoughtSignature"} else {"text": "", **part})
 
     def _read_text(self, part: Json) -> None:
@@ -399,7 +397,7 @@ class CandidateReader(ReplyReader):
         others = {name: value for name, value in part.items() if name not in {"text", "thought"}}
         part = {"text": text, **({"thought": True} if is_thought else {}), **others}
         last = self._parts[-1] if self._parts else {}
-        # A part with a signature stays alone: it must not be joined with another.
+        # A part with a signature must not be joined with another.
         if last.keys() == part.keys() <= {"text", "thought"}:
             last["text"] += text
         elif text or "thoughtSignature" in part:
@@ -418,10 +416,10 @@ class CandidateReader(ReplyReader):
 
 
 def read_usage(raw: Json) -> Usage | None:
-    """Return the usage that a server reported, or None where it makes no sense.
+    """Return the usage that a server reported, or None if it makes no sense.
 
-    A request without a token does not: what it took is then estimated, so that a cap holds. What
-    the server's own tools read is input, and thoughts are output, in numbers of their own.
+    A request of no tokens makes none. What the server's own tools read is input, and thoughts are
+    output; the server reports both separately.
     """
     prompt = as_count(raw.get("promptTokenCount")) + as_count(raw.get("toolUsePromptTokenCount"))
     if prompt == 0:
@@ -436,7 +434,7 @@ def read_usage(raw: Json) -> Usage | None:
 
 
 def _must_go_back(part: Json) -> bool:
-    """Return whether a part says more than its text or its call do."""
+    """Return whether a part contains more than its text or its call."""
     return bool(part.keys() - {"text", "functionCall"}) or "id" in as_dict(part.get("functionCall"))
 
 

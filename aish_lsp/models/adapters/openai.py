@@ -1,7 +1,7 @@
-"""OpenAI's chat completions, as OpenAI and everybody else serves them.
+"""OpenAI's chat completions, as OpenAI and many others serve them.
 
 Servers that call themselves compatible differ most in the chunks of their replies; each difference
-is named where it is met.
+is noted where it is handled.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import BackendRejected
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
-# A request with both is refused.
+# Servers refuse a request with both.
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
-# Where the older `max_tokens` is deprecated, and refused by newer models.
+# Here the older `max_tokens` is deprecated, and newer models refuse it.
 _MAX_COMPLETION_TOKENS_HOSTS = ("api.openai.com", ".openai.azure.com", ".aliyuncs.com")
 
 # Refuses `stream_options` as an unknown field; it reports the usage without being asked.
@@ -46,11 +46,11 @@ _UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 
-# Wants ids of just this form for calls.
+# Accepts only call ids of this form.
 _SHORT_ID_HOSTS = _NO_STREAM_OPTIONS_HOSTS
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
-#: Characters that a call's id may have elsewhere.
+#: Characters that a call's id may have at other servers.
 _LONGEST_ID = 40
 
 
@@ -67,9 +67,9 @@ class OpenAIModel(StreamingModel):
         return ChatReader(server_name(url))
 
     def _refused_by(self, error: BackendRejected, body: Json, own: Json) -> frozenset[str]:
-        """Return the fields, not needed under these names, that the server does not know.
+        """Return the fields that the server does not know and that another name or none replaces.
 
-        The limit of tokens goes by two names; a server that wants the other one names that.
+        The limit on tokens has two names; a server that wants the other one mentions it.
         """
         words = str(error.data.get("provider_message"))
         if error.data.get("status") not in {400, 422} or not _UNKNOWN.search(words):
@@ -122,8 +122,8 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
 def _message(message: RequestMessage, preset: Preset) -> Json:
     """Return a message in OpenAI's form.
 
-    Reasoning goes back to the server that it came from, where it came with parts to return
-    (OpenRouter's ``reasoning_details``) or has led to a call; other plain text is not sent again.
+    Reasoning goes back to the server that it came from if it came with parts to return
+    (OpenRouter's ``reasoning_details``) or led to a call; other reasoning is not sent again.
     """
     wire: Json = {"role": message.role, "content": message.content}
     if message.tool_calls:
@@ -153,9 +153,9 @@ def _message(message: RequestMessage, preset: Preset) -> Json:
 
 
 def _call_id(given: str, preset: Preset) -> str:
-    """Return a call's id as the server takes it, the same for the call and its result.
+    """Return a call's id as the server accepts it, the same for the call and its result.
 
-    Another provider's may be longer than OpenAI allows; Mistral wants nine letters and digits.
+    Another provider's id may be longer than OpenAI allows; Mistral wants nine letters and digits.
     """
     digest = hashlib.sha256(given.encode("utf-8", "replace")).hexdigest()
     if _is_one_of(host(preset.endpoint), _SHORT_ID_HOSTS):
@@ -168,10 +168,10 @@ def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
     return any(server == name or (name[0] == "." and server.endswith(name)) for name in hosts)
 
 
-#: What servers call the reasoning that has nothing to it but its text.
+#: The fields in which servers send reasoning that is only text.
 PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")
 
-# Finish reasons that say that the server gave up.
+# Finish reasons with which a server gives up.
 _BROKEN_FINISH = frozenset({"error", "abort", "insufficient_system_resource"})
 
 _FINISH: dict[str, FinishReason] = {
@@ -195,7 +195,7 @@ class _Call:
 
     def add(self, function: Json) -> None:
         name = function.get("name")
-        # Some repeat the name in every piece; a name in pieces ends where the arguments begin.
+        # Some servers repeat the name in every piece; a name in pieces ends before the arguments.
         if isinstance(name, str) and name != self.name and not self.arguments:
             self.name += name
         arguments = function.get("arguments")
@@ -205,13 +205,13 @@ class _Call:
             self.arguments.append(arguments)
 
     def is_followed_by(self, call_id: str, function: Json) -> bool:
-        """Return whether a named piece in this call's place begins another call.
+        """Return whether a named piece at this call's index begins another call.
 
-        Some give every whole call the index 0, and some of these no ids.
+        Some servers give every whole call the index 0, and some of these give no ids.
         """
         if call_id and self.id:
             return call_id != self.id
-        # Looked at only where it may be whole: the name may come with each of very many pieces.
+        # Parsed only if it may be complete: the name may come with each of very many pieces.
         ended = bool(self.arguments) and self.arguments[-1].rstrip().endswith("}")
         return ended and bool(function.get("arguments")) and is_object("".join(self.arguments))
 
@@ -236,18 +236,18 @@ class ChatReader(ReplyReader):
 
     @property
     def gave_up(self) -> str | None:
-        """A finish reason that is none: the server broke the reply off."""
+        """The finish reason, if it means that the server broke the reply off, else None."""
         return self._finish if self._finish in _BROKEN_FINISH else None
 
     def _read(self, chunk: Json) -> None:
         self.error = chunk.get("error") or (chunk if _is_error(chunk) else self.error)
-        # Groq puts its usage under x_groq; some repeat a running total in every chunk.
+        # Groq puts its usage under x_groq; some servers repeat a running total in every chunk.
         self._keep_usage(chunk.get("usage"))
         self._keep_usage(as_dict(chunk.get("x_groq")).get("usage"))
         for choice in as_list(chunk.get("choices")):
             if not isinstance(choice, dict) or choice.get("index"):
                 continue
-            # A server that does not stream after all sends one whole message.
+            # A server that does not stream sends one whole message.
             self._read_delta(as_dict(choice.get("delta" if "delta" in choice else "message")))
             self._keep_usage(choice.get("usage"))
             if self._finish is None and isinstance(choice.get("finish_reason"), str):
@@ -263,7 +263,7 @@ class ChatReader(ReplyReader):
     def _metadata(self, calls: list[ToolCall]) -> Json:
         if self._details:
             return {"reasoning_details": self._details}
-        # DeepSeek, Moonshot and others refuse a call's result without what led to the call.
+        # DeepSeek, Moonshot and others refuse a call's result without the reasoning behind it.
         return {"reasoning_field": self._field} if calls and self._field else {}
 
     def _usage(self) -> Usage | None:
@@ -314,7 +314,7 @@ class ChatReader(ReplyReader):
             self._say(as_text(part.get("text")))
 
     def _call_of(self, piece: Json, function: Json) -> _Call:
-        """Return the call that ``piece`` belongs to; a new one where it begins one."""
+        """Return the call that ``piece`` belongs to, or a new one if it begins one."""
         index, call_id = piece.get("index"), piece.get("id")
         call_id = str(call_id) if call_id else ""
         named = bool(function.get("name"))
@@ -333,7 +333,7 @@ class ChatReader(ReplyReader):
         return call
 
     def _keep_detail(self, item: Json) -> None:
-        """Keep a part of the reasoning, joined with the part that it goes on."""
+        """Keep a part of the reasoning, joined to the part that it continues."""
         last = self._details[-1] if self._details else None
         same = last is not None and all(last.get(key) == item.get(key) for key in ("type", "index"))
         if last is None or not same or "data" in item:
@@ -347,13 +347,13 @@ class ChatReader(ReplyReader):
 
 
 def _is_error(chunk: Json) -> bool:
-    """Return whether a chunk is an error that does not stand under ``error``."""
+    """Return whether a chunk is an error, though it has no ``error`` field."""
     says = "choices" not in chunk and (chunk.get("message") or chunk.get("detail"))
     return chunk.get("object") == "error" or bool(says)
 
 
 def read_usage(raw: Json | None) -> Usage | None:
-    """Return the usage that a server reported, or None where it makes no sense."""
+    """Return the usage that a server reported, or None if it makes no sense."""
     if raw is None:
         return None
     prompt_details = as_dict(raw.get("prompt_tokens_details"))
@@ -363,7 +363,7 @@ def read_usage(raw: Json | None) -> Usage | None:
     if prompt == 0 and not _cost(raw):
         return None
     reasoning = as_count(completion_details.get("reasoning_tokens"))
-    # xAI and Gemini leave the reasoning out of completion_tokens; the total tells.
+    # xAI and Gemini leave the reasoning out of completion_tokens; the total includes it.
     beyond = as_count(raw.get("total_tokens")) - prompt - completion
     if beyond > 0 and reasoning in (0, beyond):
         completion += beyond
@@ -385,14 +385,14 @@ def _cost(raw: Json) -> float | None:
     """Return the dollars that OpenRouter and LiteLLM report, or None."""
     cost = as_number(raw.get("cost"))
     if cost is not None and raw.get("is_byok") is True:
-        # With a key of the user's own, `cost` is OpenRouter's share alone.
+        # With the user's own key, `cost` is only OpenRouter's share.
         upstream = as_dict(raw.get("cost_details")).get("upstream_inference_cost")
         cost += as_number(upstream) or 0.0
     return cost
 
 
 def _reasoning_text(delta: Json, details: list[Json]) -> str:
-    """Return a delta's reasoning, once, however many spellings it comes in."""
+    """Return a delta's reasoning once, even if it comes in several fields."""
     plain = next(filter(None, (as_text(delta.get(name)) for name in PLAIN_FIELDS)), "")
     return plain or "".join(
         as_text(item.get("text")) or as_text(item.get("summary")) for item in details

@@ -1,7 +1,8 @@
-"""OpenAI's Responses, without a state on the server: each request brings the whole conversation.
+"""OpenAI's Responses, without state on the server: each request contains the whole conversation.
 
 A response is a list of items: reasoning, messages, function calls, and what the server ran itself.
-They are found again while it streams, and outlined for the next request.
+Events are matched to their items while they stream; an outline of the items is kept for the next
+request.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import BackendRejected
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
-# Optional fields, and the words by which a refusal names them: models that do not reason have no
-# encrypted content, and accounts that are not verified get no summaries.
+# Optional fields, and the words with which a refusal mentions them: models that do not reason have
+# no encrypted content, and accounts that are not verified get no summaries.
 _FIELDS: Final = {
     "include": re.compile(r"encrypted|\binclude\b", re.IGNORECASE),
     "summary": re.compile(r"summar", re.IGNORECASE),
 }
 
-# Reasoning cannot be read again by another account's key, nor behind a proxy by another provider.
+# Reasoning can be read neither with another account's key nor, behind a proxy, by another provider.
 _REASONING: Final = re.compile(
     r"encrypted content .*could not be|of type 'reasoning'|\brs_\w", re.IGNORECASE | re.DOTALL
 )
@@ -46,10 +47,10 @@ _UNREADABLE: Final = "invalid_encrypted_content"
 _MALFORMED: Final = frozenset({400, 404, 422, None})
 
 
-#: What is asked for in ``include``: without it reasoning cannot go back to where nothing is stored.
+#: What ``include`` asks for: without it, reasoning cannot go back to a server that stores nothing.
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
-# What the counting endpoint knows of a request.
+# The fields of a request that the counting endpoint knows.
 _COUNTED: Final = (
     "model",
     "instructions",
@@ -79,7 +80,7 @@ class ResponsesModel(CountingModel):
         return ResponseReader(server_name(url), body.get("max_output_tokens"))
 
     def _refused_by(self, error: BackendRejected, body: Json, _own: Json) -> frozenset[str]:
-        """Return an optional field, or earlier reasoning, which goes by its encrypted content."""
+        """Return an optional field, or earlier reasoning, named by its encrypted content."""
         if error.data.get("status") not in _MALFORMED:
             return frozenset()
         words = str(error.data.get("provider_message"))
@@ -138,7 +139,7 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
                 "name": tool.name,
                 "description": tool.description,
                 "parameters": tool.parameters,
-                # Without it a server may change the schema until it is strict.
+                # Otherwise a server may change the schema to make it strict.
                 "strict": False,
             }
             for tool in request.tools
@@ -155,8 +156,8 @@ _LONGEST_ID: Final = 64
 def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
     """Return the conversation as items for ``server``, which gets its own reasoning back.
 
-    A server refuses a call without a result, a result without a call, and one id for two calls:
-    some servers begin to count them anew with each reply.
+    A server refuses a call without a result, a result without a call, and one id for two calls,
+    though some servers number calls from the same start in each reply.
     """
     items: list[Json] = []
     used: set[str] = set()
@@ -181,7 +182,7 @@ def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
 
 
 def _outline(message: RequestMessage, server: str) -> list[Any]:
-    """Return what the reply's own server wants back with it; another server gets nothing."""
+    """Return what the reply's own server wants back with it; nothing for another server."""
     reasoning = message.reasoning
     if reasoning is None or reasoning.provider != server:
         return []
@@ -213,7 +214,7 @@ def _result(call_id: str, output: str) -> Json:
 
 _TEXT_DELTAS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
 
-# The model's own words, or their summary; the last two are older names of theirs.
+# The model's own reasoning, or a summary of it; the last two are older names.
 _REASONING_DELTAS: Final = frozenset(
     {
         "response.reasoning_text.delta",
@@ -227,7 +228,7 @@ _LAST_EVENTS: Final = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 )
 
-# How a response ends that was not broken off.
+# The statuses of a response that was not broken off.
 _ENDS: Final = frozenset({"completed", "incomplete", "failed", ""})
 
 #: xAI's unit of money, in a dollar.
@@ -253,12 +254,12 @@ class ResponseReader(ReplyReader):
 
     @property
     def is_over(self) -> bool:
-        """The same: the end brings the usage with it."""
+        """Whether the response has ended, which includes its usage."""
         return self.is_whole
 
     @property
     def gave_up(self) -> str | None:
-        """A status that is not an end: cancelled, or still at work in the background."""
+        """The status, if it is not an end: cancelled, or still running in the background."""
         status = as_text(as_dict(self._response).get("status"))
         return None if status in _ENDS else status
 
@@ -270,7 +271,7 @@ class ResponseReader(ReplyReader):
             self._say_of(item, as_text(event.get("delta")))
         elif kind in _REASONING_DELTAS:
             item = self._items.of(event, {"type": "reasoning"})
-            # A server that gives both the words and their summary is heard once.
+            # If a server sends both the reasoning and its summary, only the first kind is used.
             item.heard = item.heard or kind
             if item.heard == kind:
                 part = event.get("summary_index", event.get("content_index"))
@@ -286,7 +287,7 @@ class ResponseReader(ReplyReader):
             self.error = {**event, **as_dict(event.get("error"))}
 
     def _read_item(self, event: Json, done: bool) -> None:
-        """Read an item as it is announced, or as a whole: what was not streamed is told then."""
+        """Read an item that is announced, or is ``done``: then add what was not streamed."""
         raw = as_dict(event.get("item"))
         if not done:
             self._items.announce(event, raw)
@@ -318,7 +319,7 @@ class ResponseReader(ReplyReader):
         if not self._items:
             for number, raw in enumerate(items):
                 self._read_item({"output_index": number, "item": raw}, True)
-        # Some servers give the encrypted content only here.
+        # Some servers send the encrypted content only here.
         late = {as_text(raw.get("id")): raw.get("encrypted_content") for raw in items}
         for item in self._items:
             if item.kind == "reasoning" and not item.raw.get("encrypted_content"):
@@ -327,14 +328,14 @@ class ResponseReader(ReplyReader):
             self.error = response.get("error") or event.get("error") or {}
 
     def _say_of(self, item: Item, piece: str) -> None:
-        """Tell a piece of a message; another message begins a paragraph of its own."""
+        """Add a piece of a message to the events; a new message begins a new paragraph."""
         if piece:
             separator = SEPARATOR if self._speaker not in (None, item) else ""
             self._speaker = item
             item.length += len(self._say(separator + piece)) - len(separator)
 
     def _think_of(self, item: Item, part: Any, piece: str) -> None:
-        """Tell a piece of the reasoning; another part begins a paragraph of its own."""
+        """Add a piece of the reasoning to the events; a new part begins a new paragraph."""
         if piece:
             thought = (id(item), str(part))
             separator = SEPARATOR if self._thought not in (None, thought) else ""
@@ -356,7 +357,7 @@ class ResponseReader(ReplyReader):
         return {"output": output} if output else {}
 
     def _parts(self) -> Iterator[Json]:
-        """Yield the items in the terms of an outline."""
+        """Yield the items as parts of an outline."""
         for item in self._items:
             if item.kind == "message":
                 if item.length:
@@ -370,7 +371,7 @@ class ResponseReader(ReplyReader):
                 yield item.raw
 
     def _usage(self) -> Usage | None:
-        """Return the usage: that of chat completions under other names."""
+        """Return the usage, which is that of chat completions under other names."""
         raw = as_dict(self._response).get("usage")
         if not isinstance(raw, dict):
             return None
@@ -391,7 +392,7 @@ class ResponseReader(ReplyReader):
         if response.get("status") == "incomplete":
             reason = as_dict(response.get("incomplete_details")).get("reason")
             return "refusal" if reason == "content_filter" else "length"
-        # llama.cpp calls a reply complete that it has cut.
+        # llama.cpp calls a reply complete even if it has cut it.
         limit = self._limit if isinstance(self._limit, int) else math.inf
         if usage is not None and usage.output_tokens >= limit:
             return "length"
@@ -404,9 +405,9 @@ class ResponseReader(ReplyReader):
 class Item:
     """An item of the output.
 
-    ``raw`` is what the server has said it is, ``length`` counts the characters told of it, and
-    ``heard`` is the kind of event that they came in; ``arguments`` are a call's, in pieces, and
-    ``call`` is what became of them.
+    ``raw`` is the item as the server describes it, ``length`` the number of its characters that
+    became events, and ``heard`` the kind of event in which they came. ``arguments`` are the pieces
+    of a call's arguments, and ``call`` is the call made from them.
     """
 
     raw: Json
@@ -417,7 +418,7 @@ class Item:
 
     @property
     def kind(self) -> str:
-        """The item's type; empty where there is none."""
+        """The item's type; empty if there is none."""
         return as_text(self.raw.get("type"))
 
 
@@ -435,14 +436,14 @@ class Items:
         return len(self._items)
 
     def announce(self, event: Json, raw: Json) -> Item:
-        """Return a new item, whatever stood in its place: some proxies give all of them one."""
+        """Return a new item, even if its place is taken: some proxies give all items one place."""
         item = Item(raw)
         self._items.append(item)
         self._found_by.update(dict.fromkeys(_keys(event, raw), item))
         return item
 
     def of(self, event: Json, raw: Json) -> Item:
-        """Return the item that ``event`` belongs to; a new one where it was not announced."""
+        """Return the item that ``event`` belongs to, or a new one if it was not announced."""
         keys = _keys(event, raw)
         sought = keys[:1] if isinstance(keys[0], int) else keys
         item = next((self._found_by[key] for key in sought if key in self._found_by), None)
@@ -450,10 +451,10 @@ class Items:
 
 
 def _keys(event: Json, raw: Json) -> list[int | str]:
-    """Return what an item is found by: its place, and where an event tells none, its ids.
+    """Return the keys of an item: its place and its ids, or else its type.
 
-    Some proxies change the ids from event to event; llama.cpp gives no places. What has neither is
-    taken for the only one of its type.
+    If there is a place, only that identifies the item, as some proxies change the ids from event to
+    event; llama.cpp gives no places. An item with neither is taken for the only one of its type.
     """
     place = event.get("output_index")
     places = [place] if isinstance(place, int) else []
@@ -461,10 +462,10 @@ def _keys(event: Json, raw: Json) -> list[int | str]:
     return [*places, *filter(None, ids)] or [as_text(raw.get("type"))]
 
 
-# What a Responses server wants back of a reply, beside its text and its calls, and in which place.
+# What a Responses server wants back with a reply's text and calls, and in which places.
 #
 # A conversation keeps a reply as one text and its calls. The outline, kept as the reasoning's
-# metadata, tells how these were spread over the items of the response and what stood between them:
+# metadata, says how these were spread over the response's items, and what was between them:
 #
 #     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
 #     {"type": "message", "length": 42, "phase": "commentary"}
@@ -473,18 +474,18 @@ def _keys(event: Json, raw: Json) -> list[int | str]:
 #: Between two messages of one reply.
 SEPARATOR: Final = "\n\n"
 
-# What must go back of a reasoning item; the last two are OpenRouter's.
+# The fields of a reasoning item that must go back; the last two are OpenRouter's.
 _REASONING_FIELDS: Final = ("id", "encrypted_content", "content", "format", "signature")
 
 _PLAIN: Final[Json] = {"type": "message"}
 
 
 def outline_of(parts: Iterable[Json]) -> list[Json]:
-    """Return the outline of a response's items, or nothing where text and calls alone say it all.
+    """Return the outline of a response's items; nothing if text and calls say it all.
 
-    Reasoning goes with the item that it led to: what led to something that the server ran itself
-    stays behind with that. Without its encrypted content reasoning stays behind too: the server
-    would look for it by its id where it stored nothing.
+    Reasoning is kept with the item that it led to. It is dropped if that is something that the
+    server ran itself, and if it has no encrypted content: the server would look for it by its id,
+    though it stored nothing.
     """
     outline: list[Json] = []
     for part in parts:
@@ -504,7 +505,7 @@ def outline_of(parts: Iterable[Json]) -> list[Json]:
 def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> list[Json]:
     """Return a reply as items of a request's input, in the order of its outline.
 
-    ``calls`` are the items of its calls by the calls' own ids. Where the outline does not fit the
+    ``calls`` are the items of its calls, by the calls' own ids. If the outline does not fit the
     text, which may have been cut since, the reasoning comes first, then the text, then the calls.
     """
     parts = [as_dict(part) for part in outline]
@@ -528,7 +529,7 @@ def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> li
 
 
 def _spread(text: str, parts: list[Json]) -> list[str] | None:
-    """Return the texts of the outline's messages, or None where they are not those of ``text``."""
+    """Return the texts of the outline's messages, or None if they do not make up ``text``."""
     texts: list[str] = []
     start = 0
     for part in parts:
@@ -543,7 +544,7 @@ def _spread(text: str, parts: list[Json]) -> list[str] | None:
 
 
 def _message(text: str, phase: str) -> Json:
-    """Return a message in the one form that all servers take: llama.cpp no shorter one."""
+    """Return a message in the form that all servers accept; llama.cpp refuses shorter ones."""
     item = {
         "type": "message",
         "role": "assistant",
@@ -553,12 +554,12 @@ def _message(text: str, phase: str) -> Json:
 
 
 def _reasoning(raw: Json) -> Json:
-    """Return a reasoning item as it goes back: exactly, without what is only said of it."""
+    """Return a reasoning item as it goes back: its content unchanged, without its status."""
     kept = {name: raw[name] for name in _REASONING_FIELDS if raw.get(name)}
     return {"type": "reasoning", "summary": as_list(raw.get("summary")), **kept}
 
 
 def _drop_last_reasoning(items: list[Json]) -> None:
-    """Drop the reasoning at the end: a server refuses it without the item that it led to."""
+    """Drop reasoning at the end: servers refuse it without the item that it led to."""
     while items and items[-1]["type"] == "reasoning":
         items.pop()

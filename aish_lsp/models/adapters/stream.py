@@ -1,7 +1,7 @@
-"""What all adapters share: a request is sent, and what streams back goes through a reader.
+"""What all adapters share: a request is sent, and a reader puts the streamed reply together.
 
-And the model to name in a request where the preset names none. What goes wrong in it is mended:
-calls that no server takes back, and texts cut in a character.
+Also here: which model a request names if the preset names none, and repairs to what would
+otherwise be refused: calls that no server accepts back, and texts cut within a character.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import ModelEvent, ModelRequest
 
-#: Seconds to wait for what may follow a reply that is whole: its usage, and the end.
+#: Seconds to wait for what may follow a complete reply: its usage, and the end of the stream.
 TAIL_TIMEOUT = 5.0
 
 #: Seconds to wait for the end of a response after its last event, so that the connection can serve
@@ -43,11 +43,11 @@ DRAIN_TIMEOUT = 0.1
 
 
 class StreamingModel(ABC):
-    """An adapter: a request in one protocol's terms, and the reader of the reply to it.
+    """An adapter for one protocol: it writes the request and provides a reader for the reply.
 
-    What a server refuses and can do without is left out, and the request sent once more; it is
-    left out of the requests that follow, too. ``environ`` is where keys are looked up; the
-    process's own environment by default.
+    If a server refuses an optional part of a request, the request is sent again without it, and so
+    are the requests that follow. ``environ`` is where keys are looked up: the process's own
+    environment by default.
     """
 
     def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
@@ -63,7 +63,8 @@ class StreamingModel(ABC):
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is not an address, or no model is named where one must be.
+            InvalidArgument: the endpoint is not an address, or the protocol needs the name of a
+                model and the preset has none.
         """
         preset = request.preset
         url = self._url(preset)
@@ -98,39 +99,39 @@ class StreamingModel(ABC):
 
     @abstractmethod
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
-        """Return the JSON of a request, without what is to be ``left_out``."""
+        """Return the body of a request, without what is to be ``left_out``."""
 
     @abstractmethod
     def _reader(self, url: str, body: Json) -> ReplyReader:
-        """Return who reads the reply to ``body``."""
+        """Return a reader for the reply to ``body``."""
 
     def _headers(self, headers: dict[str, str], _body: Json) -> dict[str, str]:
-        """Return the headers of a request, with what its body needs of them."""
+        """Return the headers of a request, with any that its body requires."""
         return headers
 
     def _refused_by(self, _error: BackendRejected, _body: Json, _own: Json) -> frozenset[str]:
-        """Return what of ``_body`` is refused by ``_error`` and can be left out.
+        """Return which parts of ``_body`` the server refused with ``_error`` and can do without.
 
-        ``_own`` is the user's part of it, which is sent as it is.
+        ``_own`` is the part that the user configured, which is always sent.
         """
         return frozenset()
 
 
 class CountingModel(StreamingModel):
-    """An adapter whose protocol has a question for the tokens of a request."""
+    """An adapter whose protocol can ask the server how many tokens a request has."""
 
-    #: Where its answer has the count.
+    #: The field of the answer that holds the count.
     count_field: ClassVar[str] = "input_tokens"
 
     async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
-        """Return the tokens of the request's input as the server counts them; it answers nothing.
+        """Return how many tokens the server counts in the request's input, without a reply to it.
 
-        ``timeout_s`` is in seconds, for the whole question, which costs nothing.
+        Providers charge nothing for this. ``timeout_s`` is in seconds, for the whole question.
 
         Raises:
-            BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``; 404 or 405 where
-                the server cannot count.
-            NotACountError: the answer holds no count.
+            BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``; the status is 404
+                or 405 if the server cannot count.
+            NotACountError: the answer contains no count.
         """
         preset = request.preset
         url = self._count_url(preset)
@@ -148,17 +149,17 @@ class CountingModel(StreamingModel):
 
     @abstractmethod
     def _count_url(self, preset: Preset) -> str:
-        """Return the address of the question."""
+        """Return the address that counts."""
 
     @abstractmethod
     def _count_body(self, request: ModelRequest, model: str) -> Json:
-        """Return the question's JSON: of a request what its size depends on."""
+        """Return the body to be counted: the parts of a request that its size depends on."""
 
 
 class ReplyReader(ABC):
-    """Puts one reply together while it streams: ``feed`` it each event, then ``end`` it.
+    """Puts one reply together while it streams: call ``feed`` with each event, then ``end``.
 
-    ``provider`` names who must get the reasoning's metadata back.
+    ``provider`` names the server that the reasoning's metadata must go back to.
 
     Attributes:
         error: what the server said went wrong within the stream: a JSON value, or None.
@@ -175,26 +176,26 @@ class ReplyReader(ABC):
     @property
     @abstractmethod
     def is_whole(self) -> bool:
-        """Whether the content is complete: what may follow is usage, or nothing."""
+        """Whether the content is complete, so that only usage may follow."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the protocol's own end has come: nothing follows. Some end with the response."""
+        """Whether the protocol's own end mark has come. Some protocols have none."""
         return False
 
     @property
     def gave_up(self) -> str | None:
-        """The finish reason, where it says that the server broke the reply off."""
+        """The finish reason, if it says that the server broke the reply off, else None."""
         return None
 
     def feed(self, event: Json) -> list[ModelEvent]:
-        """Return the text and reasoning of ``event`` and keep the rest of it."""
+        """Return the text and reasoning of ``event``, and remember the rest of it."""
         self._read(event)
         told, self._events = self._events, []
         return told
 
     def end(self) -> list[ModelEvent]:
-        """Return what stands only at the end: tool calls, metadata, usage and the finish."""
+        """Return what is known only at the end: tool calls, metadata, usage and the finish."""
         calls = self._tool_calls()
         events: list[ModelEvent] = [*calls]
         if metadata := self._metadata(calls):
@@ -206,21 +207,21 @@ class ReplyReader(ABC):
 
     @abstractmethod
     def _read(self, event: Json) -> None:
-        """Read ``event``: ``_say`` and ``_think`` what it tells at once."""
+        """Read ``event``; pass its text to ``_say`` and its reasoning to ``_think``."""
 
     @abstractmethod
     def _tool_calls(self) -> list[ToolCall]:
-        """Return the calls, each made by ``_call``."""
+        """Return the tool calls, each made by ``_call``."""
 
     @abstractmethod
     def _metadata(self, calls: list[ToolCall]) -> Json:
-        """Return what must go back with the reasoning; empty where nothing does."""
+        """Return what must go back with the reasoning; empty if nothing must."""
 
     @abstractmethod
     def _usage(self) -> Usage | None:
-        """Return the usage that the server reported, or None where it makes no sense.
+        """Return the usage that the server reported, or None if it makes no sense.
 
-        A request without a token does not: what it took is then estimated, so that a cap holds.
+        A request of no tokens makes none. The usage is then estimated, so that a cost cap holds.
         """
 
     @abstractmethod
@@ -228,28 +229,32 @@ class ReplyReader(ABC):
         """Return why the reply ended."""
 
     def _say(self, piece: str) -> str:
-        """Tell a piece of the text; return what of it is complete."""
+        """Add a piece of the text to the events; return the part that is complete."""
         if text := self._text.feed(piece):
             self._events.append(Text(text))
         return text
 
     def _think(self, piece: str) -> str:
-        """Tell a piece of the reasoning; return what of it is complete."""
+        """Add a piece of the reasoning to the events; return the part that is complete."""
         if text := self._reasoning.feed(piece):
             self._events.append(Reasoning(text))
         return text
 
     def _call(self, call_id: str, name: str, arguments: str) -> ToolCall:
-        """Return a call with an id of its own: its result must find it, and not all give one."""
+        """Return a call with an id of its own, by which its result finds it.
+
+        Some servers give no ids, or the same one twice.
+        """
+        call_id = well_formed(call_id)
         if not call_id or call_id in self._ids:
             call_id = f"call_{uuid.uuid4().hex[:24]}"
         self._ids.add(call_id)
-        return ToolCall(*map(well_formed, (call_id, name, arguments)))
+        return ToolCall(call_id, well_formed(name), well_formed(arguments))
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A request as it is sent; ``timeout_s`` bounds the silence between two packets (seconds)."""
+    """A request as it is sent. ``timeout_s`` bounds the seconds of silence between two packets."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -278,7 +283,7 @@ async def stream_reply(
 async def _read(
     events: AsyncGenerator[str, None], reader: ReplyReader, post: Post
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Yield text and reasoning until the reply is over; raise where it broke off."""
+    """Yield text and reasoning until the reply is over; raise if it broke off."""
     try:
         async with aclosing(_arriving(events, reader)) as arriving:
             async for data in arriving:
@@ -292,7 +297,7 @@ async def _read(
                 if not reader.is_whole:
                     raise _broken(post.url, "it ended before the reply did")
     except BackendUnavailable:
-        # What is whole is not spoiled by what comes behind it.
+        # An error behind a complete reply does not spoil it.
         if not reader.is_whole:
             raise
     if reader.error is not None:
@@ -304,18 +309,18 @@ async def _read(
 async def _arriving(
     events: AsyncGenerator[str, None], reader: ReplyReader
 ) -> AsyncGenerator[str, None]:
-    """Yield the data of each event; behind a whole reply nothing is waited for long."""
+    """Yield the data of each event; do not wait long for what follows a complete reply."""
     with suppress(StopAsyncIteration, TimeoutError):
         while True:
             async with asyncio.timeout(TAIL_TIMEOUT if reader.is_whole else None):
                 data = await anext(events)
-            # Without blank lines between them, what was many events comes as the lines of one.
+            # Without blank lines between them, several events arrive as the lines of one.
             for part in data.split("\n") if "\n" in data and decoded(data) is None else [data]:
                 yield part
 
 
 def _parse(data: str, url: str) -> list[Json]:
-    """Return an event's JSON object; Google makes a list of them where it does not stream."""
+    """Return the JSON objects of an event. Google sends a list of them if it does not stream."""
     value = decoded(data)
     parts = value if isinstance(value, list) and value else [value]
     if not all(isinstance(part, dict) for part in parts):
@@ -329,7 +334,7 @@ def _broken(url: str, why: str) -> BackendUnavailable:
 
 
 async def _drain(events: AsyncGenerator[str, None]) -> None:
-    """Read to the end of the response, if it comes at once."""
+    """Read to the end of the response if that comes at once."""
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT):
             async for _ in events:
@@ -338,21 +343,21 @@ async def _drain(events: AsyncGenerator[str, None]) -> None:
         pass
 
 
-#: Seconds to ask a server for the models that it has.
+#: Seconds that a server may take to list its models.
 LIST_TIMEOUT = 10.0
 
 
 class ModelNames:
-    """The names that servers were found to use; each server is asked once."""
+    """The names of the models that servers list first; each server is asked once."""
 
     def __init__(self, http: HttpClient) -> None:
         self._http = http
         self._found: dict[str, str] = {}
 
     async def name_for(self, preset: Preset, headers: Mapping[str, str]) -> str:
-        """Return the preset's model, else the first chat model that its server lists.
+        """Return the preset's model, or else the first chat model that its server lists.
 
-        Empty where the server has no list: it then has but one.
+        Empty if the server has no list: it then has only one model.
 
         Raises:
             BackendUnavailable, BackendRejected: as ``endpoint.list_models``.
@@ -373,28 +378,27 @@ class ModelNames:
         return known
 
 
-# An earlier call as it goes back: models write names and arguments that no server takes.
+# Earlier calls as they go back: models write names and arguments that no server accepts.
 
-# What functions' names and calls' ids may not hold, and how long the names may be.
+# Characters that functions' names and calls' ids may not contain, and how long names may be.
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
 
 
 def plain(name: str) -> str:
-    """Return ``name`` with ``_`` for what no name and no id may hold."""
+    """Return ``name`` with ``_`` in place of characters that no name and no id may contain."""
     return _UNFIT.sub("_", name)
 
 
 def function_name(name: str) -> str:
-    """Return the name of a called function; a model may call what none can be named."""
+    """Return a called function's name in a form that servers accept, whatever the model wrote."""
     return plain(name)[:_LONGEST_NAME] or "unknown"
 
 
 def arguments_of(text: str) -> Json:
     """Return a call's arguments as the object that servers and their templates want.
 
-    What is none is wrapped: the tool's answer will speak of what the model wrote, so it stands
-    there.
+    Anything else is wrapped in an object, since the tool's answer refers to what the model wrote.
     """
     if not text.strip():
         return {}
@@ -403,7 +407,7 @@ def arguments_of(text: str) -> Json:
 
 
 def arguments_text(text: str) -> str:
-    """Return a call's arguments as the text of an object: as it came, if that is one."""
+    """Return a call's arguments as the text of a JSON object: unchanged if they are one."""
     return text if is_object(text) else json.dumps(arguments_of(text))
 
 
@@ -413,17 +417,17 @@ def is_object(text: str) -> bool:
 
 
 class SurrogateJoiner:
-    """Joins a text that comes in pieces, which may part a surrogate pair.
+    """Joins a text that comes in pieces which may split a surrogate pair.
 
-    Some servers send the two halves of an emoji in two chunks, each escaped in JSON of its own. A
-    text with such a half cannot be written to a file or sent to an editor.
+    Some servers send the two halves of an emoji in two chunks, each escaped in its own JSON. A text
+    with a lone half cannot be written to a file or sent to an editor.
     """
 
     def __init__(self) -> None:
         self._half = ""
 
     def feed(self, piece: str) -> str:
-        """Return what is complete with ``piece``; a half at its end waits for the next piece."""
+        """Return the text that ``piece`` completes; half a pair at its end waits for the next."""
         if not self._half and piece.isascii():
             return piece
         text = self._half + piece

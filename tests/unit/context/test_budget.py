@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Compress, Context, Preset
 from aish_lsp.context import counter as counter_module
-from aish_lsp.context.budget import Budget, Limits, Prepared, limits
+from aish_lsp.context.budget import (
+    Budget,
+    Limits,
+    Prepared,
+    limits,
+    with_cut_attached,
+    with_cut_output,
+)
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
@@ -616,3 +623,13 @@ def test_what_is_prepared_is_never_over_the_budget(
         if len(list(conversation.exchanges())) > 1:
             assert len(conversation.messages) <= context.max_turns
     assert conversation.pending == pending
+
+
+def test_a_message_with_nothing_to_cut_keeps_its_counted_size() -> None:
+    short = ExecOutput("ls", 0, "src")
+    message = Message("user", "why?", exec=(short,), attached=(Attached("file", "a", "b", ""),))
+    assert with_cut_output(message) is message
+    assert with_cut_attached(message) is message
+    long = replace(message, exec=(short, replace(short, output="x" * 5000)))
+    assert with_cut_output(long).exec[0] == short
+    assert len(with_cut_output(long).exec[1].output) < 1000

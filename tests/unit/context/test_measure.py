@@ -282,6 +282,36 @@ def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counted.count("then") == 2
 
 
+class Silent:
+    """A tokenizer that has not answered yet."""
+
+    overhead = None
+
+    def known(self, text: str) -> int | None:
+        return None if text else 0
+
+    async def fetch(self, texts: object) -> None: ...
+
+
+def test_what_a_tokenizer_has_not_counted_is_estimated_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted: list[str] = []
+
+    def counting(text: str, family: str) -> int:
+        counted.append(text)
+        return count(text, family)
+
+    monkeypatch.setattr(counter_module, "count", counting)
+    COUNTS.clear()
+    waiting = Counter(PRESET, Silent())
+    messages = talk("first", "then")
+    size = waiting.messages(messages)
+    assert size.estimated
+    assert waiting.messages(messages) == size
+    assert sorted(counted) == ["first", "then"]
+
+
 class Exact:
     """A tokenizer that takes every letter of what it was asked for a token."""
 

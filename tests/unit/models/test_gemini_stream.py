@@ -212,12 +212,15 @@ MODELS = {
             "supportedGenerationMethods": ["generateContent", "countTokens"],
         },
         {"name": "models/gemini-x", "inputTokenLimit": None},
+        {"name": "models/gemini-y", "supportedGenerationMethods": None},
+        {"name": "models/mute", "supportedGenerationMethods": []},
+        {"name": "models/"},
         {"name": None},
         7,
     ]
 }
 LIST, ONE = "/v1beta/models?pageSize=1000", "/v1beta/models/gemini-flash-latest"
-NAMES = ("gemini-2.5-flash", "gemini-x")
+NAMES = ("gemini-2.5-flash", "gemini-x", "gemini-y")
 
 
 @pytest.mark.parametrize(

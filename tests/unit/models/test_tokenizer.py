@@ -6,7 +6,9 @@ These servers count bytes, so that every number can be told beforehand.
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -187,6 +189,26 @@ def test_no_more_counts_are_kept_than_there_is_room_for() -> None:
         assert counts.by("who")[number] == 2 * number
         assert len(counts.by("who")) <= 3
     assert counts.by("another") == {}
+
+
+def test_of_too_many_counts_the_newest_are_kept() -> None:
+    counts = TokenCounts(most=8)
+    counts.keep("once", "text", 1)
+    for number in range(8):
+        counts.keep("who", number, 2 * number)
+    assert dict(counts.by("who")) == {number: 2 * number for number in (4, 5, 6, 7)}
+    assert counts.by("once") == {}
+
+
+async def test_a_tokenizer_that_is_replaced_is_not_kept_alive(http: HttpClient) -> None:
+    async with FaultServer(llama) as server:
+        mine = tokenizer(http, server.url)
+        await mine.fetch(texts(3))
+        assert mine.known(texts(3)[0]) is not None
+        gone = weakref.ref(mine)
+        del mine
+        gc.collect()
+        assert gone() is None
 
 
 # vLLM
