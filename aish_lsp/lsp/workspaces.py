@@ -63,8 +63,13 @@ class Workspaces:
         return [path for uri in self._uris() if (path := path_of(uri)) is not None]
 
     def removed(self, uri: str) -> None:
-        """A folder went: what runs in it is stopped, what it holds is on disk."""
+        """Close the workspace of a folder, unless that is still open.
+
+        What runs there is stopped; what it holds is on disk.
+        """
         path = path_of(uri)
+        if path in self._folders:
+            return
         if self._last == path:
             self._last = None
         workspace = self._open.pop(path, None) if path is not None else None
@@ -161,10 +166,12 @@ def setup(client: Client, workspaces: Workspaces) -> None:
 
     @client.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        # Removed first: a folder that was renamed or moved in the list comes in both lists.
+        for folder in params.event.removed:
+            client.workspace.remove_folder(folder.uri)
         for folder in params.event.added:
             client.workspace.add_folder(folder)
         for folder in params.event.removed:
-            client.workspace.remove_folder(folder.uri)
             workspaces.removed(folder.uri)
 
     client.on_shutdown(workspaces.aclose)
