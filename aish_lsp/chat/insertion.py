@@ -1,4 +1,4 @@
-"""Where in the chat document the next text comes, what it needs around it, where the user writes.
+"""Where the next text goes in the chat document, what it needs around it, where the user writes.
 
 Our text goes on in a document that its user, and other programs, change meanwhile. Its place is
 followed by position through every change that is told, and by nothing that merely looks alike. If
@@ -10,9 +10,9 @@ heeds versions makes the edit before any other change, or not at all. One that d
 whatever it holds by then, and maybe in a wrong place: the change that it tells shows that, and the
 edit is taken back.
 
-The user writes below the last ``## You`` that we wrote. Only what follows that place is ever read
-as a message, so that no earlier text of the document can speak for the user. Lines are those of LSP
-(LF, CRLF, CR), not those of ``str.splitlines``.
+The user writes below the last ``## You`` that we wrote. Only what follows it is ever read as a
+message, so that no earlier text of the document can speak for the user. Lines end as LSP says (LF,
+CRLF, CR), not as in ``str.splitlines``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from aish_lsp.chat.markdown import AISH, YOU
 from aish_lsp.foundation.errors import NotFound
 
-#: What is told of a section that is written anew.
+#: What a section begins with that is written again.
 LOST: Final = (
     "> The chat was changed while this was being written, and its place could not be found again."
     " Here is all of it.\n\n"
@@ -34,12 +34,12 @@ LOST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text to write; ``apart``: after a blank line.
+    """Text to write, and where it ``goes``; ``apart``: after a blank line.
 
     It goes on behind what was written last, to the end of the document, above its open heading, or
-    in the place of ``standing``, where that and nothing else stands under the open heading. A
-    remark stands above the open heading, too, until it is taken ``away`` again; what is written
-    otherwise goes on as if it were not there.
+    in the place of ``standing``, if that and nothing else stands under the open heading. A remark
+    stands above the open heading, too, until it is taken ``away`` again; other text goes on as if
+    the remark were not there.
     """
 
     text: str
@@ -49,13 +49,13 @@ class Piece:
 
     @property
     def is_remark(self) -> bool:
-        """Whether it is a remark, or takes one away."""
+        """Whether it is a remark, or removes one."""
         return self.goes in ("remark", "away")
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A change of a text: what stood from ``start`` to ``end`` (offsets) gives way to ``new``."""
+    """A change of a text: ``new`` replaces what stands from offset ``start`` to ``end``."""
 
     start: int
     end: int
@@ -66,7 +66,7 @@ class Edit:
         return text[: self.start] + self.new + text[self.end :]
 
     def least(self, text: str) -> Edit:
-        """Return the same change of ``text`` without what it leaves as it is at its two ends."""
+        """Return the same change of ``text`` without what stays the same at its two ends."""
         old, new = text[self.start : self.end], self.new
         shared = _shared(old, new)
         old, new = old[shared:], new[shared:]
@@ -75,16 +75,16 @@ class Edit:
         return Edit(start, start + len(old) - kept, new[: len(new) - kept])
 
 
-#: What is inserted begins a section, goes on with it, or is a remark, which is of no section.
+#: What is inserted begins a section, continues it, or is a remark, which belongs to no section.
 Part: TypeAlias = Literal["begins", "goes on", "remark"]
 
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """What to put where in the document's text (its lines ended by LF).
+    """What to insert into the document's text (with LF line ends), and at which ``offset``.
 
-    It takes the place of as many characters as ``removes``. What is written later goes on between
-    ``text`` and ``behind``.
+    It replaces ``removes`` characters there. What is written later goes on between ``text`` and
+    ``behind``.
     """
 
     part: Part
@@ -95,15 +95,15 @@ class Insertion:
 
     @property
     def edit(self) -> Edit:
-        """It as a change of the text that it is for."""
+        """The change that it makes in that text."""
         return Edit(self.offset, self.offset + self.removes, self.text + self.behind)
 
 
 def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
     """Return ``batch`` as one insertion into ``text``.
 
-    What goes on does so at ``place``, or at the end where that is None. What goes in the place of
-    something that does not stand there any more goes nowhere: the insertion is empty.
+    What goes on does so at ``place``, or at the end if that is None. If the text to be replaced is
+    not there any more, the insertion is empty.
     """
     goes = batch[0].goes
     part: Part = "remark" if batch[0].is_remark else "goes on" if goes == "on" else "begins"
@@ -118,7 +118,7 @@ def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
         return _without(text, batch[0].text)
     elif goes in ("above", "remark"):
         offset = _open_heading(text)
-        # What is taken away again leaves no blank line behind at the end.
+        # A remark that is removed again must leave no blank line behind at the end.
         apart &= goes == "above" or offset < len(text) or not text.endswith("\n")
     elif goes == "on" and place is not None:
         offset = place
@@ -130,7 +130,7 @@ def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
         written += piece.text
     behind = ""
     if goes in ("above", "remark") and offset < len(text):
-        # Never none: what goes on behind this must not come onto the heading's line.
+        # Never empty: what goes on here must not come onto the heading's line.
         behind = _blank_line(before + written) or "\n"
     return Insertion(part, offset, written, behind, removes)
 
@@ -144,10 +144,10 @@ def _shared(one: str, other: str) -> int:
 
 
 def anew(section: str) -> Piece:
-    """Return all of a section of which nobody can tell any more where it goes on.
+    """Return all of a section whose place is lost, to be written again.
 
-    A reply comes under a heading of its own at the end; what has none, such as an output, above the
-    open one.
+    A reply comes under a heading of its own at the end; a section without a heading, such as a
+    command's output, comes above the open one.
     """
     _, heading, reply = section.rpartition(f"{AISH}\n\n")
     text = f"{heading}{LOST}{reply.removeprefix(LOST)}"
@@ -155,9 +155,9 @@ def anew(section: str) -> Piece:
 
 
 def _without(text: str, remark: str) -> Insertion:
-    """Return what takes ``remark``, whole lines, and the blank line behind it away.
+    """Return what removes ``remark``, which is whole lines, and the blank line behind it.
 
-    Nothing is, where it does not stand there exactly once: it is not only ours any more.
+    It removes nothing unless the remark stands there exactly once: else it is not only ours.
     """
     offset = f"\n{text}".find(f"\n{remark}")
     if offset < 0 or text.find(remark, offset + 1) >= 0:
@@ -178,7 +178,7 @@ def _standing(text: str, standing: str) -> int | None:
 
 
 def _open_heading(text: str) -> int:
-    """Return where the heading begins that the user writes under, else where ``text`` ends."""
+    """Return where the heading that the user writes under begins, else where ``text`` ends."""
     place = open_place(text)
     if place is None:
         return len(text)
@@ -186,12 +186,12 @@ def _open_heading(text: str) -> int:
 
 
 def _line_start(text: str, number: int) -> int:
-    """Return where a line begins; behind the last one, where ``text`` ends."""
+    """Return where a line begins; for one behind the last, where ``text`` ends."""
     return min(len(text), sum(len(line) + 1 for line in lines_of(text)[:number]))
 
 
 def _blank_line(before: str) -> str:
-    """Return the line feeds that are lacking behind ``before`` for a blank line."""
+    """Return the line feeds that are missing for a blank line behind ``before``."""
     if not before:
         return ""
     return "\n" * (2 - len(before[-2:]) + len(before[-2:].rstrip("\n")))
@@ -216,7 +216,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the document as the client tells it: of a range, or (both None) of all of it."""
+    """A change of the document as the client tells it: of a range, or (both None) of everything."""
 
     text: str
     start: Position | None = None
@@ -232,8 +232,8 @@ class Place:
     def shift(self, change: Change) -> Place:
         """Return where the heading is after ``change``.
 
-        Where the change replaces the heading itself, that is the nearest heading in the new text,
-        if it has one.
+        If the change replaces the heading itself, that is the nearest heading in the new text, if
+        there is one.
         """
         new = lines_of(change.text)
         if change.start is None or change.end is None:
@@ -250,7 +250,7 @@ class Place:
         return self._nearest(inserted) or Place(last_new)
 
     def _nearest(self, lines: Iterable[int]) -> Place | None:
-        """Return the place nearest to this one, of two the later."""
+        """Return the place nearest to this one; the later of two."""
         nearest = min(lines, key=lambda line: (abs(line - self.line), -line), default=None)
         return None if nearest is None else Place(nearest)
 
@@ -262,7 +262,7 @@ def last_place(text: str) -> Place | None:
 
 
 def open_place(text: str) -> Place | None:
-    """Return the place of the last ``## You``, unless a reply follows it: that one is answered."""
+    """Return the place of the last ``## You``, unless a reply follows: then it is answered."""
     place = last_place(text)
     if place is None or AISH in (line.rstrip() for line in lines_of(text)[place.line :]):
         return None
@@ -272,8 +272,8 @@ def open_place(text: str) -> Place | None:
 def heading_of(text: str, place: Place | None) -> Place | None:
     """Return where the heading is that the user writes under, if there is one.
 
-    Where it is not at its ``place`` (it was edited, an editor has yet to load the file, or the
-    place is not known), the last one of the document counts, unless a reply follows it: what was
+    If it is not at its ``place`` (it was edited, an editor has yet to load the file, or the place
+    is not known), the last heading of the document counts, unless a reply follows it: what was
     answered is not a new message.
     """
     if place is not None and _is_heading(lines_of(text), place.line):
@@ -289,7 +289,7 @@ def prompt_after(text: str, place: Place | None) -> str:
         place: where the heading is, as ``heading_of`` takes it.
 
     Returns:
-        The message, its lines joined by ``\n``; empty where nothing is written.
+        The message, its lines joined by ``\n``; empty if nothing is written there.
 
     Raises:
         NotFound: there is no heading to write under.
@@ -326,13 +326,13 @@ def _headings(lines: Sequence[str]) -> list[int]:
 
 
 class Anchor:
-    """The place behind what was written last of one section (a reply, say, with its heading).
+    """The place behind what was last written of one section (say, a reply with its heading).
 
     Attributes:
-        text: the document, its lines ended by LF, as it was when the place was known last.
-        offset: the place in it; None where nothing is written yet, or the place is lost.
+        text: the document, with LF line ends, as it was when the place was last known.
+        offset: the place in it; None if nothing is written yet, or the place is lost.
         section: all that was written of the section.
-        is_unsure: more of the section may stand behind the place already, and nobody has told.
+        is_unsure: more of the section may already stand behind the place, without being told.
     """
 
     def __init__(self) -> None:
@@ -347,9 +347,9 @@ class Anchor:
         return bool(self.section) and self.offset is None
 
     def plan(self, text: str, batch: list[Piece]) -> Insertion:
-        """Return what brings ``batch`` into ``text``, which the document holds now.
+        """Return the insertion of ``batch`` into ``text``, which the document holds now.
 
-        Where the place of the section is lost, all of it comes anew.
+        If the place of the section is lost, all of the section is written again.
         """
         self.settle(text)
         if batch[0].goes == "on" and self.lost:
@@ -357,7 +357,7 @@ class Anchor:
         return compose(text, batch, self.offset)
 
     def settle(self, text: str) -> None:
-        """Take ``text`` for what the document holds now, whatever led to it."""
+        """Note that the document holds ``text`` now, however that came about."""
         if text == self.text:
             return
         if self.offset is not None:
@@ -375,30 +375,30 @@ class Anchor:
         self.text = after
 
     def wrote(self, insertion: Insertion, at: int | None = None) -> None:
-        """Take note that it was made in ``text``, at ``at`` if that is not where it was for."""
+        """Note that ``insertion`` was made in ``text``, perhaps not at its offset but ``at``."""
         at = insertion.offset if at is None else at
         edit = Edit(at, at + insertion.removes, insertion.edit.new)
         if insertion.part == "remark":
             self.changed(edit)
             return
-        # A section whose place is lost is not found again by its end.
+        # A place that is lost is not found again by what is written at the end.
         is_lost = insertion.part == "goes on" and self.lost
         self.arrived(insertion, edit.made_in(self.text), at + len(insertion.text))
         if is_lost:
             self.offset = None
 
     def arrived(self, insertion: Insertion, text: str, offset: int) -> None:
-        """Take note that the document is ``text``, with that in it, up to ``offset``."""
+        """Note that the document is ``text``, with ``insertion`` in it up to ``offset``."""
         new = insertion.text
         self.section = self.section + new if insertion.part == "goes on" else new
         self.text, self.offset, self.is_unsure = text, offset, False
 
 
 def shifted(place: int, size: int, text: str, edit: Edit) -> int | None:
-    """Return where ``place`` in ``text`` is after ``edit``; what comes right there stays behind it.
+    """Return where ``place`` in ``text`` is after ``edit``; text inserted there comes behind it.
 
-    The ``size`` characters before it are ours. Where the change is not all before or all behind
-    them, the place is lost, unless they were replaced as a whole and came again.
+    The ``size`` characters before it are ours. If the change is neither before nor behind them, the
+    place is lost, unless they were replaced as a whole and stand there again.
     """
     edit = edit.least(text)
     if edit.start >= place:
@@ -411,10 +411,10 @@ def shifted(place: int, size: int, text: str, edit: Edit) -> int | None:
 
 
 def relocated(text: str, place: int, now: str) -> int | None:
-    """Return where ``place`` of ``text`` is in ``now``, of which nobody told how it came about.
+    """Return where ``place`` of ``text`` is in ``now``, if nobody told how ``now`` came about.
 
-    Only where ``now`` leaves no doubt: it is the same text, or it holds, once and not more, as
-    ``text`` does, the whole exchange up to the place, and below it nothing of another exchange.
+    None unless ``now`` leaves no doubt: it is the same text, or it holds exactly once, as ``text``
+    does, the whole exchange up to the place, and nothing of another exchange below it.
     """
     if now in (text, f"{text}\n"):
         return place
@@ -429,14 +429,14 @@ def relocated(text: str, place: int, now: str) -> int | None:
     if not below_now.strip("\n"):
         return at
     if exchange.endswith("\n") and _line_feeds(below) != _line_feeds(below_now):
-        # Blank lines that end the exchange may be those that begin what somebody put below it.
+        # Blank lines at the end of the exchange may belong to what somebody put below it.
         return None
     same_line = below.split("\n", 1)[0] == below_now.split("\n", 1)[0]
     return at if same_line and _headings_below(below) == _headings_below(below_now) else None
 
 
 def _exchange_start(above: str) -> int:
-    """Return where the last exchange of ``above`` begins; where it ends, if there is none."""
+    """Return where the last exchange of ``above`` begins, or else where ``above`` ends."""
     if above.startswith(f"{YOU}\n") and f"\n{YOU}\n" not in above:
         return 0
     found = above.rfind(f"\n{YOU}\n")
@@ -453,7 +453,7 @@ def _headings_below(text: str) -> list[str]:
 
 
 def _count(text: str, part: str) -> Literal[0, 1, 2]:
-    """Return how often ``part`` is in ``text``, overlapping too; 2 stands for more."""
+    """Return how often ``part`` is in ``text``, even overlapping; 2 means twice or more."""
     first = text.find(part)
     if first < 0:
         return 0
@@ -462,15 +462,15 @@ def _count(text: str, part: str) -> Literal[0, 1, 2]:
 
 @dataclass(slots=True)
 class _Sent:
-    """An edit on its way.
+    """An edit on its way to the editor.
 
-    It is for the text ``base``, from ``start`` to ``end`` in the positions of that.
+    It is for the text ``base``, from position ``start`` to ``end`` of that.
 
     Attributes:
         blind: the editor may make it in another text.
-        wanted: where its place is by now; None where it must not come any more. Of one that goes on
-            the anchor knows.
-        reloaded: the document was opened anew since.
+        wanted: where its place is by now; None if it must not be made any more. If the edit
+            continues a section, the anchor knows instead.
+        reloaded: the document was opened again since.
         overtaken: another change came first; so it was refused, unless its version comes again.
     """
 
@@ -485,13 +485,13 @@ class _Sent:
 
 
 class Echo:
-    """Follows the document of an editor, for an anchor, and the one edit that is on its way there.
+    """Follows an editor's document for an anchor, and the one edit that is on its way there.
 
     ``offset_at`` returns the offset in a text of a position in the client's units.
 
     Attributes:
-        stray: what came into a wrong place, as an edit that removes it from the anchor's text.
-        made: whether the last edit came into its place.
+        stray: an edit of the anchor's text that removes what was inserted in a wrong place.
+        made: whether the last edit was made in its place.
     """
 
     def __init__(self, anchor: Anchor, offset_at: Callable[[str, Position], int]) -> None:
@@ -503,28 +503,28 @@ class Echo:
 
     @property
     def waits(self) -> bool:
-        """Whether it is not known yet what became of the edit that was sent."""
+        """Whether it is still unknown what became of the edit that was sent."""
         sent = self._sent
         return sent is not None and (sent.reloaded or not sent.overtaken)
 
     @property
     def reloaded(self) -> bool:
-        """Whether the document was opened anew while an edit was on its way, which may be gone."""
+        """Whether the document was opened again while an edit was on its way, which may be lost."""
         return self._sent is not None and self._sent.reloaded
 
     def send(self, insertion: Insertion, start: Position, end: Position, *, blind: bool) -> None:
-        """Expect an insertion, which is for the anchor's text, from ``start`` to ``end`` in it."""
+        """Expect an insertion into the anchor's text, from ``start`` to ``end`` in it."""
         base = self._anchor.text
         self._sent = _Sent(insertion, base, start, end, blind, insertion.offset)
         self._anchor.is_unsure = insertion.part == "goes on"
         self.made = False
 
     def give_up(self) -> None:
-        """Expect the edit that was sent no more."""
+        """No longer expect the edit that was sent."""
         self._sent = None
 
     def reopened(self, text: str | None) -> None:
-        """Take note that the editor has opened the document anew, or closed it (None)."""
+        """Note that the editor has opened the document again, or closed it (None)."""
         if text not in (None, self._anchor.text):
             self.stray = None
         sent = self._sent
@@ -545,7 +545,7 @@ class Echo:
         if before == self._anchor.text:
             self._anchor.changed(edit)
             if self.stray is not None:
-                # Of repeated text the editor may tell that another part was removed.
+                # If text repeats, the editor may tell that another part of it was removed.
                 is_gone = after == self.stray.made_in(before)
                 self.stray = None if is_gone else _followed(self.stray, edit)
         if sent is not None and sent.wanted is not None:
@@ -554,9 +554,9 @@ class Echo:
             sent.wanted = place.start if place else None
 
     def conclude(self, *, says_so: bool) -> None:
-        """Take it that no change comes any more in which a blind edit would be seen.
+        """Assume that no further change can show a blind edit.
 
-        ``says_so``: whether the editor says that it made it.
+        ``says_so``: whether the editor says that it made the edit.
         """
         sent = self._sent
         if sent is None or not sent.blind:
@@ -569,11 +569,11 @@ class Echo:
         """Return where in ``before`` the edit was made, if that is what led to ``after``."""
         start, end = (self._offset_at(before, place) for place in (sent.start, sent.end))
         made = Edit(start, end, sent.insertion.edit.new).made_in(before)
-        # Some editors end the last line by themselves.
+        # Some editors add an end to the last line.
         return start if after in (made, f"{made}\n") else None
 
     def _arrived(self, sent: _Sent, before: str, after: str, at: int) -> None:
-        """Take note that the edit was made at ``at`` in ``before``, which led to ``after``."""
+        """Note that the edit was made at ``at`` in ``before``, which became ``after``."""
         self._sent, self._anchor.is_unsure = None, False
         self._anchor.settle(before)
         self.made = self._is_right(sent, before, at)
@@ -586,24 +586,24 @@ class Echo:
         self._anchor.text = after
 
     def _is_right(self, sent: _Sent, before: str, at: int) -> bool:
-        """Return whether the edit has its place at ``at`` in ``before``, the anchor's text.
+        """Return whether ``at`` is the right place for the edit in ``before``, the anchor's text.
 
-        Also where the document was opened anew meanwhile: in the text that it is for, or where the
-        section goes on for certain.
+        If the document was opened again meanwhile, it is right in the text that the edit is for, or
+        where the section certainly goes on.
         """
         goes_on = sent.insertion.part == "goes on"
         wanted = self._anchor.offset if goes_on else sent.wanted
         return at == wanted or before == sent.base
 
     def _overtaken(self, sent: _Sent, before: str, after: str) -> bool:
-        """Take note that ``before``, the text that the edit is for, became another ``after``.
+        """Note that ``before``, the text that the edit is for, became ``after`` by another change.
 
-        So the edit was refused; unless the editor tells it and what came then as one change. Return
-        whether that may be.
+        So the edit was refused, unless the editor tells both as one change. Return whether that may
+        be.
         """
         if self._is_in(sent, after):
             return True
-        # Not forgotten: an answer has yet to say that nothing else can come of it.
+        # It is kept: only an answer can tell that nothing else comes of it.
         sent.overtaken, sent.wanted = True, None
         edit = sent.insertion.edit
         above, below = f"{before[: edit.start]}{edit.new}", f"{edit.new}{before[edit.end :]}"
@@ -617,7 +617,7 @@ class Echo:
         return True
 
     def _is_in(self, sent: _Sent, text: str) -> bool:
-        """Return whether the edit is in ``text`` for certain; take note of it."""
+        """Return whether the edit certainly is in ``text``, and note it if so."""
         if sent.insertion.part == "remark":
             return False
         whole = sent.insertion.edit.made_in(sent.base)
@@ -629,7 +629,7 @@ class Echo:
         return True
 
     def _doubt(self, sent: _Sent) -> None:
-        """Take note that nobody can tell whether the edit was made, and where."""
+        """Note that nobody can tell whether and where the edit was made."""
         if sent.insertion.part == "remark":
             self.made = True
         else:
@@ -637,7 +637,7 @@ class Echo:
 
 
 def _followed(part: Edit, edit: Edit) -> Edit | None:
-    """Return what ``part`` is after ``edit``; None where that has changed it."""
+    """Return where ``part`` is after ``edit``; None if the edit changed it."""
     if edit.start >= part.end:
         return part
     if edit.end <= part.start:

@@ -28,8 +28,8 @@ class Lifecycle:
     """Decides once that the process ends, and with which exit code.
 
     A guard thread takes the signals, watches the client's process, and ends ours if the event loop
-    is stuck. Signals go through Python's wakeup descriptor: nothing else may use it, so neither may
-    ``loop.add_signal_handler``, which does.
+    is stuck. Signals go through Python's wakeup descriptor. Nothing else may use that, so
+    ``loop.add_signal_handler``, which does, must not be called.
     """
 
     def __init__(self) -> None:
