@@ -15,9 +15,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from aish_lsp.context.mentions import Proposal, proposals, typed_name
+from aish_lsp.context.mentions import proposals, typed_name
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question
@@ -148,12 +148,14 @@ class Completion:
         insert: what replaces the line from ``start`` up to the cursor.
         detail: one line of help.
         start: characters of the line before ``insert``.
+        kind: what ``insert`` is; a command's argument counts as a command.
     """
 
     label: str
     insert: str
     detail: str
     start: int
+    kind: Literal["command", "file", "folder"] = "command"
 
 
 def parse(message: str) -> ColonCommand | None:
@@ -332,24 +334,32 @@ _TAKE_A_SESSION: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class FilesAt:
-    """Files that may be named from the character ``start`` of the line on."""
+class Completions:
+    """What may stand at the cursor.
 
-    start: int
-    files: list[Proposal]
+    Attributes:
+        items: the proposals, the best first.
+        are_files: whether a file is being named; of many files only some are proposed.
+    """
+
+    items: list[Completion]
+    are_files: bool
 
 
-async def files_at(workspace: Workspace, line_prefix: str) -> FilesAt | None:
-    """Return the files that may be named at the cursor; None where none is being named."""
+async def completions_at(workspace: Workspace | None, line_prefix: str, chat: str) -> Completions:
+    """Return what may stand at the cursor of a ``chat``: a command, its argument, or a file."""
     typed = None if line_prefix.startswith(":") else typed_name(line_prefix)
-    if typed is None:
-        return None
+    if workspace is None or typed is None:
+        return Completions(await _commands(workspace, line_prefix, chat), are_files=False)
     names = [*await workspace.files.lately()]
-    return FilesAt(typed.start, await asyncio.to_thread(proposals, typed.name, names))
+    files = [
+        Completion(one.name, one.insert, "", typed.start, "folder" if one.is_folder else "file")
+        for one in await asyncio.to_thread(proposals, typed.name, names)
+    ]
+    return Completions(files, are_files=True)
 
 
-async def commands_at(workspace: Workspace | None, line_prefix: str, chat: str) -> list[Completion]:
-    """Return the ``:`` commands and arguments that may stand at the cursor of a ``chat``."""
+async def _commands(workspace: Workspace | None, line_prefix: str, chat: str) -> list[Completion]:
     values: dict[str, list[str]] = {}
     if workspace is not None:
         values["model"] = [*workspace.config.models, "offline"]

@@ -1,4 +1,4 @@
-"""The file of the chat document: made with care, read, appended to, replaced. All of it blocks."""
+"""The file of the chat document: created with care, read, appended to, replaced. It all blocks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from aish_lsp.project.git import git_command, git_environment
 #: Seconds that git may take to say whether it tracks the file.
 _GIT_TIMEOUT: Final = 5.0
 
-#: Bytes that a chat may have when a message begins; one that has more is put aside. Each of them is
-#: looked at several times a second while a reply is written.
+#: The most bytes that a chat may have when a message begins; a larger one is put aside. All of it
+#: is read several times a second while a reply is written.
 LARGEST: Final = 2 << 20
-#: Bytes of which it is still read: there is room for what is written meanwhile.
+#: The most bytes that are still read, so that there is room for what is written meanwhile.
 _LARGEST_READ: Final = 2 * LARGEST
 
 #: Bytes that are not UTF-8 survive a read and a write.
@@ -35,9 +35,9 @@ _ODD_BYTES: Final = "surrogateescape"
 class ChatFile:
     """``.aish/chat.md`` of one workspace.
 
-    It is used only where it is ours: not through a symbolic link, which could lead anywhere, not
-    where it has a second name, and not where git tracks it, since then a stranger may have written
-    what would pass for the user's.
+    It is used only if it is ours: not through a symbolic link, which could lead anywhere, not if it
+    has a second name, and not if git tracks it, since then somebody else may have written what
+    would pass for the user's words.
     """
 
     def __init__(self, root: Path) -> None:
@@ -48,8 +48,8 @@ class ChatFile:
     def ensure(self, *, is_open: bool = False) -> None:
         """Make what is missing: the folder, its ``.gitignore``, the file with its first text.
 
-        A file that has grown too large is put aside under another name. Where it ``is_open`` in an
-        editor it is left to the editor, missing or not: it would be newer than what that has.
+        A file that has grown too large is put aside under another name. If it ``is_open`` in an
+        editor, it is left alone, missing or not: it would be newer than what the editor has.
 
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
@@ -68,7 +68,7 @@ class ChatFile:
             self._create(self.path, first_text(aside) if aside else FIRST_TEXT)
 
     def read(self) -> str:
-        """Return the file's text with its line breaks as they are; a missing one is empty.
+        """Return the file's text with its own line breaks; empty if the file is missing.
 
         Raises:
             StoreUnavailable: it cannot be read, is too large, or must not be used.
@@ -86,7 +86,7 @@ class ChatFile:
         return data.decode(errors=_ODD_BYTES)
 
     def write(self, expected: str, text: str, *, appends: bool) -> bool:
-        """Append or replace, unless the file holds something else than ``expected`` by now.
+        """Append or replace, unless the file no longer holds ``expected``.
 
         Return whether it was written.
 
@@ -99,7 +99,7 @@ class ChatFile:
         return True
 
     def append(self, text: str) -> None:
-        """Write ``text`` at the end, in one piece; make the file where it is gone.
+        """Write ``text`` at the end, in one piece; create the file if it is missing.
 
         Raises:
             StoreUnavailable: it cannot be written, or must not be used.
@@ -109,7 +109,7 @@ class ChatFile:
             self._append(self.path, text)
 
     def replace(self, text: str) -> None:
-        """Put ``text`` in the place of all that the file holds, or leave it as it is.
+        """Replace all that the file holds by ``text``, or leave the file as it is.
 
         Raises:
             StoreUnavailable: it cannot be written, or must not be used.
@@ -162,7 +162,7 @@ class ChatFile:
         _refuse_second_name(self.path, found)
 
     def _is_tracked(self) -> bool:
-        """Return whether git has the file; where git cannot say, it has not."""
+        """Return whether git tracks the file; False if git cannot say."""
         arguments = ("ls-files", "--error-unmatch", "--", ":(icase).aish/chat.md")
         command = git_command(self.root, *arguments)
         if command is None:
@@ -196,7 +196,7 @@ class ChatFile:
         return name
 
     def _create(self, path: Path, text: str) -> None:
-        """Write a file that is not there yet; leave one that is, whatever it is."""
+        """Write a file if nothing is there yet, whatever that may be."""
         with contextlib.suppress(FileExistsError):
             self._append(path, text, os.O_EXCL)
 
@@ -211,7 +211,7 @@ class ChatFile:
 
     @staticmethod
     def _open(path: Path, flags: int) -> int:
-        """Open a file, through no link, not even one that has come since we looked."""
+        """Open a file, but not through a link, even one that was made since we looked."""
         no_link = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
         handle = os.open(path, flags | no_link, 0o600)
         try:
@@ -238,7 +238,7 @@ class ChatFile:
 
 
 def too_large(path: Path) -> StoreUnavailable:
-    """Return the error that a chat is too large to be written on."""
+    """Return the error that a chat is too large to go on with."""
     return StoreUnavailable(
         f"{shown_path(path)} has grown beyond {LARGEST >> 20} MiB, too much for one chat. Close it"
         " in the editor and open the chat again: it is put aside under another name, and a new one"
@@ -247,13 +247,13 @@ def too_large(path: Path) -> StoreUnavailable:
 
 
 def first_text(aside: str) -> str:
-    """Return what a fresh chat holds that follows another, now called ``aside``."""
+    """Return the text of a new chat that follows another, which is now called ``aside``."""
     heading = f"{YOU}\n\n"
     return f"{FIRST_TEXT.removesuffix(heading)}> What was said before is in `{aside}`.\n\n{heading}"
 
 
 def _refuse_second_name(path: Path, found: os.stat_result) -> None:
-    """Refuse a file that can be written to by another name: nobody knows whose that is.
+    """Refuse a file that has another name too: nobody knows whose that is.
 
     Raises:
         StoreUnavailable: it has one.

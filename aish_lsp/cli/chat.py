@@ -23,8 +23,7 @@ from aish_lsp.chat.colon import (
     ColonCommand,
     carry_out,
     command_below,
-    commands_at,
-    files_at,
+    completions_at,
     parse,
 )
 from aish_lsp.chat.transcript import first_line, run_ending
@@ -389,14 +388,8 @@ def _completer(workspace: Workspace, chat_text: Callable[[], str]) -> Completer:
         ) -> AsyncGenerator[Completion, None]:
             """Yield what may stand at the cursor."""
             prefix = document.current_line_before_cursor
-            named = await files_at(workspace, prefix)
-            if named is not None:
-                for file in named.files:
-                    yield Completion(
-                        file.insert, start_position=named.start - len(prefix), display=file.name
-                    )
-                return
-            for item in await commands_at(workspace, prefix, chat_text()):
+            found = await completions_at(workspace, prefix, chat_text())
+            for item in found.items:
                 yield Completion(
                     item.insert,
                     start_position=item.start - len(prefix),

@@ -67,7 +67,7 @@ R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-#: What is said below a reply that an earlier server has begun and never ended.
+#: What is written below a reply that an earlier server began and never ended.
 _CUT_OFF: Final = (
     "aish-lsp ended while it wrote this, and was started again. What you had typed below and not"
     " sent still stands above: copy it below the next heading to send it."
@@ -93,7 +93,7 @@ class ChatDocument:
         self._jobs = JobWriter(client, self._writer)
         self._making = asyncio.Lock()
         self._has_begun = False
-        # What `open` put under the heading last, as it stands there.
+        # What `open` last put under the heading, as it stands there.
         self._proposed = ""
         self._typed = TypedMessage(workspace_dir(workspace.folder) / "chat.json")
 
@@ -108,7 +108,7 @@ class ChatDocument:
         return document is not None and document.uri == uri
 
     def heading(self) -> int | None:
-        """Return the line of the heading that the user writes under, where there is one."""
+        """Return the line of the heading that the user writes under, if there is one."""
         document = self._documents.document(self._writer.path)
         if document is None or len(document.text) > LARGEST:
             return None
@@ -118,10 +118,10 @@ class ChatDocument:
     async def open(self, prompt: str | None = None) -> str:
         """Make the document, show it, and put ``prompt`` under its last heading; return its URI.
 
-        The prompt takes the place of one that was put there before; over anything that the user
-        wrote it is not put, and they are told. While a reply is written it waits for the end.
+        The prompt replaces one that was put there before. It does not replace anything that the
+        user wrote: they are told instead. While a reply is being written, it waits for the end.
 
-        Where it is open already, no edit is waited for.
+        If the document is open already, no edit is waited for.
 
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
@@ -133,8 +133,8 @@ class ChatDocument:
     async def _made(self) -> None:
         """Make the document, and a heading to write under unless the editor would have to.
 
-        An editor that waits for the answer to a command makes no edit meanwhile: where it has the
-        document open, who writes there makes it ``_ready`` behind that answer.
+        An editor that waits for the answer to a command makes no edit meanwhile. So if it has the
+        document open, ``_ready`` is left to whoever writes there after that answer.
 
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
@@ -157,7 +157,7 @@ class ChatDocument:
         """Put ``prompt`` under the open heading, once nothing else is being written.
 
         Raises:
-            Busy: the user has a message there that is not sent.
+            Busy: the user has an unsent message there.
             StoreUnavailable: the document cannot be read or written.
         """
         if self._sections.lock.locked():
@@ -169,7 +169,7 @@ class ChatDocument:
                 if not self._sections.unanswered:
                     await self._put(prompt)
                     return
-            # What was sent before is answered first: it waits for the same lock.
+            # A message that was sent before is answered first: it waits for the same lock.
             await asyncio.sleep(0)
 
     async def _put(self, prompt: str) -> None:
@@ -188,7 +188,7 @@ class ChatDocument:
         self._proposed = prompt
 
     async def text(self) -> str:
-        """Return what stands in the document.
+        """Return the text of the document.
 
         Raises:
             StoreUnavailable: it cannot be read.
@@ -196,7 +196,7 @@ class ChatDocument:
         return await self._writer.text()
 
     async def prepare(self, *, show: bool) -> None:
-        """Make the document, and show it: something is about to be written there.
+        """If ``show``, make and show the document: something is about to be written there.
 
         Raises:
             StoreUnavailable: it cannot be made.
@@ -206,9 +206,9 @@ class ChatDocument:
             await self._writer.show()
 
     def follow(self, operation: Operation, job: Job[Any], prompt: str) -> None:
-        """Write what comes of an operation that has just begun, ``prompt`` before it.
+        """Write the result of an operation that has just begun, after its ``prompt``.
 
-        That of a question comes under a heading, all else above the one that the user writes under.
+        The reply to a question comes under a heading, anything else above the open heading.
         """
         match operation.comes:
             case "candidates":
@@ -219,7 +219,7 @@ class ChatDocument:
                 self._follow_turn(job, prompt)
 
     def _follow_turn(self, job: Job[AskResult], prompt: str | None) -> str:
-        """Write a turn that has just begun, after its ``prompt``; return its id."""
+        """Write a turn that has just begun, after its ``prompt``; return the turn's id."""
         self._sections.unanswered += 1
         self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
@@ -227,8 +227,8 @@ class ChatDocument:
     async def send(self, prompt: str | None) -> str | None:
         """Send ``prompt``, or what stands under the last heading; return the turn's id.
 
-        A ``:`` command is carried out, and begins no turn. Where one stands below other text the
-        user is asked which is meant.
+        A ``:`` command is carried out, and begins no turn. If one stands below other text, the user
+        is asked which is meant.
 
         Raises:
             InvalidArgument: nothing is written there.
@@ -236,7 +236,7 @@ class ChatDocument:
             StoreUnavailable, NotFound: there is no document to read, or no heading in it.
         """
         await self._made()
-        # What is sent while another session is about to be shown is meant for that one.
+        # A message that is sent while another session is about to be shown is meant for that one.
         await self._workspace.sessions.named(None)
         message = prompt
         if message is None:
@@ -266,7 +266,7 @@ class ChatDocument:
         return self._ask_message(message, written)
 
     def _message(self, text: str) -> str:
-        """Return what the user wrote; nothing where there was no heading for it: one comes.
+        """Return what the user wrote; empty, and a heading is written, if there was none for it.
 
         Raises:
             Busy, NotFound: as ``ChatSections.message``.
@@ -280,7 +280,7 @@ class ChatDocument:
             return ""
 
     def _ask_message(self, message: str, written: str | None) -> str:
-        """Begin the turn of a message; ``written`` is written down before. Return its id."""
+        """Begin a message's turn, after ``written`` in the chat; return the turn's id."""
         about = named_lines(self._documents, self._workspace, message)
         job = ask(self._workspace.shown, Ask(message))
         if about is not None:
@@ -294,7 +294,7 @@ class ChatDocument:
         written: str | None,
         carry_out: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Carry out a command that stands below other text, or ask the model, as the user says."""
+        """Carry out a command below other text, or ask the model, as the user decides."""
         line = f":{below.command.name} {below.command.argument}".rstrip()
         runs: bool | None = below.alone
         if not runs:
@@ -312,10 +312,10 @@ class ChatDocument:
         self._ask_message(message, written)
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
-        """Keep the places of things through the edits of the client.
+        """Follow the client's edits, to keep the places of things.
 
-        There are none where it opened the document: it may hold anything then, and on the line of
-        the heading another one.
+        No changes mean that the client opened the document. It may hold anything then, even another
+        heading on the line of ours.
         """
         made = [change_of(change) for change in changes]
         self._writer.changed(made)
@@ -330,11 +330,11 @@ class ChatDocument:
             self._typed.changed(draft)
 
     async def saved(self) -> None:
-        """Remember that the message which now lies on the disk was typed here, if it was."""
+        """If the message that is now on disk was typed here, remember that it was."""
         await self._typed.keep(self._draft() or "")
 
     def _draft(self) -> str | None:
-        """Return what stands under the open heading in the editor; None where there is none."""
+        """Return what stands under the open heading in the editor; None if it has no heading."""
         document = self._documents.document(self._writer.path)
         if document is None or len(document.text) > LARGEST:
             return None
@@ -344,13 +344,13 @@ class ChatDocument:
             return None
 
     def follow_closing(self) -> None:
-        """Take note that the client has closed the document, if it has."""
+        """Note that the client has closed the document, if it has."""
         if self._documents.document(self._writer.path) is None:
             self._writer.changed(())
             self._sections.place = None
 
     async def aclose(self) -> None:
-        """Wait until what is being written stands there, and write nothing more."""
+        """Wait until what is being written is in the document, then write nothing more."""
         async with self._sections.lock:
             with suppress(AishError):
                 await self._writer.flush()
@@ -360,7 +360,7 @@ class ChatDocument:
     async def _ready(self) -> None:
         """Make the document, with a heading to write under.
 
-        The last one may be answered: a server that was killed while it wrote left no other.
+        The last heading may be answered: a server that was killed while writing left no other.
         """
         async with self._making:
             await self._writer.ensure()
@@ -389,7 +389,7 @@ class ChatDocument:
         self._client.spawn(self._jobs.until_written(job, writing, title), title)
 
     async def _ready_to_answer(self) -> None:
-        """As ``_ready``, for a message that was sent: it counts as answered where that fails.
+        """Do what ``_ready`` does for a sent message, which counts as answered if that fails.
 
         Raises:
             StoreUnavailable: as ``_ready``.
@@ -414,7 +414,7 @@ class ChatDocument:
 
     @asynccontextmanager
     async def _in_turn(self, job_id: str, prompt: str | None) -> AsyncIterator[None]:
-        """Hold the document for a question; until it is free, a line tells that it waits."""
+        """Hold the document for a question; until it is free, a line says that it waits."""
         waiting = ""
         if self._sections.lock.locked() and prompt is not None:
             asked = escaped(prompt.strip())[:TITLE]
@@ -434,10 +434,10 @@ class ChatDocument:
     async def _carry_out(
         self, command: ColonCommand, prompt: str | None, draft: str | None, *, is_open: bool
     ) -> None:
-        """Carry a ``:`` command out and write its answer, or the output of what it runs.
+        """Carry out a ``:`` command and write its answer, or the output of what it runs.
 
-        ``draft`` is what stood under the heading, and may have come there without the user; an
-        editor had the chat open or not.
+        ``draft`` is what stood under the heading, which the user may not have put there;
+        ``is_open`` tells whether an editor had the chat open.
         """
         try:
             await self._ready_to_answer()
@@ -468,7 +468,7 @@ class ChatDocument:
             await self._sections.close(is_above=is_above)
 
     async def _write_job(self, operation: Operation, job: Job[Any]) -> None:
-        """Write what comes of a ``:`` command, to its end."""
+        """Write the result of a ``:`` command as it comes, to its end."""
         title = operation.title
         match operation.comes:
             case "output":

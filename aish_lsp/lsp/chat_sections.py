@@ -1,12 +1,12 @@
 """The sections of a chat document: the user's headings and ours, and what is written under them.
 
-Under ours that is what comes of a job: a reply, a command's output, candidates.
+The result of a job is written under ours: a reply, a command's output, candidates.
 
-Whether a message was typed where we saw it: a chat may have come with its folder, out of an archive
-or from another machine, with a command under its last heading that somebody else has written.
-Sending it looks the same. So what stood there before the editor showed it is not the user's word,
-unless we saw it being typed in an earlier session: of that its hash is kept, in our data and not in
-the workspace.
+It also knows whether we saw a message being typed. A chat may have come with its folder, out of an
+archive or from another machine, with a command under its last heading that somebody else wrote.
+Sending it looks the same. So what stood there before the editor showed it does not count as the
+user's, unless we saw it being typed in an earlier session: the hash of such a message is kept in
+our data, not in the workspace.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 class ChatSections:
-    """Where the open heading is, which the user writes under, and who writes a section now.
+    """Where the open heading is that the user writes under, and whether a section is being written.
 
     Attributes:
-        place: that heading, where it is known.
-        lock: held by who writes a section.
-        unanswered: messages that were sent and whose answer's heading is not in the document yet.
+        place: that heading; None if it is not known.
+        lock: held while a section is being written.
+        unanswered: how many messages were sent whose answer has no heading in the document yet.
     """
 
     def __init__(self, writer: ChatWriter) -> None:
@@ -68,10 +68,10 @@ class ChatSections:
         return prompt_after(text, self.place)
 
     async def _write_prompt(self, prompt: str) -> bool:
-        """Write a message that does not stand in the document yet, under a heading of its own.
+        """Write a message that is not in the document yet, under a heading of its own.
 
-        Where a draft stands under the open heading, it comes above that: the draft is still the
-        next message. Return whether it does.
+        If a draft stands under the open heading, the message comes above that: the draft is still
+        the next one. Return whether it does.
         """
         message = escape_reply(prompt.rstrip() + "\n")
         try:
@@ -88,7 +88,7 @@ class ChatSections:
     async def begin(self, prompt: str | None) -> bool:
         """Write our heading: what stands above it is answered, and is not read again.
 
-        Return whether that is above a draft of the user's, which keeps the open heading.
+        Return whether it comes above a draft of the user's, which keeps the open heading.
         """
         try:
             is_above = prompt is not None and await self._write_prompt(prompt)
@@ -113,9 +113,9 @@ class ChatSections:
         await self.keep_place()
 
     async def keep_place(self) -> None:
-        """Wait until all is written, and keep the place of the open heading.
+        """Wait until everything is written, and keep the place of the open heading.
 
-        There may be none: what was written anew at the end left the one of a draft above it.
+        There may be none, if a section was written again at the end, below the heading of a draft.
         """
         await self._writer.flush()
         self.place = open_place(await self._writer.text_as_written())
@@ -133,7 +133,7 @@ _VERSION: Final = 1
 class TypedMessage:
     """Follows the message under the open heading of one chat.
 
-    ``path`` is the file that remembers it over a restart.
+    ``path`` is the file in which it is remembered across restarts.
     """
 
     def __init__(self, path: Path) -> None:
@@ -142,7 +142,7 @@ class TypedMessage:
         self._found = ""
 
     def found(self, message: str) -> None:
-        """Take note of what stands there as an editor opens the chat."""
+        """Note what stands there when an editor opens the chat."""
         self._found = message
 
     @property
@@ -151,7 +151,7 @@ class TypedMessage:
         return bool(self._found)
 
     def changed(self, message: str) -> None:
-        """Take note of what stands there after an edit; behind nothing, all is typed."""
+        """Note what stands there after an edit; once nothing does, all that follows is typed."""
         if not message:
             self._found = ""
 
@@ -171,12 +171,12 @@ class TypedMessage:
         return True
 
     async def keep(self, message: str) -> None:
-        """Remember ``message`` over a restart, if it was seen."""
+        """Remember ``message`` across restarts, if it was seen."""
         if message and await self.was_seen(message, is_open=True):
             try:
                 await asyncio.to_thread(self._keep, message)
             except AishError as error:
-                # What it costs is a question.
+                # It costs the user only a question.
                 logger.info("the draft of the chat is not remembered: %s", error.message)
 
     def _keep(self, message: str) -> None:
@@ -184,7 +184,7 @@ class TypedMessage:
             write_atomic(self._path, json.dumps({"version": _VERSION, "draft": digest}) + "\n")
 
     def _kept(self) -> str | None:
-        """Return the hash of the message that was seen last; None where nobody knows."""
+        """Return the hash of the message that was seen last; None if it is not known."""
         try:
             document: Any = json.loads(read_file(self._path))
         except (AishError, ValueError, RecursionError):
@@ -197,13 +197,13 @@ def _digest(message: str) -> str:
     return hashlib.sha256(message.encode(errors="surrogatepass")).hexdigest()
 
 
-#: Characters of a command in what is shown while it runs.
+#: The most characters of a command that are shown while it runs.
 TITLE: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
 class JobWriter:
-    """Writes the events of jobs as they come; where in the document is said by who calls it."""
+    """Writes the events of jobs as they come; the caller says where in the document."""
 
     client: Client
     writer: ChatWriter
@@ -213,7 +213,7 @@ class JobWriter:
     async def until_written(
         self, job: Job[Any], writing: Coroutine[Any, Any, None], title: str
     ) -> None:
-        """Show, until all of it is written, that a job runs or waits; it can be stopped there."""
+        """Show that a job runs or waits until all of it is written; the user can stop it there."""
         progress = self.client.begin_progress(title, on_cancel=job.cancel)
         self._shown[job.id] = progress
         try:
@@ -235,7 +235,7 @@ class JobWriter:
         calling = ""
         try:
             async for event in job.events():
-                # That it waits is told while it does.
+                # The chat already says so while the turn waits.
                 if event == Notice("info", WAITS):
                     continue
                 if calling and not isinstance(event, Command | Output):
@@ -261,7 +261,7 @@ class JobWriter:
             self.writer.append(quote(error.message), apart=True)
 
     async def found(self, job: Job[Extracted]) -> str:
-        """Return what comes of a search, once it has ended: what was told, and a checklist."""
+        """Wait for a search; return its notices and a checklist of what it found."""
         self._begun.add(job.id)
         parts = [quote(event.message) async for event in job.events() if isinstance(event, Notice)]
         try:
@@ -294,9 +294,9 @@ class JobWriter:
     async def _shown_output(
         self, job: Job[RunReport], block: OutputBlock, begin: Callable[[str], None]
     ) -> tuple[bool, list[str]]:
-        """Write the output as it comes, and while it does that the command runs.
+        """Write the output as it comes, and a remark while the command runs.
 
-        Return whether it began, and what was told.
+        Return whether output began, and the notices.
         """
         running = runs(job.id)
         has_begun = False
@@ -308,7 +308,7 @@ class JobWriter:
                 if not isinstance(event, Output):
                     continue
                 if not has_begun:
-                    # What came before is the user's time: they were asked.
+                    # The time before that was the user's: they were asked.
                     self._begun.add(job.id)
                     has_begun = True
                     begin(block.open())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
-from aish_lsp.chat.colon import commands_at, files_at
+from aish_lsp.chat.colon import completions_at
 from aish_lsp.foundation.redaction import find_secret
 from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.chat_document import ChatDocument
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.sessions import Resumed
-    from aish_lsp.context.mentions import Proposal
     from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
@@ -137,6 +136,13 @@ def setup(
     client.on_shutdown(chats.aclose)
 
 
+_KINDS: Final = {
+    "command": types.CompletionItemKind.Keyword,
+    "file": types.CompletionItemKind.File,
+    "folder": types.CompletionItemKind.Folder,
+}
+
+
 async def _completions(
     documents: OpenDocuments,
     workspaces: Workspaces,
@@ -148,44 +154,24 @@ async def _completions(
     if chats.at(uri) is None:
         return []
     prefix = documents.prefix(uri, at)
-    workspace = workspaces.of_document(uri)
-    named = await files_at(workspace, prefix) if workspace is not None else None
-    if named is not None:
-        start = types.Position(at.line, documents.width(prefix[: named.start]))
-        return _files(named.files, types.Range(start, at), prefix[named.start :])
-    found = await commands_at(workspace, prefix, documents.text(uri) or "")
-    return [
-        types.CompletionItem(
-            label=item.label,
-            kind=types.CompletionItemKind.Keyword,
-            detail=item.detail,
-            filter_text=item.insert,
-            text_edit=types.TextEdit(
-                types.Range(types.Position(at.line, documents.width(prefix[: item.start])), at),
-                item.insert,
-            ),
+    found = await completions_at(workspaces.of_document(uri), prefix, documents.text(uri) or "")
+    items = []
+    for number, one in enumerate(found.items):
+        start = types.Position(at.line, documents.width(prefix[: one.start]))
+        item = types.CompletionItem(
+            label=one.label,
+            kind=_KINDS[one.kind],
+            filter_text=one.insert,
+            text_edit=types.TextEdit(types.Range(start, at), one.insert),
         )
-        for item in found
-    ]
-
-
-def _files(found: Sequence[Proposal], place: types.Range, typed: str) -> types.CompletionList:
-    """Return files as items, in their order; what was typed has chosen them already.
-
-    More typing asks anew: of many files only some were returned.
-    """
-    kinds = types.CompletionItemKind
-    items = [
-        types.CompletionItem(
-            label=proposal.name,
-            kind=kinds.Folder if proposal.is_folder else kinds.File,
-            filter_text=typed,
-            sort_text=f"{number:03}",
-            text_edit=types.TextEdit(place, proposal.insert),
-        )
-        for number, proposal in enumerate(found)
-    ]
-    return types.CompletionList(is_incomplete=True, items=items)
+        if found.are_files:
+            # What was typed has chosen them already, and put them in order.
+            item.filter_text, item.sort_text = prefix[one.start :], f"{number:03}"
+        else:
+            item.detail = one.detail
+        items.append(item)
+    # More typing asks anew for files: of many only some were returned.
+    return types.CompletionList(is_incomplete=True, items=items) if found.are_files else items
 
 
 def _begin(client: Client, configurations: Configurations, workspace: Workspace) -> None:

@@ -1,8 +1,8 @@
 """The client of the server, as the features see it: what they ask it, tell it and answer it.
 
-And the commands of ``workspace/executeCommand``: what each takes, and who answers it. A ``Call`` is
-one such request while it is answered, ``Progress`` what an editor shows for work that takes long:
-begin, reports, end.
+It also has the commands of ``workspace/executeCommand``: what each takes, and who answers it. A
+``Call`` is one such request while it is being answered. ``Progress`` is what an editor shows during
+work that takes long: its beginning, reports and end.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Call:
     def on_cancel(self, callback: Callable[[], object]) -> None:
         """Call ``callback`` when the client cancels, or now if it has.
 
-        The handler is then left to end by itself and its answer is sent. With no callback it is
+        The handler then ends by itself, and its answer is sent. Without a callback the handler is
         cancelled, and the request is answered with RequestCancelled (-32800).
         """
         if self.cancelled:
@@ -76,7 +76,7 @@ class Call:
             self._callbacks.append(callback)
 
     def cancel(self) -> None:
-        """Stop the work, as the client asked; a second time does nothing."""
+        """Stop the work, as the client asked; a second call does nothing."""
         if self.cancelled:
             return
         self.cancelled = True
@@ -86,7 +86,7 @@ class Call:
             self._run(callback)
 
     def progress(self, title: str) -> Progress:
-        """Begin progress under the client's ``workDoneToken``; silent where there is none."""
+        """Begin progress under the client's ``workDoneToken``; silent if it sent none."""
         if self.work_done_token is None:
             return Progress.silent()
         progress = Progress(title, partial(self._send, self.work_done_token))
@@ -102,7 +102,7 @@ class Call:
         try:
             callback()
         except Exception:
-            logger.exception("what was to stop a command failed")
+            logger.exception("a callback that stops a command failed")
 
 
 Handler: TypeAlias = Callable[[Call, Any], Awaitable[object]]
@@ -113,10 +113,10 @@ class CommandSpec:
     """A command's contract.
 
     Attributes:
-        name: as the client sends it: ``aish.ask``.
+        name: its name as the client sends it: ``aish.ask``.
         params: the dataclass that its argument becomes; its fields are camelCase on the wire.
-        result: the type of its result; of an operation, that says it itself.
-        operation: the operation that it is a spelling of; None for what editors alone can do.
+        result: the type of its result; an operation names its own.
+        operation: the operation that it carries out; None for what only editors can do.
     """
 
     name: str
@@ -126,7 +126,7 @@ class CommandSpec:
 
 
 def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
-    """Return the one object that a command takes; none is an empty one."""
+    """Return the one object that a command takes; an empty one if none was sent."""
     if not arguments or (len(arguments) == 1 and arguments[0] is None):
         return {}
     if len(arguments) > 1 or not isinstance(arguments[0], dict):
@@ -139,9 +139,9 @@ Send: TypeAlias = Callable[[dict[str, Any]], None]
 
 
 class Progress:
-    """One progress. What is reported before it is open is shown once it is.
+    """The progress of some work. What is reported before it is open is shown once it is.
 
-    ``send`` gets the values of ``$/progress``; ``closed`` is called at the end.
+    ``send`` takes the values of ``$/progress``; ``closed`` is called at the end.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Progress:
 
     @classmethod
     def silent(cls) -> Progress:
-        """Return a progress that nobody sees."""
+        """Return progress that nobody sees."""
         return cls("", None)
 
     def open(self) -> None:
@@ -175,7 +175,7 @@ class Progress:
             self._send({"kind": "end"})
 
     def report(self, message: str) -> None:
-        """Show ``message``; after the end it is dropped."""
+        """Show ``message``, unless the progress has ended."""
         if self._ended:
             return
         self._message = message
@@ -183,13 +183,13 @@ class Progress:
             self._send({"kind": "report", "message": message})
 
     def reach(self, part: str) -> None:
-        """Show which ``part`` of the work is reached, from now on beside the time."""
+        """Show that ``part`` of the work is reached, and from now on show it beside the time."""
         self._part = f"{part}, "
         self.report(part)
 
     @asynccontextmanager
     async def timed(self, has_begun: Callable[[], bool] = lambda: True) -> AsyncIterator[None]:
-        """Report each second how long it takes, or that it waits, until the block is left."""
+        """Until the block is left, report each second how long it has taken, or that it waits."""
 
         async def tell() -> None:
             seconds = 0
@@ -205,7 +205,7 @@ class Progress:
             telling.cancel()
 
     def end(self, message: str | None = None) -> None:
-        """Take it away, with a last ``message``; a second time does nothing."""
+        """End it, with a last ``message``; a second call does nothing."""
         if self._ended:
             return
         self._ended = True
@@ -219,7 +219,7 @@ class Progress:
         return {} if self._message is None else {"message": self._message}
 
 
-#: Seconds in which a client answers that it will show a progress.
+#: Seconds in which a client has to answer that it will show progress.
 CREATE_PROGRESS: Final = 10.0
 
 
@@ -230,8 +230,8 @@ class Client(Endpoint):
         commands: who answers each command, in the order in which they were bound.
         lifecycle: ends the process.
         outbox: what waits to be sent; None while nobody is connected.
-        initialize_params: what the client sent with ``initialize``; None before it.
-        client_capabilities: what it said there that it can do.
+        initialize_params: what the client sent with ``initialize``; None before that.
+        client_capabilities: what the client said there that it can do.
         workspace: its folders and open documents.
     """
 
@@ -262,11 +262,11 @@ class Client(Endpoint):
 
     @property
     def exit_code(self) -> int:
-        """What the process is to exit with when the client goes: 0 after ``shutdown``."""
+        """The process's exit code when the client goes: 0 after ``shutdown``, else 1."""
         return 0 if self._shutdown else 1
 
     def _initialize(self, params: types.InitializeParams) -> types.InitializeResult:
-        """Take note of the client, and say what we can do."""
+        """Note who the client is, and say what we can do."""
         able = self.capabilities_for(params.capabilities)
         assert able.position_encoding is not None
         self.workspace = open_workspace(params, able.position_encoding)
@@ -289,7 +289,7 @@ class Client(Endpoint):
             ServerCapabilitiesBuilder.choose_position_encoding(client),
         ).build()  # type: ignore[no-untyped-call]
         if built.workspace is not None:
-            # Said to all, as with the rest: a client that has no such thing passes it over.
+            # As with the rest, all clients are told: one that does not know these ignores them.
             built.workspace.file_operations = types.FileOperationOptions(
                 did_create=options.get(types.WORKSPACE_DID_CREATE_FILES),
                 did_rename=options.get(types.WORKSPACE_DID_RENAME_FILES),
@@ -302,13 +302,13 @@ class Client(Endpoint):
         self._shutdown_hooks.append(hook)
 
     async def stop_work(self) -> None:
-        """Cancel what runs and let it record what it has, for GRACE seconds at most."""
+        """Cancel what runs, and give it at most GRACE seconds to record what it has."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop_work())
         await asyncio.shield(self._stopping)
 
     async def _stop_work(self) -> None:
-        # A third is left to the hooks where a command does not end.
+        # A third is left for the hooks, in case a command does not end.
         await self._stop_requests(GRACE * 2 / 3)
         for task in list(self._tasks):
             task.cancel()
@@ -322,7 +322,7 @@ class Client(Endpoint):
                 logger.error("a shutdown hook failed", exc_info=error)
 
     async def _stop_requests(self, timeout: float) -> None:  # noqa: ASYNC109 - a limit, not a failure
-        """Take no more requests; cancel those that run, and wait ``timeout`` seconds for them."""
+        """Accept no more requests; cancel those that run, and wait up to ``timeout`` seconds."""
         self._shutdown = True
         stopping = {key: task for key, task in self._running.items() if key != self._shutdown_id}
         for key in stopping:
@@ -342,7 +342,7 @@ class Client(Endpoint):
         """Let ``handler`` answer the command ``name``.
 
         Raises:
-            ValueError: it is not specified, or bound already.
+            ValueError: the command is not specified, or is bound already.
         """
         if name not in self._specs:
             raise ValueError(f"{name} has no CommandSpec")
@@ -351,7 +351,7 @@ class Client(Endpoint):
         self.commands[name] = handler
 
     def on_command(self, hook: Callable[[str], object]) -> None:
-        """Call ``hook`` with the name of each command, before that is answered."""
+        """Call ``hook`` with the name of each command before the command is answered."""
         self._command_hooks.append(hook)
 
     def _cancel(self, msg_id: MessageId) -> None:
@@ -401,7 +401,7 @@ class Client(Endpoint):
         self.notify("$/progress", {"token": token, "value": value})
 
     def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
-        """Begin progress of our own; silent where the client shows none.
+        """Begin progress of our own; silent if the client shows none.
 
         It may be reported on and ended at once: nothing waits for the client.
         """
@@ -430,14 +430,14 @@ class Client(Endpoint):
             callback()
 
     def _forget_token(self, token: MessageId, callback: Callable[[], object]) -> None:
-        """Let nothing be cancelled by a token, unless it serves somebody else by now."""
+        """Forget what a token cancels, unless it cancels something else by now."""
         if self._on_token_cancel.get(token) == callback:
             del self._on_token_cancel[token]
 
-    # What else features ask and tell
+    # Other things that features ask and tell
 
     async def answer_of(self, method: str, params: object, timeout: float) -> Any:  # noqa: ASYNC109 - a limit, not a failure
-        """Ask the client, as ``request``; return None where it has no answer."""
+        """Ask the client, as ``request`` does; return None if there is no answer."""
         try:
             return await self.request(method, params, timeout)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, there is none
@@ -445,17 +445,17 @@ class Client(Endpoint):
             return None
 
     def tell(self, message: str, *, error: bool = False) -> None:
-        """Show ``message`` to the user, beside whatever they do."""
+        """Show ``message`` to the user, whatever they are doing."""
         kind = types.MessageType.Error if error else types.MessageType.Info
         self.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(kind, message))
 
     async def drained(self) -> None:
-        """Wait while the client is more than about a megabyte behind."""
+        """Wait while more than about a megabyte waits for the client to read it."""
         if self.outbox is not None:
             await self.outbox.drained()
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run ``work`` in the background; what it raises is logged. The shutdown cancels it."""
+        """Run ``work`` in the background; the shutdown cancels it, and errors are logged."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._spawned_done)
@@ -469,10 +469,9 @@ class Client(Endpoint):
 
 @dataclass(frozen=True, slots=True)
 class EditorFace:
-    """The client, to an operation that a command or a line of its chat asks for.
+    """The client as seen by an operation that a command or a line of the chat asks for.
 
-    ``shown`` shows progress; ``told`` takes what is told, and ``chat`` returns what stands in the
-    chat.
+    ``shown`` shows progress, ``told`` takes messages, and ``chat`` returns the text of the chat.
     """
 
     shown: Call | Client
@@ -480,11 +479,11 @@ class EditorFace:
     chat: Callable[[], Awaitable[str]]
 
     def tell(self, message: str) -> None:
-        """Hand ``message`` on."""
+        """Pass ``message`` on."""
         self.told(message)
 
     async def wait(self, job: Job[R], title: str) -> R:
-        """Wait for a job under its progress, which stops it where that is cancelled."""
+        """Wait for a job and show its progress; the user can stop the job there."""
         progress = self.shown.begin_progress(title, on_cancel=job.cancel)
         try:
             async with progress.timed():
@@ -493,24 +492,24 @@ class EditorFace:
             progress.end()
 
     async def chat_text(self) -> str:
-        """Return what stands in the chat."""
+        """Return the text of the chat."""
         return await self.chat()
 
 
 def can(client: Client, what: str) -> bool:
-    """Return whether the client said that it can do ``what``: ``workspace.apply_edit``."""
+    """Return whether the client said that it can do ``what``, say ``workspace.apply_edit``."""
     return capable(client.client_capabilities, what)
 
 
 def capable(found: object, what: str) -> bool:
-    """Return whether capabilities have a field that is set: ``workspace.apply_edit``."""
+    """Return whether a field of capabilities, say ``workspace.apply_edit``, is set."""
     for name in what.split("."):
         found = getattr(found, name, None)
     return bool(found)
 
 
 def declares(client: Client, request: str) -> bool:
-    """Return whether the client answers a request of ours: ``initializationOptions.aish``."""
+    """Return whether ``initializationOptions.aish`` says that the client answers ``request``."""
     params = client.initialize_params
     options = params.initialization_options if params else None
     section = options.get("aish") if isinstance(options, dict) else None

@@ -1,6 +1,6 @@
 """The operations as commands of LSP: which session is meant, and the two ways to get a reply.
 
-What is copied goes to the clipboard of this machine, by the program that the desktop has for it.
+Copied text goes to the clipboard of this machine, by the program that the desktop has for it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class OperationCommands:
-    """Carries the operations out for the client, and what goes with its clipboard."""
+    """Carries out the operations for the client, and copies to the clipboard."""
 
     client: Client
     services: Services
@@ -59,7 +59,7 @@ class OperationCommands:
     selections: Selections
 
     def bind(self) -> None:
-        """Answer all that the operations give, and ``aish.commands.copy``."""
+        """Answer the command of each operation, and ``aish.commands.copy``."""
         for operation in OPERATIONS.values():
             self.client.bind(f"aish.{operation.name}", partial(self.execute, operation))
         self.client.bind("aish.commands.copy", self._copy)
@@ -68,7 +68,7 @@ class OperationCommands:
         """Carry an operation out for the client; return its result."""
         guess = self.workspaces.guess(params)
         workspace = self.workspaces.resolve(params)
-        # First of all, since the editor's text may change at any time.
+        # This comes first, since the editor's text may change at any time.
         about = await self._selected(workspace, params)
         if isinstance(params, RunParams) and params.command_id is None:
             self.tell_where_it_runs(workspace, params.uri, guess)
@@ -113,7 +113,7 @@ class OperationCommands:
         return await _session(workspace, params, waits=not operation.at_once)
 
     async def _selected(self, workspace: Workspace, params: Target) -> Selected | None:
-        """Return what a question is about, where it is one and names a range."""
+        """Return what a question is about, if ``params`` are a question's and name a range."""
         if not isinstance(params, AskParams):
             return None
         return await selected(self.documents, workspace, params)
@@ -131,15 +131,15 @@ class OperationCommands:
         return Added(None, found.active, found.models)
 
     def tell_where_it_runs(self, workspace: Workspace, uri: str | None, guess: str) -> None:
-        """Tell the user in which folder a command runs, where that is a ``guess``."""
+        """Tell the user in which folder a command runs, if that is a ``guess``."""
         if guess and not self.chats.is_shown_at(uri):
             self.client.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
 
     async def stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:
         """Send a job's events under the client's token, then return its result.
 
-        A client that reads slowly gets the pieces that piled up as one; the job does not wait for
-        it until much has. All ways to cancel the request stop the job, which then ends by itself.
+        A client that reads slowly gets the pieces that have piled up as one; the job waits for it
+        only once many have. All ways to cancel the request stop the job, which then ends by itself.
         """
         progress = call.begin_progress(title, on_cancel=job.cancel)
         try:
@@ -163,7 +163,7 @@ class OperationCommands:
 
 
 async def _session(workspace: Workspace, params: Target, *, waits: bool) -> Session:
-    """Return the session that is meant; where it matters, one that is being replaced is awaited."""
+    """Return the session that is meant; with ``waits``, await one that is about to be shown."""
     if isinstance(params, SessionTarget) and (waits or params.session is not None):
         return await workspace.sessions.named(params.session)
     return workspace.shown
@@ -186,7 +186,7 @@ def _question(session: Session, params: Target) -> str:
 
 
 def refuse_unshown(workspace: Workspace, session: Session) -> None:
-    """See that the chat document shows a session, whose events would go there.
+    """Refuse a session that the chat document does not show, since its events would go there.
 
     Raises:
         InvalidArgument: it does not.
@@ -203,7 +203,7 @@ _TIMEOUT: Final = 5.0
 
 
 async def to_clipboard(text: str, environ: Mapping[str, str]) -> bool:
-    """Put ``text`` into the clipboard; return whether a program was found that did."""
+    """Put ``text`` into the clipboard; return whether a program was found that did so."""
     for program, *options in _programs(environ):
         found = shutil.which(program, path=environ.get("PATH"))
         if found and await _copied([found, *options], text, environ):
@@ -225,7 +225,7 @@ def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
 
 
 async def _copied(arguments: list[str], text: str, environ: Mapping[str, str]) -> bool:
-    """Hand ``text`` to a program on its stdin; return whether it took it."""
+    """Pass ``text`` to a program on its stdin; return whether the program succeeded."""
     try:
         process = await asyncio.create_subprocess_exec(
             *arguments, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, env=dict(environ)

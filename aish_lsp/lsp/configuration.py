@@ -75,19 +75,19 @@ class Configurations:
             pull.task.cancel()
 
     async def settled(self, root: Path | None) -> None:
-        """Wait until the client has said what its settings are now, but not for long."""
+        """Wait, but not for long, until the client has sent its current settings."""
         pull = self._pulls.get(root)
         if pull is not None:
             left = max(0.0, pull.until - asyncio.get_running_loop().time())
             await asyncio.wait([pull.task], timeout=left)
 
     def pull(self) -> None:
-        """Ask the client for the settings of every folder anew."""
+        """Ask the client again for the settings of every folder."""
         for root, configuration in self._of.items():
             self._pull(root, configuration)
 
     def push(self, settings: Any) -> None:
-        """Take in what a client that cannot be asked has sent."""
+        """Use the settings that a client sent because it cannot be asked for them."""
         self._pushed = settings.get("aish") if isinstance(settings, dict) else None
         for configuration in self._of.values():
             configuration.update("workspace/configuration", self._pushed)
@@ -128,7 +128,7 @@ def setup(client: Client, configurations: Configurations, workspaces: Workspaces
 
 
 async def _register(client: Client) -> None:
-    """Ask the client to tell when its settings change, where it wants to be asked."""
+    """Ask the client to tell when its settings change, if it wants to be asked."""
     if not can(client, "workspace.did_change_configuration.dynamic_registration"):
         return
     method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
@@ -181,7 +181,7 @@ def note_client(client: Client, workspaces: Workspaces) -> None:
     workspaces.on_open(note)
 
 
-#: What the note on the client tells that it can do or lacks.
+#: What the note on the client lists as present or lacking, and the capability that says so.
 _NOTED: Final = {
     "applyEdit": "workspace.apply_edit",
     "codeLens": "text_document.code_lens",

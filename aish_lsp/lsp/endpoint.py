@@ -43,13 +43,13 @@ logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Takes the params of a message, as LSP's type for them; returns its result, or what to await.
+#: Takes the params of a message, as LSP's type for them; returns its result or a coroutine for it.
 Feature: TypeAlias = Callable[[Any], Any]
 
-#: What writing JSON raises for data that has no form in it.
+#: What writing JSON raises for data that it cannot hold.
 UNSENDABLE = (TypeError, ValueError, RecursionError)
 
-#: The request that is answered in this context.
+#: The id of the request that is being answered in this context.
 REQUEST_ID: Final[ContextVar[MessageId]] = ContextVar("request_id")
 
 
@@ -58,8 +58,8 @@ class Endpoint:
 
     Attributes:
         features: who answers each method.
-        feature_options: what is told of these in our capabilities.
-        answered: the request that was answered before we were there to: it gets no second answer.
+        feature_options: what our capabilities say of these.
+        answered: the request that was answered before this object existed; it gets no other.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Endpoint:
         self._id_prefix = f"aish-{secrets.token_hex(16)}"
 
     def feature(self, method: str, options: Any = None, /) -> Callable[[F], F]:
-        """Let what is decorated answer a method of LSP; of two the later."""
+        """Let the decorated function answer a method of LSP; the later of two does."""
 
         def register(handler: F) -> F:
             self.features[method] = handler
@@ -132,7 +132,7 @@ class Endpoint:
             self._fail(msg_id, error)
             return
         if method_name == types.SHUTDOWN:
-            # At once, and not when it is answered: an exit may be in the same read.
+            # Set now, and not when it is answered: an exit may come in the same read.
             self._shutdown = True
             self._shutdown_id = msg_id
         REQUEST_ID.set(msg_id)
@@ -150,7 +150,7 @@ class Endpoint:
         succeeded: Callable[[Any], object],
         failed: Callable[[BaseException], object],
     ) -> None:
-        """Run a handler; what it has to await runs in a task, under ``key`` among the others."""
+        """Run a handler; if it returns a coroutine, that runs in a task, known by ``key``."""
 
         def ended(task: asyncio.Task[Any]) -> None:
             del self._running[key]
@@ -195,7 +195,7 @@ class Endpoint:
         return handler
 
     def _structured(self, method: str, params: Any) -> Any:
-        """Return ``params`` as the type that LSP has for them; as they are where it has none."""
+        """Return ``params`` as LSP's type for them; unchanged if it has none."""
         known = types.METHOD_TO_TYPES.get(method)
         if known is None:
             return params
@@ -207,11 +207,11 @@ class Endpoint:
         except Exception as error:
             path, what = _first_problem(error)
             if method == types.INITIALIZE and self.answered is not None:
-                # Its outline was sound, and the client has our word: we take it for a plain one.
+                # The client has been told that it is served, so it counts as one without any.
                 logger.warning("the client's capabilities are malformed at %s", path)
                 return self._structured(method, params | {"capabilities": {}})
             raise _misfit(method, path, what) from error
-        # An initialize that could be read is good enough: who is refused there gets nothing at all.
+        # An initialize that could be read is good enough: a client refused there gets nothing.
         if method != types.INITIALIZE and (flaw := first_flaw(structured)) is not None:
             raise _misfit(method, *flaw)
         return structured
@@ -234,7 +234,7 @@ class Endpoint:
             if error.code != METHOD_NOT_FOUND:
                 logger.warning("ignored a notification: %s", error.message)
             return
-        # Under a key that no client takes for an id.
+        # The key is none that a client uses as an id.
         self._run(
             f"\0{next(self._ids)}",
             partial(handler, structured),
@@ -243,7 +243,7 @@ class Endpoint:
         )
 
     def _cancel(self, msg_id: MessageId) -> None:
-        """Cancel a request that runs, as the client asked."""
+        """Cancel a running request, as the client asked."""
         if (task := self._running.get(msg_id)) is not None:
             task.cancel()
 
@@ -283,11 +283,11 @@ class Endpoint:
         try:
             self._send({"jsonrpc": "2.0", "id": msg_id, "error": whole})
         except UNSENDABLE:
-            logger.exception("the data of an error has no form in JSON")
+            logger.exception("the data of an error cannot be written as JSON")
             self._send({"jsonrpc": "2.0", "id": msg_id, "error": error})
 
     def _has_answer(self, msg_id: MessageId | None) -> bool:
-        """Return, once, whether this request was answered before we were there to."""
+        """Return, once, whether this request was answered before this object existed."""
         if msg_id is None or msg_id != self.answered:
             return False
         self.answered = None
@@ -302,7 +302,7 @@ class Endpoint:
 
         Raises:
             TimeoutError: it did not answer within ``timeout`` seconds.
-            JsonRpcException: it answered with an error, or with what is no answer to ``method``.
+            JsonRpcException: it answered with an error, or not as ``method`` is answered.
         """
         request_id = f"{self._id_prefix}-{next(self._ids)}"
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -315,16 +315,16 @@ class Endpoint:
             del self._pending[request_id]
 
     def _send(self, message: dict[str, Any]) -> None:
-        """Send ``message``; drop it where nobody is connected.
+        """Send ``message``; drop it if nobody is connected.
 
         Raises:
-            TypeError, ValueError, RecursionError: it has no form in JSON.
+            TypeError, ValueError, RecursionError: it cannot be written as JSON.
         """
         if self.send_body is not None:
             self.send_body(encode(message, self.plain))
 
     def plain(self, value: Any) -> Any:
-        """Return one of LSP's values, or one of ours, as plain JSON data."""
+        """Return a value of LSP's types, or of ours, as plain JSON data."""
         if attrs.has(type(value)):
             return self._converter.unstructure(value)
         if isinstance(value, enum.Enum):
@@ -370,19 +370,19 @@ def _log_failure(method: str, error: BaseException) -> None:
 
 
 def _wants_answer(method: str) -> bool | None:
-    """Return whether ``method`` is a request; None where it is not LSP's, so that it may be."""
+    """Return whether ``method`` is a request; None if it is not LSP's, and so may be either."""
     known = types.METHOD_TO_TYPES.get(method)
     return None if known is None else known[1] is not None
 
 
 def _misfit(method: str, path: str, what: str) -> JsonRpcException:
-    """Return the error that the params of ``method`` are not what they should be."""
+    """Return the error for params of ``method`` that are malformed at ``path``."""
     message = f"{method}: {what}" + (f" at {path}" if path else "")
     return JsonRpcException(message, INVALID_PARAMS, {"kind": "invalidArgument", "path": path})
 
 
 def _first_problem(error: BaseException) -> tuple[str, str]:
-    """Return where the first problem of a cattrs error is, as the wire names it, and what it is."""
+    """Return the path of a cattrs error's first problem, as on the wire, and what is wrong."""
     from cattrs import transform_error  # noqa: PLC0415 - needed for bad input only
 
     what, _, path = transform_error(error)[0].rpartition(" @ $")
@@ -391,7 +391,7 @@ def _first_problem(error: BaseException) -> tuple[str, str]:
 
 
 def _client_error(error: Any) -> JsonRpcException:
-    """Return what a client answered in place of a result as an exception."""
+    """Return the error that a client answered with, as an exception."""
     if not isinstance(error, dict):
         return JsonRpcException("the client answered with a malformed error", INTERNAL_ERROR)
     code = error.get("code")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.agent.model_call import complete
-from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, commands_at, files_at, parse
+from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.protocol import ChatCompletion, ChatCompletions, ChatLineDone, Completion, Counted
@@ -100,25 +100,12 @@ class ExtensionCommands:
     async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
         workspace, prefix = self._operations.workspaces.resolve(params), params.prefix
         await workspace.sessions.named(params.session)
-        named = await files_at(workspace, prefix)
-        if named is not None:
-            start = _units(prefix[: named.start])
-            files = [
-                ChatCompletion(
-                    one.name, one.insert, "", start, "folder" if one.is_folder else "file"
-                )
-                for one in named.files
-            ]
-            # Of many files only some were returned.
-            return ChatCompletions(files, is_incomplete=True)
-        found = await commands_at(workspace, prefix, self._listed.get(workspace, ""))
-        commands = [
-            ChatCompletion(
-                one.label, one.insert, one.detail, _units(prefix[: one.start]), "command"
-            )
-            for one in found
+        found = await completions_at(workspace, prefix, self._listed.get(workspace, ""))
+        items = [
+            ChatCompletion(one.label, one.insert, one.detail, _units(prefix[: one.start]), one.kind)
+            for one in found.items
         ]
-        return ChatCompletions(commands, is_incomplete=False)
+        return ChatCompletions(items, is_incomplete=found.are_files)
 
     async def _reply(self, call: Call, params: CompleteParams) -> Completion:
         messages = _alternating(params.messages)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that running work has to record what it has.
+#: Seconds in which running work can record what it has.
 GRACE = 3.0
-#: Seconds after the beginning of the end at which the process is ended, whatever hangs.
+#: Seconds from the beginning of the end until the process is ended, whatever hangs.
 LAST_RESORT = GRACE + 1.5
 #: Seconds between two looks at the parent.
 PARENT_INTERVAL = 2.0
@@ -27,9 +27,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Lifecycle:
     """Decides once that the process ends, and with which exit code.
 
-    A guard thread takes the signals, watches the client's process, and ends ours where the event
-    loop is stuck. Signals go through Python's wakeup descriptor: nobody may use it, nor
-    ``loop.add_signal_handler``, which does.
+    A guard thread takes the signals, watches the client's process, and ends ours if the event loop
+    is stuck. Signals go through Python's wakeup descriptor. Nothing else may use that, so
+    ``loop.add_signal_handler``, which does, must not be called.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Lifecycle:
         guard.start()
 
     def end(self, reason: str, code: int) -> None:
-        """Begin to end the process; the first reason counts. Safe in any thread."""
+        """Begin to end the process; only the first call counts. Safe in any thread."""
         if self._code is not None:
             return
         self._code = code
@@ -77,7 +77,7 @@ class Lifecycle:
         return self._code
 
     def watch_parent(self, pid: int | None) -> None:
-        """End when the client's process is gone, where ``pid`` is surely that process."""
+        """End when the client's process is gone, if ``pid`` certainly is that process."""
         if self.watches_parent and pid is not None:
             self._parent = Parent.find(pid)
 
@@ -105,7 +105,7 @@ class Lifecycle:
 
 
 class Parent:
-    """The client's process, told from another one that has its number by when it started."""
+    """The client's process; its start time tells it from a later one with the same number."""
 
     def __init__(self, pid: int, started: str | None) -> None:
         self.pid = pid
@@ -115,8 +115,8 @@ class Parent:
     def find(cls, pid: int) -> Parent | None:
         """Return the process ``pid`` if it is an ancestor of ours, else None.
 
-        A number from another namespace (a container) or of another machine is none of ours, or
-        belongs to somebody else. Process 1 adopts orphans: it proves nothing.
+        A number from another namespace (a container) or another machine means no process here, or
+        another one. Process 1 adopts orphans, so it proves nothing.
         """
         if pid <= 1:
             return None
@@ -135,14 +135,14 @@ class Parent:
     def gone(self) -> bool:
         """Return whether the process has ended."""
         if self._started is None:
-            # Who loses its parent gets another one, at once.
+            # A process that loses its parent gets another one at once.
             return os.getppid() != self.pid
         status = _status(self.pid)
         return status is None or status[1] != self._started
 
 
 def _status(pid: int) -> tuple[int, str] | None:
-    """Return the parent and the start time of a process that runs; None where /proc has none."""
+    """Return the parent and the start time of a running process; None if /proc has no such one."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -45,7 +45,7 @@ MessageId: TypeAlias = int | str
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message that wants an answer."""
+    """A message that is to be answered."""
 
     id: MessageId
     method: str
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A message that wants none."""
+    """A message that is not to be answered."""
 
     method: str
     params: Any
@@ -70,7 +70,7 @@ class Response:
 
 
 class Malformed(Exception):
-    """What arrived is not a JSON-RPC message; ``id`` is the request's where it can be told."""
+    """What arrived is not a JSON-RPC message; ``id`` is the request's, if it is known."""
 
     def __init__(self, code: int, message: str, message_id: MessageId | None = None) -> None:
         super().__init__(message)
@@ -116,10 +116,10 @@ def _call(data: dict[str, Any], message_id: MessageId | None) -> Request | Notif
 
 
 def encode(message: dict[str, Any], plain: Callable[[Any], Any]) -> bytes:
-    """Return ``message`` as JSON in UTF-8; ``plain`` makes plain data of what is none.
+    """Return ``message`` as JSON in UTF-8; ``plain`` turns other values into plain data.
 
     Raises:
-        TypeError, ValueError, RecursionError: it has no form in JSON.
+        TypeError, ValueError, RecursionError: it cannot be written as JSON.
     """
     text = json.dumps(
         message, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
@@ -128,7 +128,7 @@ def encode(message: dict[str, Any], plain: Callable[[Any], Any]) -> bytes:
     return well_formed(text).encode()
 
 
-#: Bytes that may wait before who produces more of them should wait too.
+#: Bytes that may wait before whoever produces more should wait too.
 HIGH_WATER = 1 << 20
 #: Bytes after which the client is taken to be gone.
 HARD_LIMIT = 64 << 20
@@ -137,7 +137,7 @@ BATCH = 256 << 10
 
 
 class Outbox:
-    """A queue of bytes between whoever sends, in any thread, and one sender.
+    """A queue of messages, put there by any thread and sent by one sender.
 
     ``wake`` is called, in the thread of ``put``, when there is something to take; ``overflow``
     once, when more than HARD_LIMIT waits.
@@ -166,7 +166,7 @@ class Outbox:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing will be sent any more."""
+        """Whether nothing more will be sent."""
         return self._closed
 
     def put(self, part: bytes) -> None:
@@ -185,7 +185,7 @@ class Outbox:
             self._wake()
 
     def take(self) -> list[bytes]:
-        """Return the next parts, BATCH bytes or one part; empty where nothing waits."""
+        """Return the next parts, BATCH bytes or one part; empty if nothing waits."""
         taken: list[bytes] = []
         size = 0
         with self._lock:
@@ -195,7 +195,7 @@ class Outbox:
         return taken
 
     def sent(self, size: int) -> None:
-        """Take note that ``size`` bytes, taken before, are with the client."""
+        """Note that ``size`` bytes, taken before, have reached the client."""
         with self._lock:
             self._queued = max(0, self._queued - size)
             wake = any(self._queued <= limit for limit in self._waiting.values())
@@ -203,7 +203,7 @@ class Outbox:
             self._call_in_loop(self._wake_waiting)
 
     def close(self) -> None:
-        """Drop what waits, and all that follows; who waits goes on."""
+        """Drop what waits and all that follows; nobody waits any longer."""
         with self._lock:
             self._closed = True
             self._parts.clear()
@@ -290,7 +290,7 @@ def _fields(kind: type) -> tuple[_Field, ...]:
 
 
 def _plain_kinds(annotation: Any) -> tuple[type, ...] | None:
-    """Return the types of a union that has plain ones only."""
+    """Return the types of a union that has only plain ones."""
     kinds = get_args(annotation) if get_origin(annotation) is Union else ()
     return kinds if len(kinds) > 1 and _PLAIN.issuperset(kinds) else None
 
@@ -300,7 +300,7 @@ def _names_uri(name: str) -> bool:
 
 
 def is_uri(text: str) -> bool:
-    """Return whether ``text`` can be taken apart as a URI, and its path can be one of a file."""
+    """Return whether ``text`` can be parsed as a URI, and its path can be a file's."""
     try:
         return "\0" not in unquote(urlsplit(text).path)
     except ValueError:

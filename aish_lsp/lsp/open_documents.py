@@ -1,6 +1,6 @@
-"""The documents that the client has open, and its editor, as far as the chat document needs it.
+"""The documents that the client has open, and how its editor shows and changes them.
 
-A file that it has open is changed there: by ``workspace/applyEdit``, unsaved.
+A file that the client has open is changed there: by ``workspace/applyEdit``, unsaved.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EditorCapabilities:
         apply_edit: it makes edits.
         document_changes: it heeds the version that an edit is for.
         show_document: it shows files.
-        takes_0_for_none: it takes 0, the version of a document that it has just loaded, for none.
+        takes_0_for_none: it treats version 0, that of a document just loaded, as no version.
     """
 
     apply_edit: bool = False
@@ -54,9 +54,9 @@ class OpenDocument:
 
     Attributes:
         uri: as the client spells it.
-        source: its text.
-        version: as the client has counted it.
-        language: as the client calls it; may be empty.
+        source: its text as the client has it, with its own line ends.
+        version: the client's number for it.
+        language: the client's name for its language; may be empty.
     """
 
     uri: str
@@ -71,16 +71,16 @@ class OpenDocument:
 
     @property
     def line_end(self) -> str:
-        """The line end that it uses."""
+        """The line end that the document uses."""
         return line_end_of(self.source)
 
 
-#: Gets the URI and what changed; no changes where the document was opened.
+#: Takes the URI and what changed; no changes if the document was opened.
 OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]
 
 
 class OpenDocuments:
-    """The open documents, the editor that has them, and who is told when one changes."""
+    """The open documents, the editor that has them, and the callbacks for their changes."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -112,7 +112,7 @@ class OpenDocuments:
         return [document.uri for document in self._client.workspace.text_documents.values()]
 
     def opened(self, uri: str) -> OpenDocument | None:
-        """Return an open document, or None where it is not open."""
+        """Return an open document, or None if it is not open."""
         # pygls' keys are decoded: that of "a%20b" is "a b".
         return _opened(self._client.workspace.text_documents.get(unquote(uri)))
 
@@ -124,7 +124,7 @@ class OpenDocuments:
         )
 
     def text(self, uri: str) -> str | None:
-        """Return a document's text with LF for each line end, or None where it is not open."""
+        """Return a document's text with LF for each line end, or None if it is not open."""
         document = self.opened(uri)
         return document.text if document else None
 
@@ -139,7 +139,7 @@ class OpenDocuments:
         return min(position.character, len(line))
 
     def point(self, lines: Sequence[str], at: types.Position | Position | AskPosition) -> Point:
-        """Return a client's position in characters; behind the text it stays what it is."""
+        """Return a client's position in characters; a line behind the text stays as it is."""
         line = max(0, at.line)
         if line >= len(lines):
             return Point(line, 0)
@@ -151,7 +151,7 @@ class OpenDocuments:
         return types.Position(point.line, self.width(before))
 
     def prefix(self, uri: str, at: types.Position) -> str:
-        """Return the text of a document's line up to a position; empty where there is none."""
+        """Return the text of a document's line up to a position; empty if there is no such line."""
         lines = (self.text(uri) or "").split("\n")
         if at.line >= len(lines):
             return ""
@@ -159,7 +159,7 @@ class OpenDocuments:
         return line[: self.characters(line, at.character)]
 
     def edit(self, uri: str, edits: Sequence[types.TextEdit]) -> types.WorkspaceEdit:
-        """Return the edit of an open document, for this version of it where the client can tell."""
+        """Return an edit of an open document, for its version if the client heeds those."""
         document = self.opened(uri)
         if document is None or not self.capabilities.document_changes:
             return types.WorkspaceEdit(changes={uri: edits})
@@ -171,13 +171,13 @@ class OpenDocuments:
         Raises:
             Exception: the client answered with an error, or not in time.
         """
-        # No label: Neovim would print it with each edit.
+        # No label, since Neovim would print it with each edit.
         params = types.ApplyWorkspaceEditParams(edit)
         result = await self._client.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
         return getattr(result, "applied", None) is True
 
     async def is_made(self, edit: types.WorkspaceEdit) -> bool:
-        """As ``apply_edit``; what goes wrong with it is a no."""
+        """Do what ``apply_edit`` does, but return False for any failure."""
         try:
             return await self.apply_edit(edit)
         except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
@@ -194,15 +194,15 @@ class OpenDocuments:
         self._client.spawn(asking, "show a document")
 
     def on_change(self, callback: OnChange) -> None:
-        """Have ``callback`` called when a document was opened or has changed."""
+        """Call ``callback`` when a document is opened or changes."""
         self._changed.append(callback)
 
     def on_save(self, callback: Callable[[str], None]) -> None:
-        """Have ``callback`` called with each document that was saved."""
+        """Call ``callback`` with each document that is saved."""
         self._saved.append(callback)
 
     def on_close(self, callback: Callable[[str], None]) -> None:
-        """Have ``callback`` called with each document that was closed."""
+        """Call ``callback`` with each document that is closed."""
         self._closed.append(callback)
 
     def changed(
@@ -226,7 +226,7 @@ class OpenDocuments:
 def versioned(
     document: OpenDocument, *edits: types.TextEdit | types.AnnotatedTextEdit
 ) -> types.WorkspaceEdit:
-    """Return the edit of this version of a document, and of no other."""
+    """Return an edit of this version of a document only."""
     identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
 
@@ -238,7 +238,7 @@ def _opened(document: TextDocument | None) -> OpenDocument | None:
 
 
 def _is_same(document: TextDocument, path: Path) -> bool:
-    """Return whether ``document`` is of the file ``path``, reached by another spelling."""
+    """Return whether ``document`` is the file ``path`` under another spelling."""
     if document.path is None or Path(document.path).name.lower() != path.name.lower():
         return False
     try:
@@ -272,7 +272,7 @@ def setup(client: Client, documents: OpenDocuments) -> None:
 
 
 def edit_open(documents: OpenDocuments) -> EditOpen:
-    """Return how to change one of ``documents``."""
+    """Return a function that changes one of ``documents``."""
 
     async def edit(path: Path, before: str, after: str) -> bool | None:
         document = documents.document(path)
@@ -287,7 +287,7 @@ def edit_open(documents: OpenDocuments) -> EditOpen:
 
 
 def _change(documents: OpenDocuments, before: str, after: str, line_end: str) -> types.TextEdit:
-    """Return the edit of those lines alone that differ, so that cursors and marks stay."""
+    """Return an edit of only the lines that differ, so that cursors and marks stay."""
     old, new = before.split("\n"), after.split("\n")
     # The last line has no end: it is always among what is replaced.
     first = 0

@@ -1,7 +1,8 @@
-"""What pygls is made to do otherwise: all of it stands here, each with its reason.
+"""The workspace of a client, and the methods of pygls that it overrides, each with its reason.
 
-The tests compare these with what is overridden, and know the text of each method of pygls' that is:
-where a release changes one, its reason is looked at again, and it goes where pygls has mended it.
+The tests compare ``REASONS`` with what is overridden, and know the text of each method of pygls
+that is: when a release changes one, its reason is checked again, and the override goes once pygls
+has mended it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TEXT_SYNC = types.TextDocumentSyncKind.Incremental
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
-#: Each class that is overridden, and by its method why.
+#: For each class of pygls, why a method of it is overridden.
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "TextDocument": {
         "lines": "It ends a line where Python does (form feed, U+2028 and more); LSP knows three"
@@ -66,7 +67,7 @@ def open_workspace(
 ) -> Documents:
     """Return the workspace that ``initialize`` names; a malformed root counts as none.
 
-    Where it names no folders, its root is the only one: older clients send nothing else.
+    If it names no folders, its root is the only one: older clients send nothing else.
     """
     root = params.root_uri
     if root is None and params.root_path is not None:

@@ -1,7 +1,7 @@
 """Asking the user through the editor: ``window/showMessageRequest``, where only a yes is a yes.
 
-And asking the client about the code, ``aish/lookup``, which its other language servers answer; and
-for what its terminal ran last, ``aish/terminal``.
+It also asks the client about the code (``aish/lookup``, which its other language servers answer),
+and for what its terminal last ran (``aish/terminal``).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-#: What is set before a question is asked by what runs in this context.
+#: Set before code that runs in this context asks a question.
 _ASKS: ContextVar[asyncio.Event | None] = ContextVar("asks", default=None)
 
-#: Seconds that a question stands. Nobody's answer after that is a no.
+#: Seconds that a question stands; if nobody has answered by then, it is a no.
 _PATIENCE = 600.0
 
-#: Seconds after which what was asked about is removed.
+#: Seconds after which a file that shows what was asked about is removed.
 _FORGOTTEN: Final = 86_400.0
 
-#: Seconds that it stands where nobody knows whether the client shows questions at all: ALE does
-#: not, and never answers.
+#: Seconds that a question stands while it is not known whether the client shows questions at all:
+#: ALE does not, and never answers.
 _DOUBT: Final = 60.0
 
 #: Seconds that a question waits, so that the answer to the command which led to it goes first:
@@ -60,9 +60,9 @@ _PRECEDENCE = 0.05
 class Questions:
     """Asks the user of a client.
 
-    One that does not say that it shows buttons asks in its own way, as eglot does in the
-    minibuffer, and may never tell that the user has turned away. A command of theirs says so: they
-    are no longer at the question.
+    A client that does not say that it shows buttons asks in its own way, as eglot does in the
+    minibuffer, and may never tell that the user has turned away from a question. Another command of
+    the user's shows that they have.
     """
 
     def __init__(self, client: Client, documents: OpenDocuments) -> None:
@@ -83,7 +83,7 @@ class Questions:
     async def choose(self, choice: Choice) -> int | None:
         """Implement ``ports.Choose``.
 
-        A client that does not say that it can show buttons is not asked: there are other ways.
+        A client that does not say that it shows buttons is not asked: there are other ways.
         """
         if not can_choose(self._client):
             return None
@@ -91,7 +91,7 @@ class Questions:
         return choice.options.index(title) if title in choice.options else None
 
     async def _approved(self, approval: Approval) -> bool | None:
-        """Ask by ``aish/approve``; only ``{approved: true}`` is a yes, and no answer is none."""
+        """Ask by ``aish/approve``, where only ``{approved: true}`` is a yes; None is no answer."""
         diff = approval.diff
         params = ApprovalRequest(
             id=new_id(),
@@ -122,7 +122,7 @@ class Questions:
         patience = _PATIENCE if has_buttons else self._patience
         asking = self._client.request("window/showMessageRequest", params, patience)
         try:
-            # Where there are buttons, the user may well do something else and come back to them.
+            # If there are buttons, the user may do something else and come back to them.
             answer = await (asking if has_buttons else self._stands(asking))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
             logger.info("the client could not ask the user: %s", type(error).__name__)
@@ -151,9 +151,9 @@ class Questions:
         return answer
 
     def _turn_away(self, command: str) -> None:
-        """End what stands, as without an answer, where the client asks for a ``command``.
+        """End the questions that stand, without an answer, when the client sends a ``command``.
 
-        Not for one that stops what has asked the question.
+        ``aish.cancel`` does not, since it stops what asked the question.
         """
         if command == "aish.cancel":
             return
@@ -162,9 +162,9 @@ class Questions:
             task.cancel()
 
     async def _shown_whole(self, text: str) -> str:
-        """Show ``text`` in a document beside the question; return what the question says of it."""
-        # In our data: what lies in the workspace could be changed before it is read.
-        # And a file for each text: two editors may ask at the same time.
+        """Show ``text`` in a document beside the question; return what the question adds."""
+        # It is kept in our data, since in the workspace it could be changed before it is read. Each
+        # text has its own file, since two editors may ask at the same time.
         digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
         path = data_dir() / "asked" / f"{digest}.txt"
         try:
@@ -265,7 +265,7 @@ class ClientLookUp:
         return _found(await self._client.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
 
     def _position(self, path: Path, point: Point) -> Position:
-        """Return a place in the client's units, as it or the disk has the file."""
+        """Return a place in the client's units, in the file as the client has it, or the disk."""
         document = self._documents.document(path)
         try:
             text = document.text if document else path.read_text("utf-8", errors="replace")
@@ -294,7 +294,7 @@ def _found(answer: object) -> list[Found] | None:
 
 
 def _field(value: object, name: str) -> Any:
-    """Return a field of an object of JSON, or of LSP's type for it; None where it is missing."""
+    """Return a field of a JSON object, or of LSP's type for it; None if it is missing."""
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 

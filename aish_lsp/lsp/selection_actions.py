@@ -1,8 +1,8 @@
 """Code actions on what the user looks at: a selection, and what the editor complains of there.
 
-*Replace selection* puts a block of a reply in the place of what was asked about. Nothing is
-replaced before the user has agreed: to a diff (``aish/approve``), to the editor where that asks for
-a yes by itself (change annotations), else to a question of ours.
+*Replace selection* replaces what was asked about by a block of the reply. Nothing is replaced
+before the user has agreed: to a diff (``aish/approve``), to the editor's own question if it asks
+one (change annotations), else to a question of ours.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _TITLE: Final = 60
 #: Diagnostics that go with one question.
 _MOST_TOLD: Final = 20
 
-#: What makes the reply one that can take the place of what was selected.
+#: What makes the reply one that can replace what was selected.
 _IN_A_BLOCK: Final = "Reply with the new text of exactly these lines in one fenced code block."
 
 
@@ -86,7 +86,7 @@ def selection_actions(
 
 
 class _Looking:
-    """One document that is looked at."""
+    """One document that the user looks at."""
 
     def __init__(
         self, documents: OpenDocuments, folder: Path | None, uri: str, lines: Sequence[str]
@@ -95,12 +95,12 @@ class _Looking:
         self._uri = uri
         self._lines = lines
         path = path_of(uri)
-        #: Its path in the workspace; empty where it is not in one.
+        #: Its path in the workspace; empty if it is not in one.
         self._path = path.relative_to(folder).as_posix() if path and folder else ""
         self._name = escaped(self._path or (path.name if path else "this document"))
 
     def holds_text(self, range_: types.Range) -> bool:
-        """Return whether more is selected than blanks, or than the block that is Helix's cursor."""
+        """Return whether more is selected than blanks, or than Helix's cursor, which is a block."""
         points = (self._documents.point(self._lines, at) for at in (range_.start, range_.end))
         start, end = sorted(clamped(self._lines, point) for point in points)
         return len(between(self._lines, start, end).strip()) > 1
@@ -129,7 +129,7 @@ class _Looking:
         first, last = problem.range.start.line, min(problem.range.end.line, len(self._lines) - 1)
         if not 0 <= first <= last:
             return
-        # The whole lines: what is complained of is a word, and the cure is seldom in it.
+        # Whole lines: a diagnostic marks a word, and the fix is seldom in that word.
         whole = types.Range(
             types.Position(first, 0),
             types.Position(last, self._documents.width(self._lines[last])),
@@ -154,7 +154,7 @@ def _ask(
     command = types.Command(title, "aish.ask", arguments=[{"prompt": prompt, **asked}])
     if problem is None:
         return types.CodeAction(title, kind=REFACTOR_KIND, command=command)
-    # Of the kind that editors look for where there is a diagnostic.
+    # The kind that editors look for at a diagnostic.
     return types.CodeAction(title, kind=RUN_KIND, diagnostics=[problem], command=command)
 
 
@@ -173,7 +173,7 @@ def _told(problems: Sequence[types.Diagnostic]) -> list[dict[str, Any]]:
 
 
 def _plain(range_: types.Range) -> dict[str, dict[str, int]]:
-    """Return a range as JSON has it."""
+    """Return a range as plain JSON data."""
     return {
         name: {"line": max(0, at.line), "character": max(0, at.character)}
         for name, at in (("start", range_.start), ("end", range_.end))
@@ -196,7 +196,7 @@ _ANNOTATION: Final = "aish.replace"
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """What it takes to put a block of a reply where the text stands that was asked about."""
+    """Replaces text that was asked about by a block of the reply."""
 
     client: Client
     documents: OpenDocuments
@@ -205,10 +205,10 @@ class Replacing:
     ask_user: AskUser
 
     async def replace(self, _call: Call, params: ReplaceParams) -> object:
-        """Put a block there, once the user has agreed.
+        """Put a block of a reply in place, once the user has agreed.
 
         Raises:
-            Busy: the client makes no edit before it is answered; the user is asked behind that.
+            Busy: the client makes no edit before this is answered; the user is asked after that.
             Denied: nobody answered.
             NotFound: there is no such block, or the text has changed.
         """
@@ -216,7 +216,7 @@ class Replacing:
 
     async def _replace(self, params: ReplaceParams) -> Replaced:
         asked, block = self.selections.of_turn(params.turn_id, params.block)
-        # Not to ask in vain; it is looked at again below.
+        # Do not ask in vain; the place is checked again below.
         question = _question(asked, block, *self.selections.found(asked))
         answer = await self.ask_user(question)
         if answer is None:
@@ -229,9 +229,9 @@ class Replacing:
         return Replaced(applied)
 
     def actions(self, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
-        """Yield what may be put in the place of what was asked about.
+        """Yield the actions that replace what was asked about.
 
-        In the document, where that stands; in the chat, on the block of the reply.
+        They are offered in the document, where that stands, and in the chat, on the reply's block.
         """
         offered = self._offered(params.text_document.uri, params.range)
         for asked, number in offered:
@@ -249,7 +249,7 @@ class Replacing:
             if edit is not None and self._annotates() and not declares(self.client, "approve"):
                 action.edit = edit
             else:
-                # It asks, or says why it cannot be.
+                # The command asks, or says why the text cannot be replaced.
                 argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
                 action.command = types.Command(
                     action.title, "aish.selection.replace", arguments=[argument]
@@ -257,7 +257,7 @@ class Replacing:
             yield action
 
     def _annotates(self) -> bool:
-        """Return whether the client asks for a yes by itself, where an edit says that it must."""
+        """Return whether the client asks by itself, if an edit says that it needs a yes."""
         return can(self.client, "workspace.workspace_edit.document_changes") and can(
             self.client, "workspace.workspace_edit.change_annotation_support"
         )
@@ -330,7 +330,7 @@ def _question(
 def _approval(
     asked: Asked, block: Block, lines: list[str], start: Point, end: Point
 ) -> Approval | None:
-    """Return the same as a diff; None for what is not a file."""
+    """Return the same as a diff; None if the document is not a file."""
     path = path_of(asked.uri)
     if path is None:
         return None
@@ -343,7 +343,7 @@ def _approval(
 
 
 def _warning(block: Block) -> str:
-    """Return what hides in a block, where something does."""
+    """Return a warning of what hides in a block; empty if nothing does."""
     hidden = ", ".join(hidden_characters(block.text)[:5])
     return f" It holds characters that are not seen: {hidden}." if hidden else ""
 

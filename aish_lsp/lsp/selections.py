@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 #: Questions that are remembered.
 _MOST: Final = 20
 
-#: What is not a text to stand in a document: changes to one, and what was typed and printed.
+#: Languages of blocks that no document holds: changes to one, and what was typed and printed.
 _NO_TEXT: Final = ("diff", "patch", "console", "shell-session")
 
 
@@ -55,12 +55,12 @@ class Asked:
     """A question about a part of a document, and the blocks of its reply.
 
     Attributes:
-        turn_id: the question's.
-        uri: the document's, as the client spells it.
+        turn_id: the id of the question's turn.
+        uri: the document's URI, as the client spells it.
         name: what the document is called.
         span: where the part is now.
-        text: what stood there, LF at its line ends.
-        blocks: what may take its place; none until the reply is there.
+        text: what stood there, with LF line ends.
+        blocks: what may replace it; none until the reply is complete.
     """
 
     turn_id: str
@@ -72,7 +72,7 @@ class Asked:
 
     @property
     def place(self) -> str:
-        """Where it is now, in words."""
+        """Where the part is now, in words."""
         first, last = self.span.start.line + 1, self.span.end.line + 1
         last -= self.span.end.character == 0 and last > first
         lines = f"line {first}" if first == last else f"lines {first}-{last}"
@@ -91,7 +91,7 @@ class Selections:
         return iter(self._asked)
 
     def follow(self, job: Job[AskResult], about: Selected) -> None:
-        """Remember what a question, which has just begun, is about; read its reply at the end."""
+        """Remember what a question that has just begun is about; read its reply at the end."""
         lines = about.document.lines
         ends = (self._documents.position(lines, point) for point in (about.start, about.end))
         start, end = (Position(at.line, at.character) for at in ends)
@@ -99,7 +99,7 @@ class Selections:
         self._remember(job, Asked(job.id, about.uri, about.document.path, Span(start, end), text))
 
     def follow_again(self, job: Job[Any]) -> None:
-        """Remember what a question is about that has just begun, where it is asked again."""
+        """If a question that has just begun was asked before, remember what it is about."""
         before = next((asked for asked in self._asked if asked.turn_id == job.again), None)
         if before is not None:
             self._remember(job, replace(before, turn_id=job.id, blocks=()))
@@ -123,7 +123,7 @@ class Selections:
         """Return a question, and a block of its reply counted from 0.
 
         Raises:
-            NotFound: there is no such question or block, or none any more.
+            NotFound: there is no such question or block, or no longer.
         """
         for asked in self._asked:
             if asked.turn_id == turn_id and number < len(asked.blocks):
@@ -156,7 +156,7 @@ class Selections:
 
 
 def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) -> Selected | None:
-    """Return the lines that a message names, if it names those of one open document alone."""
+    """Return the lines that a message names, if they are of a single open document."""
     root = workspace.root
     if root is None:
         return None
@@ -176,12 +176,12 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
 
 
 async def _read_reply(job: Job[AskResult], asked: Asked) -> None:
-    """Keep the blocks of a reply that may take the place of what was asked about."""
+    """Keep the blocks of a reply that may replace what was asked about."""
     try:
         result = await job.result()
     except AishError:
         return
-    # To a part of it a reply is not a substitute for all of it.
+    # If only a part of the selection was sent, the reply cannot replace all of it.
     if any(
         part.kind == "selection" and part.path == asked.name and not part.cut
         for part in result.attached
@@ -204,18 +204,18 @@ def _point_behind(text: str) -> Point:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a document, in the client's units. ``lost`` where nobody knows where it went."""
+    """A part of a document, in the client's units; ``lost`` if its place is not known."""
 
     start: Position
     end: Position
     lost: bool = False
 
     def after(self, change: Change, width: Callable[[str], int]) -> Span:
-        """Return where it is after a change; ``width`` tells a text's length in those units.
+        """Return where it is after a change; ``width`` returns a text's length in those units.
 
-        What is changed within it is taken for its own, and so is what is typed right before or
-        behind it on its line. It is lost where all of the document is replaced, which says nothing
-        of what became of its parts.
+        What changes within it becomes a part of it, and so does what is typed on its line right
+        before or behind it. It is lost if all of the document is replaced, which does not tell what
+        became of the parts.
         """
         if change.start is None or change.end is None:
             return Span(self.start, self.end, lost=True)
@@ -239,14 +239,14 @@ class Span:
 
 
 def _moved(place: Position, before: Position, after: Position) -> Position:
-    """Return where ``place`` is once what ended at ``before`` ends at ``after``."""
+    """Return where ``place`` is once the text before it ends at ``after``, not at ``before``."""
     if place.line != before.line:
         return Position(place.line - before.line + after.line, place.character)
     return Position(after.line, place.character - before.character + after.character)
 
 
 def change_of(event: types.TextDocumentContentChangeEvent) -> Change:
-    """Return a change as the client tells it."""
+    """Return the change that a client's event tells."""
     if isinstance(event, types.TextDocumentContentChangePartial):
         start, end = event.range.start, event.range.end
         return Change(
@@ -278,7 +278,7 @@ class Selected:
 async def selected(
     documents: OpenDocuments, workspace: Workspace, params: AskParams
 ) -> Selected | None:
-    """Return what a question's fields select; None where they name no range.
+    """Return what a question's fields select; None if they name no range.
 
     Raises:
         InvalidArgument: there is no such document or place, or nothing stands there.
@@ -299,7 +299,7 @@ async def selected(
             f"The range begins at line {start.line + 1}, and {document.path} has {len(lines)}.",
             path="range.start",
         )
-    # Not here: a document may be long, and others are served meanwhile.
+    # In a thread: a document may be long, and other requests are served meanwhile.
     attached = await asyncio.to_thread(selection, document, start, end)
     if not attached and not params.diagnostics:
         raise InvalidArgument(f"Only blanks are selected in {document.path}.", path="range")
@@ -308,7 +308,7 @@ async def selected(
 
 
 def path_in(workspace: Workspace, uri: str) -> str:
-    """Return how a document is called: by its path in the workspace, else by its name alone."""
+    """Return what a document is called: its path in the workspace, else only its name."""
     path = path_of(uri)
     if path is None:
         named = unquote(urlsplit(uri).path) if is_uri(uri) else ""
@@ -319,7 +319,7 @@ def path_in(workspace: Workspace, uri: str) -> str:
 
 
 def _inside(root: Path, path: Path) -> str:
-    """Return a path relative to a folder, by the real paths of both; empty where it is not in."""
+    """Return a path relative to a folder, by the real paths of both; empty if it is outside."""
     real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
     return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else ""
 
@@ -327,7 +327,7 @@ def _inside(root: Path, path: Path) -> str:
 async def _document(
     documents: OpenDocuments, workspace: Workspace, uri: str
 ) -> tuple[str, Document]:
-    """Return the editor's document, with the URI as it spells it, else the workspace's file."""
+    """Return the document and its URI as the editor has them, else the workspace's file."""
     name = path_in(workspace, uri)
     path = path_of(uri)
     opened = documents.opened(uri)
@@ -350,7 +350,7 @@ async def _document(
 
 
 def _problems(document: Document, problems: Sequence[Problem]) -> list[Attached]:
-    """Return what an editor complains of, as one text."""
+    """Return an editor's diagnostics, as one text."""
     if not problems:
         return []
     said = [_problem(problem) for problem in problems[:_MOST_PROBLEMS]]

@@ -1,4 +1,4 @@
-"""The language server: its parts put together, and what features use of it."""
+"""The language server: its parts, put together."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AishServer(Client):
         services: what all workspaces share.
         workspaces: the folders' contexts.
         chats: the folders' chat documents.
-        selections: what the client has asked about lately.
+        selections: the parts of documents that the client has asked about lately.
     """
 
     def __init__(self, commands: Mapping[str, CommandSpec]) -> None:
@@ -103,7 +103,7 @@ def _wire_actions(server: AishServer) -> None:
     suggestions.setup(server, documents, folders, conversations, others)
 
 
-#: What is switched on, by name and in this order: each feature is given what it uses.
+#: The features by name, in the order in which they are switched on; each is given what it uses.
 FEATURES: Final[Mapping[str, Callable[[AishServer], object]]] = {
     "configuration": lambda server: configuration.setup(
         server, server.configurations, server.workspaces
@@ -121,7 +121,7 @@ FEATURES: Final[Mapping[str, Callable[[AishServer], object]]] = {
 
 
 def create_server() -> AishServer:
-    """Return a server with all its features; one that fails is logged and left out."""
+    """Return a server with all its features; a feature that fails is logged and left out."""
     server = AishServer(COMMANDS)
     for name, wire in FEATURES.items():
         set_up(server, name, wire)
@@ -129,7 +129,7 @@ def create_server() -> AishServer:
 
 
 def set_up(server: AishServer, name: str, wire: Callable[[AishServer], object]) -> None:
-    """Switch a feature on; log it where it fails."""
+    """Switch a feature on; log it if that fails."""
     try:
         wire(server)
     except Exception:

@@ -1,8 +1,8 @@
 """Serving a client over TCP or WebSocket: one client a process, loopback unless told otherwise.
 
-The one place goes to the first that says ``initialize``, soon enough. Anybody on the machine may
-connect. Half a message, a header alone or a client that says nothing must not keep an editor out,
-and such a one may go without ending the server.
+The one place goes to the first client that says ``initialize`` in time. Anybody on the machine may
+connect, so half a message, a lone header or a client that says nothing must not keep an editor out,
+and such a client does not end the server when it goes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OCCUPIED = "this aish-lsp already has a client; start another one"
 
 
 def tcp(host: str, port: int) -> Open:
-    """Return what serves the first client that says ``initialize`` to ``host``:``port``."""
+    """Return a function that serves the first client to say ``initialize`` to ``host``:``port``."""
 
     async def connect(server: AishServer) -> None:
         admission = Admission()
@@ -72,7 +72,7 @@ def tcp(host: str, port: int) -> Open:
 
 
 def websocket(host: str, port: int) -> Open:
-    """Return what serves the first with the token that says ``initialize`` to ``host``:``port``."""
+    """Return a function that serves the first client with the token to say ``initialize``."""
 
     async def connect(server: AishServer) -> None:
         from websockets.asyncio.server import serve  # noqa: PLC0415 - for this transport only
@@ -106,7 +106,7 @@ class _Tcp:
         writer.transport.set_write_buffer_limits(0)
 
     async def receive(self) -> list[Frame]:
-        """Return the next messages; none at the end, which is also where a stranger speaks."""
+        """Return the next messages; none at the end, or if the client does not speak LSP."""
         try:
             while data := await self._reader.read(CHUNK):
                 if received := self._frames.feed(data):
@@ -127,7 +127,7 @@ class _Tcp:
         return True
 
     async def turn_away(self, *, occupied: bool) -> None:
-        """End it, and say why where that is told to a client."""
+        """End the connection, and say why if the place is ``occupied``."""
         if occupied:
             self._writer.write(frame(_error(None, Busy.code, _OCCUPIED, {"kind": Busy.kind})))
         await self.close()
@@ -138,7 +138,7 @@ class _Tcp:
 
 
 class _WebSocket:
-    """The same over WebSocket, where a message is one of its own."""
+    """A connection over WebSocket, which has messages of its own."""
 
     def __init__(self, connection: ServerConnection) -> None:
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - for this transport only
@@ -163,7 +163,7 @@ class _WebSocket:
         return True
 
     async def turn_away(self, *, occupied: bool) -> None:
-        """End it, and say why."""
+        """End the connection, and say why."""
         if occupied:
             await self._connection.close(1013, _OCCUPIED)
         else:
@@ -175,7 +175,7 @@ class _WebSocket:
 
 
 async def _serve(server: AishServer, admission: Admission, connection: _Tcp | _WebSocket) -> None:
-    """Serve a client to the end of its connection, if the one place is its."""
+    """Serve a client to the end of its connection, if it gets the one place."""
     received: Sequence[Frame] = []
     if server.outbox is None:
         received = await admission.first_messages(connection)
@@ -210,7 +210,7 @@ def _deliver(server: AishServer, received: Sequence[Frame]) -> None:
 
 
 async def _leave(server: AishServer, outbox: Outbox) -> None:
-    """End the server with its client; one whose ``initialize`` was refused leaves it to others."""
+    """End the server with its client, unless its ``initialize`` was refused: others may come."""
     if server.initialized:
         client_gone(server)
     else:
@@ -224,8 +224,8 @@ async def _leave(server: AishServer, outbox: Outbox) -> None:
 def _refusal(
     request: http11.Request, bound: str, token: str, *, occupied: bool
 ) -> tuple[HTTPStatus, str] | None:
-    """Return the answer to a connection that is not taken; None for one that is."""
-    # Browsers send it, and any page in one may try to connect. Other clients do not.
+    """Return the answer that refuses a connection; None if it is accepted."""
+    # Browsers send an origin, and any page in one may try to connect. Other clients send none.
     if request.headers.get_all("Origin"):
         return HTTPStatus.FORBIDDEN, "connections from a browser are refused\n"
     named = request.headers.get_all("Host")
@@ -259,16 +259,16 @@ def _announce(scheme: str, host: str, port: int, rest: str) -> None:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``; without a host it is the loopback one.
+    """Return host and port of ``HOST:PORT``; the default host is loopback.
 
     Raises:
-        ValueError: it is no such address.
+        ValueError: it is not such an address.
     """
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise ValueError(f"{text!r} is not HOST:PORT")
     host = host.removeprefix("[").removesuffix("]")
-    # One address, so that port 0 is one port.
+    # A single address, so that port 0 means a single port.
     return ("127.0.0.1" if host in {"", "localhost"} else host), int(port)
 
 
@@ -287,9 +287,9 @@ class Admission:
         self._waiting = 0
 
     async def first_messages(self, connection: _Tcp | _WebSocket) -> Sequence[Frame]:
-        """Return what a client sends from ``initialize`` on; nothing where it is not to be served.
+        """Return what a client sends from ``initialize`` on; nothing if it is not to be served.
 
-        What comes before that is answered.
+        Whatever comes before that is answered here.
         """
         if self._waiting >= MOST_WAITING:
             return []
@@ -347,10 +347,10 @@ def is_loopback(host: str) -> bool:
 def is_our_name(header: str, bound: str) -> bool:
     """Return whether the ``Host`` that a client names is one of a server that listens on ``bound``.
 
-    A web page can have a name of its own lead to this machine once the browser has loaded it, and
-    is then no stranger to its own address. So only names that nobody else can give away are ours:
-    those of loopback and the one that was bound; where all interfaces were, any address in
-    numbers, and the machine's name.
+    Once a browser has loaded a web page, the page's own name can be made to lead to this machine,
+    and the browser then takes us for the page's server. So only names that nobody else can assign
+    are ours: those of loopback and the one that was bound; if that was all interfaces, also any
+    numeric address and the machine's name.
     """
     host = _host_of(header)
     if is_loopback(host) or host == bound.lower():

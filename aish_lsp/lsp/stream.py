@@ -36,12 +36,12 @@ _SHOWN = 80
 
 
 class ForeignHeaderError(Exception):
-    """What comes is not the language server protocol, but HTTP for one."""
+    """What arrives is not the language server protocol, but, say, HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadFrame:
-    """A message that could not be read; the stream goes on behind it."""
+    """A message that could not be read; the stream goes on after it."""
 
     message: str
 
@@ -68,7 +68,7 @@ class FrameReader:
         self._lost = False
 
     def feed(self, data: bytes) -> list[bytes | BadFrame]:
-        """Return what ``data`` completes, in order.
+        """Return the messages that ``data`` completes, in order.
 
         Raises:
             ForeignHeaderError: the reader is strict, and a line is not a header of LSP. The stream
@@ -127,7 +127,7 @@ class FrameReader:
             raise ForeignHeaderError(f"{bytes(line[:_SHOWN])!r} is not a message header")
 
     def _end_header(self) -> BadFrame | None:
-        """Decide from the header what follows it; return why nothing can."""
+        """Decide from the header what follows it; return why nothing can, if so."""
         declared, self._declared, self._in_header = self._declared, None, False
         # A body may follow that is not known as one. The header behind it is in its last line.
         self._lost = not self._strict
@@ -157,7 +157,7 @@ _DEFAULT_ENCODING = "utf-16"
 
 @dataclass(frozen=True, slots=True)
 class EarlyInitialize:
-    """What was read of the client so far.
+    """What was read from the client so far.
 
     Attributes:
         frames: goes on with what comes next.
@@ -171,7 +171,7 @@ class EarlyInitialize:
 
     @classmethod
     def none(cls) -> EarlyInitialize:
-        """Return that of a client of whom nothing was read yet."""
+        """Return the state in which nothing was read from the client yet."""
         return cls(FrameReader(), [], None)
 
 
@@ -193,7 +193,7 @@ def take_stdio() -> tuple[int, int]:
 
 
 def answer_initialize(source: int, sink: int) -> EarlyInitialize:
-    """Wait for the client's first message; answer it where it is an ``initialize``.
+    """Wait for the client's first message; answer it if it is an ``initialize``.
 
     Anything else, malformed ones included, is left to the server.
     """
@@ -226,7 +226,7 @@ def initialize_result(client: dict[str, Any]) -> dict[str, Any]:
 
 
 def _initialize(body: bytes) -> dict[str, Any] | None:
-    """Return the request where it is an ``initialize`` whose outline is sound."""
+    """Return the request if it is an ``initialize`` whose outline is sound."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):

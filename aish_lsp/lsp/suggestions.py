@@ -91,7 +91,7 @@ class Runnable:
 
     @property
     def obstacle(self) -> str:
-        """Why it cannot be run, however it is edited; empty where it can."""
+        """Why it cannot be run, however it is edited; empty if it can."""
         return self.waiting.obstacle if self.waiting else ""
 
     def run(self, uri: str) -> types.Command:
@@ -100,7 +100,7 @@ class Runnable:
         return types.Command("Run", "aish.run", arguments=[{**what, "uri": uri}])
 
     def edit(self, uri: str) -> types.Command:
-        """Return the command that puts it under the last heading, to be changed and sent."""
+        """Return the command that puts it under the last heading, to be edited and sent."""
         shell = self.waiting.shell if self.waiting else ""
         is_block = shell or "\n" in self.text
         prompt = run_block(self.text, shell) if is_block else f":run {self.text}"
@@ -157,7 +157,7 @@ class Suggestions:
         return found
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return what can be done at a place: first what its lines run, destructive things last."""
+        """Return the actions at a place: what its lines run first, destructive things last."""
         uri = params.text_document.uri
         only = params.context.only
         is_chat = self._chats.at(uri) is not None
@@ -208,7 +208,7 @@ class Suggestions:
         return lenses
 
     def _running(self, uri: str) -> list[tuple[int, str]]:
-        """Return the lines of the chat that tell of a command which runs, and the id of that."""
+        """Return the chat's lines that tell of a running command, with the command's id."""
         document, workspace = self._documents.text(uri), self._workspaces.of_document(uri)
         if document is None or workspace is None or self._chats.at(uri) is None:
             return []
@@ -216,12 +216,12 @@ class Suggestions:
         return [(line, job) for line, job in running(with_line_feeds(document)) if job in jobs]
 
     def _heading(self, uri: str) -> int | None:
-        """Return the line of the heading to write under, where ``uri`` is a chat that has one."""
+        """Return the line of the heading to write under, if ``uri`` is a chat that has one."""
         chat = self._chats.at(uri)
         return chat.heading() if chat else None
 
     def changed(self) -> None:
-        """Make hints and lenses anew soon: a document or a suggestion has changed."""
+        """Renew hints and lenses soon: a document or a suggestion has changed."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_PAUSE, self._renew)
 
@@ -238,12 +238,12 @@ class Suggestions:
             self._client.spawn(self._refresh_lenses(), "refresh the code lenses")
 
     async def _refresh_lenses(self) -> None:
-        """Have the client ask for lenses again, if it can be asked to."""
+        """Ask the client to request the lenses again, if it can be asked to."""
         if can(self._client, "workspace.code_lens.refresh_support"):
             await self._client.answer_of("workspace/codeLens/refresh", None, _ANSWER)
 
     def closed(self, uri: str) -> None:
-        """Take the hints of a document that was closed away."""
+        """Remove the hints of a document that was closed."""
         self._given.pop(uri, None)
         if uri in self._hinted:
             self._publish(uri, [])
@@ -299,19 +299,19 @@ def setup(
 
 
 def _ends_at(document: str, line: int) -> bool:
-    """Return whether nothing but blanks stands below a line of a document."""
+    """Return whether only blanks follow below a line of a document."""
     return not "".join(document.split("\n")[line + 1 :]).strip()
 
 
 def _waiting(workspace: Workspace | None) -> dict[str, Suggestion]:
-    """Return the suggestions by their text; of two with the same text the later."""
+    """Return the suggestions by their text; the later of two with the same text."""
     if workspace is None:
         return {}
     return {_key(suggestion.info.text): suggestion for suggestion in workspace.shown.commands}
 
 
 def _key(text: str) -> str:
-    """Return a text as it is compared: in the chat a backslash may stand before a line of it."""
+    """Return a text for comparison: in the chat its lines may begin with a backslash."""
     return _ESCAPE.sub(r"\1", text)
 
 
@@ -338,7 +338,7 @@ def _lines(
 
 
 def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:
-    """Yield the fences of the chat that are suggestions; of two with the same text the later.
+    """Yield the fences of the chat that are suggestions; the later of two with the same text.
 
     An output is none, nor is what stands below a ``:run``: the user is about to send that.
     """

@@ -56,7 +56,7 @@ async def _serve(server: AishServer, connect: Open) -> int:
 
 
 def attach(server: AishServer, wake: Callable[[], object]) -> Outbox:
-    """Let ``server`` send to the client that has come; return what its sender takes from."""
+    """Let ``server`` send to the client that has connected; return the queue to send from."""
     outbox = Outbox(
         asyncio.get_running_loop(),
         wake=wake,
@@ -74,12 +74,12 @@ def detach(server: AishServer) -> None:
 
 
 def client_gone(server: AishServer) -> None:
-    """End the server; what is queued may still reach who closed but one direction."""
+    """End the server; a client that closed only one direction may still get what is queued."""
     server.lifecycle.end("the client closed the connection", server.exit_code)
 
 
 def connect_stdio(source: int, sink: int, early: EarlyInitialize) -> Open:
-    """Return what reads ``source`` and writes ``sink``, each in a thread of its own."""
+    """Return a function that reads ``source`` and writes ``sink``, each in its own thread."""
 
     async def connect(server: AishServer) -> None:
         ready = threading.Event()
@@ -99,7 +99,7 @@ def connect_stdio(source: int, sink: int, early: EarlyInitialize) -> Open:
 
 
 class _Reader:
-    """Reads in a thread and hands messages to the loop, which it waits for."""
+    """Reads in a thread and hands messages to the loop, waiting until it has taken them."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class _Reader:
         self._slots = threading.Semaphore(2)
 
     def run(self, gone: Callable[[], object]) -> None:
-        """Read to the end; ``gone`` is called in the loop's order, behind the messages."""
+        """Read to the end; the loop then calls ``gone``, after the messages."""
         frames = self._received
         while True:
             if frames:

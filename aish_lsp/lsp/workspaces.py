@@ -1,8 +1,8 @@
 """The workspace folders of the client, each with its own context, as they come and go.
 
-How the changes of their projects come to be known: a client that can be asked to watches the files;
-all others still tell of what is saved, created, renamed and deleted in the editor, and the project
-looks itself at each turn.
+This is also where changes in their projects are noticed. A client that can is asked to watch the
+files. Any other still tells what is saved, created, renamed and deleted in the editor, and the
+project looks for itself at each turn.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Workspaces:
-    """Contexts by folder. One is opened when it is first used, and closed when its folder goes."""
+    """Contexts by folder, each opened on its first use and closed with its folder."""
 
     def __init__(
         self,
@@ -50,21 +50,26 @@ class Workspaces:
         self._closing: set[asyncio.Task[None]] = set()
 
     def on_open(self, callback: Callable[[Workspace], None]) -> None:
-        """Have ``callback`` called with each workspace that is opened."""
+        """Call ``callback`` with each workspace that is opened."""
         self._openers.append(callback)
 
     def on_close(self, callback: Callable[[Workspace], object]) -> None:
-        """Have ``callback`` called with each workspace whose folder went, and which now closes."""
+        """Call ``callback`` with each workspace that closes since its folder was removed."""
         self._closers.append(callback)
 
     @property
     def _folders(self) -> list[Path]:
-        """The folders that are open now; those of another machine are passed over."""
+        """The folders that are open now, except those of another machine."""
         return [path for uri in self._uris() if (path := path_of(uri)) is not None]
 
     def removed(self, uri: str) -> None:
-        """A folder went: what runs in it is stopped, what it holds is on disk."""
+        """Close the workspace of a folder, unless that is still open.
+
+        What runs there is stopped; what it holds is on disk.
+        """
         path = path_of(uri)
+        if path in self._folders:
+            return
         if self._last == path:
             self._last = None
         workspace = self._open.pop(path, None) if path is not None else None
@@ -76,7 +81,7 @@ class Workspaces:
                 closer(workspace)
 
     def resolve(self, target: Target) -> Workspace:
-        """Return the workspace that a command means; the last one used where it names none.
+        """Return the workspace that a command means; if it names none, the one last used.
 
         Raises:
             NotFound: it names a folder that is not open.
@@ -95,7 +100,7 @@ class Workspaces:
         return self._get(folders[0] if folders else None)
 
     async def session(self, target: SessionTarget) -> Session:
-        """Return the open session that a command means; the one that is shown where it names none.
+        """Return the open session that a command means; if it names none, the one that is shown.
 
         Raises:
             NotFound: it names a folder or a session that is not open.
@@ -103,9 +108,9 @@ class Workspaces:
         return await self.resolve(target).sessions.named(target.session)
 
     def guess(self, target: Target) -> str:
-        """Return why ``resolve`` took what was not named, as a clause; empty where it was named.
+        """Return, as a clause, why ``resolve`` chose its workspace; empty if that was named.
 
-        That is where it was the last one used, or where the document lies outside every folder.
+        It was not named if it was the one last used, or if the document lies outside every folder.
         """
         folders = self._folders
         if target.workspace is not None:
@@ -150,7 +155,7 @@ class Workspaces:
         return workspace
 
     async def aclose(self) -> None:
-        """Close all; what runs is stopped and recorded."""
+        """Close all workspaces; what runs is stopped and recorded."""
         closing = [workspace.aclose() for workspace in self._open.values()]
         self._open.clear()
         await asyncio.gather(*closing, *self._closing, return_exceptions=True)
@@ -161,10 +166,12 @@ def setup(client: Client, workspaces: Workspaces) -> None:
 
     @client.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        # Removed first: a folder that was renamed or moved in the list comes in both lists.
+        for folder in params.event.removed:
+            client.workspace.remove_folder(folder.uri)
         for folder in params.event.added:
             client.workspace.add_folder(folder)
         for folder in params.event.removed:
-            client.workspace.remove_folder(folder.uri)
             workspaces.removed(folder.uri)
 
     client.on_shutdown(workspaces.aclose)
@@ -190,7 +197,7 @@ _ALL_FILES = types.FileOperationRegistrationOptions(
 
 
 class FileWatch:
-    """Passes on to the workspaces what the client tells of their files."""
+    """Passes on to the workspaces what the client tells about their files."""
 
     def __init__(self, client: Client, workspaces: Workspaces, documents: OpenDocuments) -> None:
         self._client = client
@@ -219,7 +226,7 @@ class FileWatch:
     def _saved(self, uri: str) -> None:
         for files, name in self._places([uri]):
             files.edited(name)
-        # A snapshot covers more than its workspace: what of it lies elsewhere is known there.
+        # A snapshot may cover files outside its workspace, and it knows which.
         if (path := path_of(uri)) is not None:
             for workspace in self._workspaces.all():
                 workspace.undo.saved(path)
@@ -236,7 +243,7 @@ class FileWatch:
     def _places(self, uris: Iterable[str]) -> Iterator[tuple[CurrentFiles, str]]:
         """Yield the files of each workspace that a URI lies in, and its name there.
 
-        What lies elsewhere, or on another machine, is passed over.
+        URIs elsewhere, or on another machine, are skipped.
         """
         open_now = [
             (workspace.project.files, str(workspace.root).rstrip(os.sep) + os.sep)
@@ -265,7 +272,7 @@ class FileWatch:
             self._client.spawn(self._ask_to_watch(), "ask to watch files")
 
     async def _ask_to_watch(self) -> None:
-        """Ask the client to tell of all files that come and go, where it can be asked."""
+        """Ask the client to tell of all files that come and go, if it can be asked."""
         if not can(self._client, "workspace.did_change_watched_files.dynamic_registration"):
             return
         method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
@@ -285,7 +292,7 @@ class FileWatch:
         self._client.spawn(self._follow_scan(scan, work), "show a scan")
 
     async def _follow_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
-        """Show how far a scan is that takes long, and let the user stop it."""
+        """Show the progress of a scan that takes long, and let the user stop it."""
         await asyncio.wait([work], timeout=_SHOWN_AFTER)
         if work.done():
             return

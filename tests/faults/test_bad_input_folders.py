@@ -168,6 +168,14 @@ async def test_a_folder_that_is_closed_while_a_reply_streams(place: Place) -> No
         await client.wait_for(lambda: events(client, "t", "notice"), "a notice that it waits")
         await client.wait_for(lambda: events(client, "u", "text"), "some text")
 
+        # Moved in the editor's list, and renamed there: it was not closed.
+        moved = [{"uri": folder.as_uri(), "name": "x"} for folder in (place.folder, other)]
+        both = {"added": moved[::-1], "removed": moved}
+        await client.notify("workspace/didChangeWorkspaceFolders", {"event": both})
+        assert (await client.command_result("aish.status", here))["busy"]
+        assert not streaming.done()
+        assert not elsewhere.done()
+
         removed = {"added": [], "removed": [{"uri": place.folder.as_uri(), "name": "x"}]}
         await client.notify("workspace/didChangeWorkspaceFolders", {"event": removed})
         result = await client.within(streaming, "the answer")

@@ -20,7 +20,7 @@ from aish_lsp.chat.file import ChatFile
 from aish_lsp.chat.insertion import LOST, Change, Edit, Position
 from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.lsp import chat_edits, chat_writer
+from aish_lsp.lsp import chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments
 
@@ -42,12 +42,11 @@ def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hurry(setattr_: Callable[[object, str, Any], None]) -> None:
-    for module in (chat_writer, chat_edits):
-        setattr_(module, "monotonic", lambda: asyncio.get_running_loop().time())
-    setattr_(chat_edits, "EDIT_INTERVAL", 0.002)
-    setattr_(chat_edits, "ANSWER_TIMEOUT", 0.25)
-    setattr_(chat_edits, "ECHO_TIMEOUT", 0.5)
-    setattr_(chat_edits, "UNVERSIONED_ECHO_TIMEOUT", 1.0)
+    setattr_(chat_writer, "monotonic", lambda: asyncio.get_running_loop().time())
+    setattr_(chat_writer, "EDIT_INTERVAL", 0.002)
+    setattr_(chat_writer, "ANSWER_TIMEOUT", 0.25)
+    setattr_(chat_writer, "ECHO_TIMEOUT", 0.5)
+    setattr_(chat_writer, "UNVERSIONED_ECHO_TIMEOUT", 1.0)
     setattr_(chat_writer, "OPEN_TIMEOUT", 0.1)
     setattr_(chat_writer, "REOPEN_TIMEOUT", 0.01)
 
@@ -251,7 +250,7 @@ async def test_what_comes_together_is_one_edit(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_ten_edits_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_edits, "EDIT_INTERVAL", 0.1)
+    monkeypatch.setattr(chat_writer, "EDIT_INTERVAL", 0.1)
     editor = FakeEditor(OPEN)
     writer = chat_in(tmp_path, editor)
     begun = time.monotonic()
@@ -309,7 +308,7 @@ async def test_one_odd_edit_is_no_reason_to_give_up(tmp_path: Path, manner: Mann
 async def test_an_editor_that_tells_of_an_edit_only_after_a_while_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_edits, "ECHO_TIMEOUT", 0.05)
+    monkeypatch.setattr(chat_writer, "ECHO_TIMEOUT", 0.05)
     editor = FakeEditor(OPEN, manners=["make", "untold", "make"])
     writer = chat_in(tmp_path, editor)
     writer.append("one ")
@@ -347,7 +346,7 @@ UNVERSIONED = EditorCapabilities(apply_edit=True)
 async def test_an_edit_without_a_version_is_never_sent_again_where_nothing_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_edits, "UNVERSIONED_ECHO_TIMEOUT", 0.05)
+    monkeypatch.setattr(chat_writer, "UNVERSIONED_ECHO_TIMEOUT", 0.05)
     editor = FakeEditor(OPEN, capabilities=UNVERSIONED, manners=["untold"])
     writer = chat_in(tmp_path, editor)
     writer.append("one ")
