@@ -11,7 +11,18 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_type_hints,
+)
 
 from aish_lsp.foundation.errors import InvalidArgument
 
@@ -186,8 +197,19 @@ class Operation:
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
-def operation(name: str, params: type, *lines: Line, **traits: Any) -> Callable[[F], F]:
-    """Return a decorator that adds its function to the table; ``traits`` as ``Operation`` has."""
+class Traits(TypedDict, total=False):
+    """What else may be said of an operation: see the attributes of ``Operation``."""
+
+    shows: bool
+    asks: bool
+    at_once: bool
+    needs_settings: bool
+    comes: Comes
+    title: str
+
+
+def operation(name: str, params: type, *lines: Line, **traits: Unpack[Traits]) -> Callable[[F], F]:
+    """Return a decorator that adds its function to the table of operations."""
 
     def add(run: F) -> F:
         assert name not in OPERATIONS, f"{name} is there twice"
