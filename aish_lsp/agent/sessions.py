@@ -90,6 +90,7 @@ class Sessions:
         self._usage = workspace.data / "usage.jsonl"
         self._changing = asyncio.Lock()
         self._replacing: asyncio.Task[Any] | None = None
+        self._opening: set[asyncio.Task[Any]] = set()
         self.begun_with: Resumed | None = None
         models = ModelChoice(workspace.services, workspace.folder, lambda: workspace.config)
         self.shown = Session(workspace, self._recorder(), models)
@@ -420,7 +421,7 @@ class Sessions:
     def _start(self, work: Callable[[], Coroutine[Any, Any, R]], *, show: bool) -> asyncio.Task[R]:
         """Begin ``work``, which opens a session; ``named`` waits for one that it will ``show``.
 
-        It is done to its end even where nobody waits for it.
+        The work is finished even if nobody waits for it any more.
         """
 
         async def take_turn() -> R:
@@ -428,14 +429,16 @@ class Sessions:
                 return await work()
 
         task = asyncio.create_task(take_turn(), name="open a session")
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
         if show:
             self._replacing = task
         return task
 
     async def aclose(self) -> None:
-        """Stop what runs in any of them, and let go of their logs."""
-        if self._replacing is not None:
-            await asyncio.wait([self._replacing])
+        """Stop what runs in any session, and close their logs, also of those just being opened."""
+        while self._opening:
+            await asyncio.wait(self._opening)
         await asyncio.gather(*(session.aclose() for session in self.open))
 
 
