@@ -131,7 +131,8 @@ class Turn:
             async with self._session.in_turn(self._emit, WAITS):
                 return await self.take_in_turn()
         except asyncio.CancelledError:
-            # While it waited: nothing was written down yet, and nothing is to be kept.
+            # Either the turn was still waiting, and there is nothing to keep; or only the telling
+            # of its end was left, and everything has been written down.
             self._finish = "cancelled"
             return self._outcome()
 
