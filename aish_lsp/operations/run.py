@@ -284,13 +284,10 @@ class SayParams(SessionTarget):
     text: str
 
 
-_SAY: Final = "Say what the model is to be told."
-
-
 @operation(
     "norris.say",
     SayParams,
-    Line("norris say", "TEXT", "", whole(SayParams, "text", _SAY)),
+    Line("norris say", "TEXT", "", lambda _place, argument: SayParams(text=argument)),
     at_once=True,
 )
 async def say(place: Place, params: SayParams) -> Answer[Nothing]:
@@ -301,7 +298,7 @@ async def say(place: Place, params: SayParams) -> Answer[Nothing]:
         NotFound: no goal is being pursued.
     """
     if not params.text.strip():
-        raise InvalidArgument(_SAY, path="text")
+        raise InvalidArgument("Say what the model is to be told.", path="text")
     if place.session.pursuit is None:
         raise NotFound("No goal is being pursued in this session.")
     place.session.pursuit.said.append(params.text.strip())
