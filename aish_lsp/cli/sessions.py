@@ -122,8 +122,11 @@ def _age(ts: str | None) -> str:
 
 def _show(arguments: argparse.Namespace) -> int:
     loaded = _loaded(arguments)
+    if not arguments.json:
+        terminal.out.line(session_page(loaded))
+        return 0
     shown = {"id": loaded.id, "name": loaded.meta.get("name"), "turns": history(loaded)}
-    return write_result(arguments, shown, session_page(loaded))
+    return write_result(arguments, shown, "")
 
 
 def _export(arguments: argparse.Namespace) -> int:
