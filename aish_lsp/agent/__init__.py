@@ -1,7 +1,4 @@
-"""What works for the user in a folder: its context, and the conversations that go on in it.
-
-Both are a ``Workspace``.
-"""
+"""A ``Workspace``: the context of a folder, and the conversations in it."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Workspace(FolderContext):
-    """The context of one folder, and what is said in it: each word belongs to a session."""
+    """The context of one folder, and the sessions in it."""
 
     def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
         super().__init__(root, services, configuration)
@@ -27,11 +24,11 @@ class Workspace(FolderContext):
 
     @property
     def shown(self) -> Session:
-        """The session that its editor shows."""
+        """The session that the editor shows."""
         return self.sessions.shown
 
     async def aclose(self) -> None:
-        """Stop what runs, wait until it has recorded what it has, and close the files."""
+        """Stop running jobs, wait until they have recorded their results, and close the files."""
         await asyncio.gather(*(session.jobs.stop() for session in self.sessions.open))
         await super().aclose()
         await self.sessions.aclose()

@@ -1,6 +1,6 @@
-"""What a workspace's requests weigh and cost: who counts them, their limits, what came of them.
+"""The size and cost of requests: how they are counted, their limits, and what servers reported.
 
-And of a session's next request, as far as it is known: all but the question.
+``NextRequest`` is a session's next request, as far as it is known before the question.
 """
 
 from __future__ import annotations
@@ -34,61 +34,61 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Of what a request is estimated at: a server that counts less, or more, cannot mean it. The upper
-#: bound is that of a tokenizer that takes each byte for a token.
+#: Shares of a request's estimate: a server that reports less, or more, cannot be right. The upper
+#: bound is what a tokenizer counts that takes each byte for a token.
 _LEAST, _MOST = 0.5, 8.0
 
-#: Tokens by which a small request may be above its estimate: some providers put in words of theirs.
+#: Tokens by which a small request may exceed its estimate: some providers add text of their own.
 _SLACK = 512
 
-#: Of what is only estimated in a request, all of it or what is new: a server that counts less of it
-#: has left some out. Tokens by which it may be off, and that there are at least where a limit cuts.
+#: Shares of an estimate, of the whole request or of its new part: a server that counts less has
+#: left something out. Then the tokens by which it may be off, and the least that a limit leaves.
 _CUT_ESTIMATE, _CUT_NEW, _CUT_SLACK, _LEAST_CUT = 0.5, 0.3, 64, 1_000
 
-#: Of what a reply is counted at, as above; and tokens by which a short one may be off.
+#: The same shares for replies, and the tokens by which a short reply may be off.
 _LEAST_REPLY, _MOST_REPLY, _REPLY_SLACK = 0.5, 3.0, 64
 
 
 class Accounting:
-    """The counters and the limits of the models that one workspace asks, and its meter."""
+    """The counters and limits of the models that are asked in one session, and its meter."""
 
     def __init__(self, services: Services) -> None:
         self.meter = Meter()
         self._services = services
         self._cut_at: dict[str, int] = {}
         self._doubts: list[str] = []
-        # The models whose numbers the user was told of.
+        # The models whose odd numbers the user has been told about.
         self._doubted: set[str] = set()
 
     def counter(self, preset: Preset, config: Config, least_ratio: float = 0.0) -> Counter:
-        """Return who counts for ``preset``; estimates are corrected by ``least_ratio`` or more."""
+        """Return the counter for ``preset``; it scales estimates by at least ``least_ratio``."""
         tokenizer = self._services.tokenizer(preset, config.tokenize)
         ratio = self._services.calibration.ratio(model_key(preset))
         return Counter(preset, tokenizer, max(ratio, least_ratio))
 
     def known_limits(self, preset: Preset, config: Config) -> Limits:
-        """Return what a request must fit into, as far as is known without asking its server."""
+        """Return what a request must fit into, as far as is known without asking the server."""
         return limits(preset, config.context, self._services.catalog.known_window(preset))
 
     async def limits(self, preset: Preset, config: Config) -> Limits:
-        """Return what a request must fit into; the server is asked for its window and its price."""
+        """Return what a request must fit into; ask the server for its window and price."""
         await self._services.catalog.price(preset)
         return limits(preset, config.context, await self._services.catalog.window(preset))
 
     def knows_window(self, preset: Preset) -> bool:
-        """Return whether the window of ``preset`` is configured, or its server was asked for it."""
+        """Return whether the window of ``preset`` is configured, or was asked of its server."""
         return self._services.catalog.asked_window(preset)
 
     def check_cap(self, preset: Preset, config: Config, tokens: int) -> None:
-        """See whether a request of so many tokens may be paid for.
+        """Check whether a request of so many tokens stays within the cost cap.
 
         Raises:
-            CostCap: it could cross ``cost.cap_at_dollars``, or nobody knows what it costs.
+            CostCap: it could exceed ``cost.cap_at_dollars``, or its cost is not known.
         """
         check_cap(self.meter.usage, config.cost, self._priced(preset), tokens)
 
     def request_cost(self, preset: Preset, tokens: int) -> float:
-        """Return the dollars that a request costs, its reply aside; 0 where nobody knows."""
+        """Return the dollars that a request costs without its reply; 0 if the price is unknown."""
         return request_cost(self._priced(preset), tokens)
 
     def call_ended(self, preset: Preset, category: Category, usage: Usage) -> Usage:
@@ -98,12 +98,11 @@ class Accounting:
     def charged(
         self, preset: Preset, config: Config, reported: Usage | None, estimate: Usage
     ) -> tuple[Usage, bool]:
-        """Return what a call is charged with, and whether any of that is estimated.
+        """Return the usage that a call is charged with, and whether any of it is estimated.
 
-        That is what the server reported, each number for itself: costs are the provider's to say,
-        odd or not. Under a cap an odd one counts for no less than it was estimated at, so that a
-        server that reports too little cannot lead past it. A number that was not reported is
-        estimated.
+        Each number is what the server reported, even if it is odd: the provider decides what a call
+        costs. Under a cost cap, an odd number counts as no less than its estimate, so that a server
+        that reports too little cannot get around the cap. Missing numbers are estimated.
         """
         if reported is None:
             return estimate, True
@@ -122,7 +121,7 @@ class Accounting:
         return replace(reported, input_tokens=sent, output_tokens=came), missing
 
     def _doubt(self, preset: Preset, odd: list[tuple[str, int, int]]) -> None:
-        """Have the user told, once for a model, of numbers that are out of proportion."""
+        """Note for the user, once for each model, that its numbers are out of proportion."""
         if not odd or preset.name in self._doubted:
             return
         self._doubted.add(preset.name)
@@ -136,17 +135,17 @@ class Accounting:
         )
 
     def take_doubts(self) -> list[str]:
-        """Return, once each, what the user should know of the numbers that servers report."""
+        """Return new warnings about the numbers that servers report, each once."""
         doubts, self._doubts = self._doubts, []
         return doubts
 
     def _priced(self, preset: Preset) -> Preset:
-        """Return ``preset`` with the price that its server lists, unless it has one itself."""
+        """Return ``preset`` with the price that its server lists, unless one is configured."""
         price = preset.price or self._services.catalog.known_price(preset)
         return preset if price is preset.price else replace(preset, price=price)
 
     def counts_requests(self, preset: Preset, config: Config) -> bool:
-        """Return whether the server may be asked to ``count`` a request."""
+        """Return whether the server may be asked to ``count`` requests."""
         return self._services.request_counter(preset, config.tokenize) is not None
 
     async def count(
@@ -157,9 +156,9 @@ class Accounting:
         model: Model,
         config: Config,
     ) -> int | None:
-        """Have the server itself count a request whose size rests on estimates.
+        """Have the server count a request whose size is only estimated.
 
-        Return its tokens, which the conversation goes on from; None where nobody counts it.
+        Return its tokens, on which later counts of the conversation build; None if not counted.
         """
         preset, draft = counter.preset, prepared.draft
         asked = self._services.request_counter(preset, config.tokenize)
@@ -178,7 +177,7 @@ class Accounting:
         return tokens
 
     def counted(self, preset: Preset, config: Config, counted: int, actual: int) -> None:
-        """Compare a server's own ``count`` of a request with what the request really was."""
+        """Compare a server's own ``count`` of a request with the request's real size."""
         asked = self._services.request_counter(preset, config.tokenize)
         if asked is not None and _is_far(counted, actual):
             asked.distrust(f"it counted {counted} tokens, and the request had {actual}")
@@ -186,7 +185,7 @@ class Accounting:
     def refused(
         self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
     ) -> None:
-        """Take in that a request of about ``tokens`` was too long for its server."""
+        """Note that a request of about ``tokens`` was too long for its server."""
         messages = len(prepared.draft.messages)
         conversation.anchors[counter.form] = _anchor(prepared, tokens, output=0, messages=messages)
 
@@ -197,22 +196,22 @@ class Accounting:
         counter: Counter,
         usage: Usage,
     ) -> None:
-        """Take in what a server reported of a request and of the reply, now the last but results.
+        """Learn from the usage that a server reported for a request and its reply.
 
-        It is to be one that the server can mean.
+        The usage must be plausible, and the reply the last message but for results of its calls.
         """
         self.learn(prepared, counter, usage.input_tokens)
         sent = len(prepared.draft.messages)
         if prepared.cut or counter.preset.local_compress or len(conversation.messages) <= sent:
-            # The messages, as they stand, are not what the server has counted.
+            # The messages, as they are here, are not what the server has counted.
             return
         output, unsure = _kept_output(conversation.messages[sent], usage, counter)
         anchor = _anchor(prepared, usage.input_tokens, output=output, messages=sent + 1)
         conversation.anchors[counter.form] = replace(anchor, unsure=unsure)
 
     def is_plausible(self, prepared: Prepared, counter: Counter, tokens: int) -> bool:
-        """Return whether a server can mean that a request had so many tokens."""
-        # By plain estimates: what was learned must not decide what is learned next.
+        """Return whether a request may really have had so many tokens, as a server says."""
+        # By plain estimates: what was learned before must not decide what is learned next.
         estimated = sum(draft_tokens(prepared.draft, Counter(counter.preset)))
         believed = _is_likely(tokens, estimated)
         if not believed:
@@ -223,10 +222,10 @@ class Accounting:
         return believed
 
     def without_tools(self, prepared: Prepared, counter: Counter, tokens: int) -> int | None:
-        """Return about how many tokens a request has whose tools the template leaves out.
+        """Return about how many tokens a request has if the model's template leaves out its tools.
 
-        None where it does not seem to do so: where ``tokens``, as a server counted them, may be
-        those of all that was sent, or the tools are not most of it.
+        None if the template does not seem to: ``tokens``, as the server counted them, may be those
+        of the whole request, or the tools are not most of it.
         """
         draft, plain = prepared.draft, Counter(counter.preset)
         rest = sum(draft_tokens(replace(draft, tools=()), plain))
@@ -238,10 +237,10 @@ class Accounting:
     def silent_limit(
         self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
     ) -> int | None:
-        """Return the limit (tokens) beyond which a server seems to leave out what it is sent.
+        """Return the limit, in tokens, beyond which a server seems to leave out what it is sent.
 
-        None where it seems to have read all: ``tokens`` is what it counted. Of one that counts more
-        later, it was another tokenizer.
+        ``tokens`` is what it counted. None if it seems to have read everything. If it counts more
+        later, there was no such limit: its tokenizer just counts differently.
         """
         key, total = model_key(counter.preset), prepared.measure.total
         limit = self._cut_at.get(key)
@@ -249,12 +248,12 @@ class Accounting:
             del self._cut_at[key]
             return None
         if limit is None and _LEAST_CUT <= tokens < _at_least(conversation, prepared, counter):
-            # What a server is set to is a power of two, and what it keeps is a little less.
+            # A server's limit is usually a power of two, and what it keeps is a little less.
             limit = self._cut_at[key] = 1 << (tokens - 1).bit_length()
         return limit if limit is not None and total > limit else None
 
     def learn(self, prepared: Prepared, counter: Counter, actual: int) -> None:
-        """Learn from what a server counted in a request: of the estimates, or of its tokenizer."""
+        """Learn from a server's count of a request: about our estimates, or about its tokenizer."""
         preset, tokens = counter.preset, draft_tokens(prepared.draft, counter)
         if not tokens.counted:
             self._services.calibration.learn(model_key(preset), tokens.estimated, actual)
@@ -263,7 +262,7 @@ class Accounting:
 
 
 def _at_least(conversation: Conversation, prepared: Prepared, counter: Counter) -> float:
-    """Return the tokens that a request has at the least, by what the last call has shown."""
+    """Return the least tokens that a request can have, by what the last call has shown."""
     measure, anchor = prepared.measure, conversation.anchors.get(counter.form)
     if measure.basis == "actual" and anchor is not None:
         return measure.total - (1 - _CUT_NEW) * (anchor.output + measure.new_since) - _CUT_SLACK
@@ -271,22 +270,22 @@ def _at_least(conversation: Conversation, prepared: Prepared, counter: Counter) 
 
 
 def _is_likely(tokens: int, estimated: float) -> bool:
-    """Return whether a server can mean that what is estimated so has so many tokens."""
+    """Return whether a server's count is plausible, given the estimate."""
     return _LEAST * estimated <= tokens <= _MOST * estimated + _SLACK
 
 
 def _is_too_long(preset: Preset, came: int, estimated: int) -> bool:
-    """Return whether no reply can have had so many tokens, its reasoning included."""
+    """Return whether a reply cannot have had so many tokens, even including its reasoning."""
     return came > max(_MOST * estimated + _SLACK, reply_limit(preset))
 
 
 def _is_far(counted: int, actual: int) -> bool:
-    """Return whether a count is too far from what a request was to be one of its tokens."""
+    """Return whether a count is too far from a request's real size to be right."""
     return abs(counted - actual) > max(actual / 2, _SLACK)
 
 
 def _is_plain(prepared: Prepared) -> bool:
-    """Return whether every template sends all of it: some leave tools and their calls out."""
+    """Return whether every template sends the whole request: some leave out tools and calls."""
     draft = prepared.draft
     return not draft.tools and not any(message.tool_calls for message in draft.messages)
 
@@ -297,11 +296,11 @@ def _anchor(prepared: Prepared, counted: int, *, output: int, messages: int) -> 
 
 
 def _kept_output(reply: Message, usage: Usage, counter: Counter) -> tuple[int, int]:
-    """Return the tokens of a reply that go back with the next request, and how many are a guess.
+    """Return the tokens of a reply that are sent with the next request, and how many are a guess.
 
-    The reported output less the reasoning, unless that goes back too. Where that is nothing, or is
-    out of proportion to the reply, it is what the reply is counted at: some servers report no
-    reasoning apart, or no output at all.
+    That is the reported output without the reasoning, unless the reasoning is sent, too. If this is
+    zero or out of proportion to the reply, our own count of the reply is used: some servers do not
+    report reasoning separately, or report no output at all.
     """
     kept, unsure = usage.output_tokens, 0
     counted = counter.settled(counter.messages([reply]))
@@ -317,10 +316,10 @@ def _kept_output(reply: Message, usage: Usage, counter: Counter) -> tuple[int, i
 
 
 class NextRequest:
-    """What a person is shown of it; the request itself is measured in the same way.
+    """A session's next request, to be shown to a person; the real one is measured the same way.
 
-    Output that the question will carry stands there as a user's message of its own, with the
-    ``question`` and what is ``attached`` to it, where one is given.
+    Output that the next question will carry is part of a user message of its own, together with
+    the ``question`` and what is ``attached`` to it, if they are given.
     """
 
     def __init__(
@@ -350,32 +349,32 @@ class NextRequest:
 
     @property
     def size(self) -> Measure:
-        """Its size."""
+        """The size of the request."""
         return measure(self._draft, self._counter, self._counted)
 
     @property
     def limit(self) -> Limits:
-        """What it must fit into, as far as is known without asking anybody."""
+        """What the request must fit into, as far as is known without asking anybody."""
         return self._accounting.known_limits(self._preset, self._config)
 
     async def ask_limit(self) -> None:
-        """Ask the model's server for its window, where it was not asked yet. Never raises."""
+        """Ask the model's server for its window, if it has not been asked yet. Never raises."""
         await self._accounting.limits(self._preset, self._config)
 
     async def count(self) -> None:
-        """Ask the model's server for what only it knows of it. Never raises.
+        """Ask the model's server for what only it knows. Never raises.
 
-        That is its window and, where its tokenizer is asked, what has not been counted yet.
+        That is its window and, if its tokenizer may be asked, the size of what is not counted yet.
         """
         await self.ask_limit()
         await fetch(self._draft, self._counter)
 
     def messages(self) -> tuple[RequestMessage, ...]:
-        """Return its messages."""
+        """Return the messages of the request."""
         return request_messages(self._draft.blocks, self._messages, self._preset, self._compress)
 
     def context(self) -> ContextReport:
-        """Return where its tokens would go."""
+        """Return where the request's tokens go."""
         guessed = draft_tokens(self._draft, self._counter).estimated
         tokenizer = "heuristic" if guessed else "endpoint"
         return self._accounting.meter.context(self.size, self.limit, self._preset, tokenizer)
@@ -385,7 +384,7 @@ class NextRequest:
         return self.cost_of(self._accounting.meter.usage)
 
     def cost_of(self, usage: UsageTotals) -> CostReport:
-        """Return what was used as a report."""
+        """Return ``usage`` as a report."""
         thresholds = self._config.cost
         known = self._accounting.knows_window(self._preset)
         budget = self.limit.budget if known else None

@@ -1,6 +1,6 @@
-"""The rolling summary: of messages that have to go, or before they have to (``:compact``).
+"""The rolling summary: of messages that have to be evicted, or earlier, by ``:compact``.
 
-A model is asked for it beside the conversation; where none gives one, they go without.
+A model is asked for it beside the conversation. If it gives none, messages go without a summary.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: ``(None, messages)`` asks for a first summary, ``(prior, messages)`` to extend one, ``(prior,
-#: None)`` to compress it. None, nothing and an AishError all mean that there is none.
+#: Called as ``(None, messages)`` for a first summary, ``(prior, messages)`` to extend one, and
+#: ``(prior, None)`` to compress it. None, an empty text and an AishError mean: no summary.
 AskSummary: TypeAlias = "Callable[[str | None, Sequence[Message] | None], Awaitable[str | None]]"
 
 
 class Summarizer:
-    """Extends the rolling summary of a session, by what a plan of the budget's gives up.
+    """Extends the rolling summary of a session by the messages that the budget evicts.
 
     Args:
-        session: whose conversation it is.
-        active: the model that answers; it summarizes too, unless another one is configured.
-        emit: where the user is told.
+        session: the session of the conversation.
+        active: the model that answers; it also summarizes, unless another one is configured.
+        emit: tells the user.
 
     Attributes:
-        trouble: what kept the last summary from being written; empty where nothing did.
+        trouble: why the last summary could not be written; empty if it could.
     """
 
     def __init__(self, session: Session, active: Preset, emit: Emit) -> None:
@@ -56,7 +56,7 @@ class Summarizer:
         self.trouble = ""
 
     async def summarize(self, plan: Prepared) -> str:
-        """Return the summary with what the plan evicts in it; the one before where that failed."""
+        """Return the summary extended by what the plan evicts; if that fails, the old summary."""
         prior = self._session.conversation.summary
         try:
             preset = await self._preset()
@@ -93,10 +93,10 @@ class Summarizer:
 
 
 async def rolled(prior: str, evicted: Sequence[Message], ask: AskSummary, max_chars: int) -> str:
-    """Return the summary that also covers ``evicted``, of at most ``max_chars`` characters.
+    """Return a summary that also covers ``evicted``, of at most ``max_chars`` characters.
 
-    A longer one is sent back once to be compressed, then cut. Where the summarizer fails or has
-    nothing to say, ``prior`` stays.
+    A longer one is sent back once to be compressed, then cut. If the summarizer fails or says
+    nothing, ``prior`` stays.
     """
     summary = await _asked(ask, prior or None, evicted) if evicted else ""
     if len(summary) > max_chars:
@@ -107,7 +107,7 @@ async def rolled(prior: str, evicted: Sequence[Message], ask: AskSummary, max_ch
 
 
 async def _asked(ask: AskSummary, prior: str | None, evicted: Sequence[Message] | None) -> str:
-    """Return what the summarizer makes of it, cleaned; nothing where it fails."""
+    """Return the summarizer's reply, cleaned; empty if it fails."""
     try:
         reply = await ask(prior, evicted)
     except AishError as error:
@@ -127,14 +127,14 @@ class Compaction:
     context: ContextReport
 
 
-#: What became of a conversation, and the same for the user.
+#: The result, and what the user is told about it.
 Compacted: TypeAlias = tuple[Compaction, str]
 
 
 def compact(session: Session) -> Job[Compacted]:
     """Begin to put every exchange but the last into the rolling summary.
 
-    Where no summary comes of it nothing is lost: the messages stay.
+    If there is no summary in the end, nothing is lost: the messages stay.
     """
     return session.jobs.start(new_id(), lambda emit: _compact(session, emit))
 

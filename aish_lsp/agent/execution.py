@@ -1,4 +1,4 @@
-"""One command from the user's click to its output: approval, the run, what the model is told."""
+"""One command, from the user's click to its output: approval, the run, what the model is told."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-#: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
+#: Seconds that a command may take by default: nothing should run for ever unseen.
 DEFAULT_TIMEOUT = 3600.0
 
 _UNSEEN = "it cannot be confined here, and would run unseen"
 _NO_UNDO = "it could not be undone"
 _NOT_ALONE = "another command runs, and what was changed since that began could not be had back"
 
-#: What a command has in it that means to change git's own.
+#: What a command that wants to change git's own files contains.
 _NAMES_GIT = re.compile(r"(?<![\w.-])git(?![\w.-])")
 
 _WAS_CONFINED = (
@@ -63,13 +63,13 @@ _WANTS_TERMINAL = (
 class RunRequest:
     """A command to run: a suggestion by its id, or a text.
 
-    ``edited`` is what to run instead of the suggestion; ``shell`` is what the text is for, empty
-    for the user's own; ``timeout`` is in seconds; ``approved`` says that the user approved exactly
-    this text just now; ``unattended``, that nobody has seen it: what is not safe and confined then
-    asks. ``shown_whole`` says that the user sees all that it prints: none of it need be kept.
-    ``group`` is what it is undone together with; by default it is undone by itself.
-    ``answers_call`` says that a model's call is answered with what it prints, which is then not
-    kept for the next question.
+    ``edited`` is what to run instead of the suggestion; ``shell`` is the shell that the text is
+    for, empty for the user's own; ``timeout`` is in seconds. ``approved``: the user has just
+    approved exactly this text. ``unattended``: nobody has seen the text, so the user is asked
+    unless it is safe and confined. ``shown_whole``: the user sees everything that it prints, so the
+    output need not be kept. ``group`` is what it is undone together with; by default it is undone
+    by itself. ``answers_call``: the output answers a call of the model's, and is not kept for the
+    next question.
     """
 
     command_id: str | None = None
@@ -88,10 +88,10 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What became of it. ``exit_code`` is null where it did not end by itself.
+    """How a command ended. ``exit_code`` is null if it did not exit by itself.
 
-    ``output_uri`` is the file that has all of an output that a chat would not show whole;
-    ``refused`` says that its confinement may have been in its way.
+    ``output_uri`` is a file with the whole output, if a chat would not show all of it; ``refused``
+    says that the confinement may have prevented something.
     """
 
     command_id: str
@@ -108,13 +108,13 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is going to run, and where: settled before anybody is asked, never changed after.
+    """What is going to run, and where: settled before anybody is asked, and not changed later.
 
-    ``free`` says that it runs without confinement whatever its risk: the user typed it, or chose so
-    when the confinement was in the way.
+    ``request`` says how it is run. ``free``: it runs without confinement whatever its risk, as the
+    user typed it, or chose to run it so when the confinement was in the way.
 
-    ``seen`` tells the workspace's folder and ``cwd``, as they were then, from what may come in
-    their place: device and inode of each. ``request`` says how it is run.
+    ``seen`` holds device and inode of the workspace's folder and of ``cwd``, so that other folders
+    that take their place are noticed.
     """
 
     request: RunRequest
@@ -133,9 +133,9 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
     """Settle what ``request`` runs and where.
 
     Raises:
-        InvalidArgument: neither a command nor a text, or a folder outside of the workspace; or
-            there are gaps in the suggestion that only the user can fill in.
-        NotFound: no such suggestion, or the folder or the shell that it is for is gone.
+        InvalidArgument: there is neither a command nor a text, the folder is outside the workspace,
+            or the suggestion has gaps that only the user can fill in.
+        NotFound: there is no such suggestion, or its folder or shell is gone.
     """
     workspace = session.workspace
     text = request.edited if request.edited is not None else request.text
@@ -166,7 +166,7 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         shell=shell,
         cwd=cwd,
         seen=_identities(workspace.folder, cwd),
-        # What the user has made of a suggestion is their own.
+        # An edited suggestion is the user's own text.
         origin="user" if request.command_id and request.edited is not None else request.origin,
         free=_runs_free(session, request),
         group=request.group or command_id,
@@ -180,7 +180,7 @@ def _runs_free(session: Session, request: RunRequest) -> bool:
 
 
 def _without_gaps(info: CommandInfo) -> str:
-    """Return the text of a suggestion that can run as it stands."""
+    """Return the text of a suggestion, if it can run as it is."""
     if info.placeholders:
         gaps = ", ".join(info.placeholders[:3])
         raise InvalidArgument(f"Not run: fill in {gaps} first (*Edit and run*).", path="edited")
@@ -188,7 +188,7 @@ def _without_gaps(info: CommandInfo) -> str:
 
 
 def _folder(workspace: FolderContext, wanted: str | None) -> Path:
-    """Return the real path of the folder to run in, which lies inside the workspace."""
+    """Return the real path of the folder to run in, which must be inside the workspace."""
     root = workspace.folder
     folder = root if wanted is None else root / wanted
     if not root.is_dir():
@@ -206,7 +206,7 @@ def _path_of(uri: str) -> Path:
     """Return the path of a ``file:`` URI.
 
     Raises:
-        InvalidArgument: it is malformed.
+        InvalidArgument: the URI is malformed.
     """
     try:
         return Path(unquote(urlsplit(uri).path))
@@ -215,10 +215,10 @@ def _path_of(uri: str) -> Path:
 
 
 def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
-    """Return device and inode of each folder.
+    """Return the device and inode of each folder.
 
     Raises:
-        NotFound: one is gone.
+        NotFound: a folder is gone.
     """
     try:
         return tuple((found.st_dev, found.st_ino) for found in map(os.stat, folders))
@@ -230,20 +230,20 @@ def run(session: Session, request: RunRequest) -> Job[RunReport]:
     """Begin to run a command.
 
     Raises:
-        InvalidArgument: nothing to run, or a folder outside of the workspace.
-        NotFound: no such suggestion, or the folder is gone.
-        Busy: that suggestion is being asked about, or runs, already.
+        InvalidArgument: there is nothing to run, or the folder is outside the workspace.
+        NotFound: there is no such suggestion, or the folder is gone.
+        Busy: the suggestion is already running, or the user is being asked about it.
     """
     if request.command_id in session.jobs:
         raise Busy("That command is already running, or waiting for your answer.")
     planned = plan(session, request, request.command_id or new_id())
-    # Whoever is asked anew has not approved what stood before.
+    # An earlier question about this command no longer counts.
     session.awaiting.pop(planned.command_id, None)
     return _begin(session, planned)
 
 
 def approve(session: Session, command_id: str) -> Job[RunReport]:
-    """Run, once, a command that nobody could be asked about before.
+    """Run once a command that nobody could be asked about before.
 
     Raises:
         NotFound: no such command waits for approval.
@@ -255,7 +255,7 @@ def approve(session: Session, command_id: str) -> Job[RunReport]:
 
 
 async def run_and_tell(session: Session, request: RunRequest, emit: Emit) -> RunReport:
-    """Run a command as part of other work, and tell what comes of it; on a cancel it is ended.
+    """Run a command as part of other work, and pass its events on; a cancel ends the command.
 
     Raises:
         AishError: as ``run``.
@@ -273,7 +273,7 @@ async def run_and_tell(session: Session, request: RunRequest, emit: Emit) -> Run
 
 
 async def _ended(job: Job[RunReport]) -> None:
-    """Wait until a job that was cancelled has ended, whatever it came to."""
+    """Wait until a cancelled job has ended, in whatever way."""
     await asyncio.gather(job.result(), return_exceptions=True)
 
 
@@ -299,7 +299,7 @@ class Execution:
         self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
     async def execute(self) -> Outcome[RunReport]:
-        """Ask where asking is due, run, and keep the output for the next question.
+        """Ask if necessary, run the command, and keep its output for the next question.
 
         On cancellation the whole process group is ended and the partial output is returned.
 
@@ -334,16 +334,16 @@ class Execution:
         return self._outcome(result, file)
 
     async def _is_allowed(self, verdict: Verdict) -> bool:
-        """Return whether it may run; the user is asked where that is due."""
+        """Return whether it may run; ask the user if necessary."""
         if not self._must_ask(verdict):
             return True
         self._has_agreed = await self._ask(verdict)
         return self._has_agreed
 
     async def _is_allowed_with(self, verdict: Verdict, *, covered: bool) -> bool:
-        """Return whether it may run with the snapshot that there is, or is not.
+        """Return whether it may run, given whether a snapshot covers it.
 
-        Nobody would have agreed to what cannot be undone.
+        If it would run unasked but could not be undone, the user is asked after all.
         """
         if not self._works_alone(verdict):
             return True
@@ -354,7 +354,7 @@ class Execution:
         return self._has_agreed
 
     async def _verdict(self) -> Verdict:
-        """Return the risk; what is to run without confinement is not safe."""
+        """Return the risk, which depends on whether the command will be confined."""
         workspace, planned = self._workspace, self._plan
         self._can_confine = not planned.free and await workspace.can_confine()
         kept = workspace.root if self._pursuit and self._pursuit.acts_alone else None
@@ -364,7 +364,7 @@ class Execution:
 
     @property
     def _other_shell(self) -> str:
-        """The shell that runs it, where that is not the user's own; else empty."""
+        """The shell that runs it, if that is not the user's own; else empty."""
         shell = self._plan.shell
         return "" if shell == self._workspace.config.safety.shell else shell
 
@@ -372,17 +372,17 @@ class Execution:
         return self._can_confine and verdict.risk == "safe" and verdict.confine
 
     def _is_work(self, verdict: Verdict) -> bool:
-        """Return whether it runs unasked, as a step of a goal that may change the work tree."""
+        """Return whether it is a step of a goal, which may change the work tree unasked."""
         if self._pursuit is None or not self._pursuit.acts_alone or self._plan.request.approved:
             return False
         return self._can_confine and verdict.risk == "caution"
 
     def _works_alone(self, verdict: Verdict) -> bool:
-        """Return whether it is that, and nobody was asked."""
+        """Return whether it is such a step, and the user was not asked after all."""
         return self._is_work(verdict) and not self._has_agreed
 
     async def _offer_unconfined(self) -> None:
-        """Offer the command once more, where its confinement may have been in the way."""
+        """Suggest the command again, to be run without the confinement that was in its way."""
         planned = self._plan
         found = FoundCommand(planned.text, 0, source=planned.source, shell=self._other_shell)
         info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
@@ -393,7 +393,7 @@ class Execution:
         return self._outcome(RunResult(None, None, "", False, 0, reason))
 
     def _must_ask(self, verdict: Verdict) -> bool:
-        """Return whether the user is to be asked first."""
+        """Return whether the user must be asked first."""
         planned, request = self._plan, self._plan.request
         always = self._workspace.config.safety.confirm == "always"
         if self._is_work(verdict):
@@ -405,11 +405,11 @@ class Execution:
         )
 
     def _may_go_unseen(self, verdict: Verdict) -> bool:
-        """Return whether a safe command may run that nobody has seen."""
+        """Return whether a safe command may run although nobody has seen it."""
         return self._is_confined(verdict) or not verdict.confine
 
     async def _ask(self, verdict: Verdict) -> bool:
-        """Ask; where nobody answers, show what was asked, and how to go on."""
+        """Ask the user; if nobody answers, show the question and how to run the command."""
         planned = self._plan
         if planned.request.unattended and verdict.risk == "safe":
             verdict = replace(verdict, reasons=(_UNSEEN,))
@@ -420,7 +420,7 @@ class Execution:
             question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
-            # Its call has its answer by then.
+            # By the time it is approved, its call will have been answered.
             request = replace(planned.request, approved=True, answers_call=False)
             approved = replace(planned, request=request, group=planned.command_id)
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
@@ -441,7 +441,7 @@ class Execution:
         )
 
     async def _snapshot(self, verdict: Verdict) -> bool:
-        """Have what the command may change written down; return whether that was done."""
+        """Record what the command may change, so that it can be undone; return whether it was."""
         if verdict.risk == "safe":
             return False
         planned = self._plan
@@ -449,7 +449,7 @@ class Execution:
 
     async def _run(self, verdict: Verdict) -> RunResult:
         workspace, planned = self._workspace, self._plan
-        # While the user was asked, another folder may have come in its place.
+        # While the user was being asked, another folder may have taken its place.
         if not inside(workspace.folder, planned.cwd):
             raise NotFound(
                 f"The folder {shown_path(planned.cwd)} is not in the workspace any more."
@@ -460,7 +460,7 @@ class Execution:
                 " the command was judged. Run it again to have it judged there."
             )
         self._session.command_started(planned.command_id)
-        # It may be silent for long: who listens is told that it runs.
+        # It may print nothing for a long time: tell listeners that it runs.
         await self._emit(Output(planned.command_id, "stdout", ""))
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
@@ -494,7 +494,7 @@ class Execution:
             )
 
     async def _kept_whole(self, keeping: Coroutine[Any, Any, R]) -> R | None:
-        """Have the output kept whole; where it cannot be, the command runs all the same."""
+        """Keep the whole output; if that fails, the command runs all the same."""
         try:
             return await keeping
         except AishError as error:
@@ -511,7 +511,7 @@ class Execution:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)
         kept = ExecOutput(text, exit_status(result), output)
-        # A cancel that comes now comes too late to stop anything.
+        # A cancel now is too late to stop anything.
         with suppress(asyncio.CancelledError):
             await self._session.command_ended(self._plan.command_id, kept)
 
@@ -532,9 +532,9 @@ class Execution:
 
 
 async def begin_undo(session: Session, group: str, label: str, cwd: Path, emit: Emit) -> bool:
-    """Have what something may change written down before; return whether that was done.
+    """Record the files before something changes them; return whether that was done.
 
-    ``label`` is the command, or what is said in its place. Those of one ``group`` are one undo.
+    ``label`` is the command, or a text in its place. All changes of one ``group`` are one undo.
     """
     workspace = session.workspace
     if not workspace.config.safety.snapshot:
@@ -543,7 +543,7 @@ async def begin_undo(session: Session, group: str, label: str, cwd: Path, emit: 
         await workspace.undo.before(group, label, cwd, session.id)
     except NoUndo as reason:
         notice = f"This command cannot be undone: {reason}."
-        # Where there never is one, once is enough.
+        # If no command here can ever be undone, saying so once is enough.
         if session.first_time(notice) or not isinstance(reason, Nowhere):
             await emit(Notice("warning", notice))
         return False
@@ -551,13 +551,13 @@ async def begin_undo(session: Session, group: str, label: str, cwd: Path, emit: 
 
 
 async def end_undo(session: Session, emit: Emit) -> None:
-    """Have what was changed since ``begin_undo`` written down, although it may be cancelled."""
+    """Record what was changed since ``begin_undo``, even if the work was cancelled."""
     for notice in await run_uncancellable(session.workspace.undo.after()):
         await emit(Notice("info", notice))
 
 
 def exit_status(result: RunResult) -> int:
-    """Return the status as a shell tells it: 128 + N for a command ended by signal N."""
+    """Return the exit status as a shell reports it: 128 + N for a command ended by signal N."""
     if result.exit_code is not None:
         return result.exit_code
     if result.signal is None:

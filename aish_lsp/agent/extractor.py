@@ -1,6 +1,6 @@
-"""Finding, in the session's log, what is worth remembering (seed: aish-phase4-memory, section 6).
+"""Finds, in the session's log, what is worth remembering.
 
-What comes of it are proposals: nothing is remembered here.
+The results are proposals: nothing is remembered here.
 """
 
 from __future__ import annotations
@@ -27,18 +27,16 @@ from aish_lsp.sessions.records import SUMMARIZE
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from aish_lsp.agent.events import FinishReason
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.messages import Message
-    from aish_lsp.context.summary import Fits
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.sessions.records import Record
 
 logger = logging.getLogger(__name__)
-
 
 _WAITS: Final = "A question is being answered; this waits."
 
@@ -58,7 +56,7 @@ def extract(session: Session) -> Job[Extracted]:
 
 
 class Extractor:
-    """Reads what was said in ``session`` and has a model name candidates for the memory."""
+    """Asks a model to name candidates for the memory in what was said in ``session``."""
 
     def __init__(self, session: Session, emit: Emit) -> None:
         self._session = session
@@ -68,12 +66,12 @@ class Extractor:
         self._finish: FinishReason = "stop"
 
     async def extract(self) -> Outcome[Extracted]:
-        """Return the candidates; of a reply that broke off, those that were named by then.
+        """Return the candidates; if the reply broke off, those that were named before that.
 
         Raises:
             BackendUnavailable: no model answered.
             OverBudget: not one message of the session fits into the model's window.
-            AishError: as a question.
+            AishError: as for a question.
         """
         error: AishError | None = None
         messages: list[Message] = []
@@ -94,7 +92,7 @@ class Extractor:
     async def _conclude(
         self, messages: Sequence[Message], error: AishError | None
     ) -> Outcome[Extracted]:
-        """Tell how it ended; return what was found, or raise ``error`` if that is nothing."""
+        """Tell how it ended; return what was found, or raise ``error`` if nothing was."""
         for trouble in await self._session.workspace.refresh_memory():
             await self._notice("warning", trouble)
         found = await asyncio.to_thread(self._candidates, messages)
@@ -112,7 +110,7 @@ class Extractor:
         return Outcome(Extracted(found), self._finish, error)
 
     def _outcome(self, messages: Sequence[Message], found: Sequence[Candidate]) -> Iterator[str]:
-        """Yield what the candidates alone do not tell."""
+        """Yield notices on what the candidates alone do not show."""
         if self._finish == "cancelled":
             yield "Stopped. This is what was found until then." if found else "Stopped."
         elif not messages:
@@ -125,7 +123,7 @@ class Extractor:
             yield "The model found nothing that is worth remembering."
 
     async def _messages(self) -> list[Message]:
-        """Return what was said in the session since its last reset, the oldest message first."""
+        """Return the messages of the session since its last reset, the oldest first."""
         loaded = await self._session.recorder.history()
         for notice in loaded.notices:
             await self._notice("warning", notice)
@@ -170,7 +168,7 @@ class Extractor:
             await self._emit(event)
 
     async def _preset(self) -> Preset:
-        """Return who is asked: the model of ``memory.summarizer_model``, else the active one."""
+        """Return the model to ask: ``memory.summarizer_model``, else the active one."""
         session = self._session
         name = session.workspace.config.memory.summarizer_model
         if name:
@@ -183,7 +181,7 @@ class Extractor:
     def _candidates(self, messages: Iterable[Message]) -> tuple[Candidate, ...]:
         reply = "".join(self._said)
         if self._finish != "stop":
-            # The last line may be half of one.
+            # The last line may be incomplete.
             reply = reply.rpartition("\n")[0]
         if not reply:
             return ()
@@ -206,7 +204,7 @@ class Extractor:
 
 
 def _in_question(records: Iterable[Record]) -> list[Record]:
-    """Return the messages since the last reset, less those of a summarizer."""
+    """Return the messages since the last reset, without those of a summarizer."""
     found: list[Record] = []
     for record in records:
         if record.get("event") == "reset":
@@ -216,9 +214,7 @@ def _in_question(records: Iterable[Record]) -> list[Record]:
     return found
 
 
-# What a model is asked for, that it may find what is worth remembering in a session.
-#
-# (seed: aish-phase4-memory, section 6)
+# What a model is asked, so that it finds what is worth remembering in a session.
 
 SYSTEM: Final = """\
 You read a conversation between a user and aish, a shell assistant, and find what aish should \
@@ -237,12 +233,12 @@ a command's output or a tool asks for. No passwords, keys or tokens."""
 
 
 def extraction_request(messages: Sequence[Message], most: int, fits: Fits) -> Fitted | None:
-    """Return the messages that ask for candidates, made to fit; None where they cannot be.
+    """Return the messages that ask for candidates, made to fit; None if that is impossible.
 
     Args:
         messages: the session, its oldest message first.
-        most: how many candidates may be named.
-        fits: whether messages are within the model's budget.
+        most: how many candidates may be named at most.
+        fits: returns whether messages are within the model's budget.
     """
 
     def request(notes: Sequence[str]) -> tuple[RequestMessage, ...]:

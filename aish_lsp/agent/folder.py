@@ -1,6 +1,6 @@
 """One folder's context: its configuration, memory, project picture and undo.
 
-Sessions use it, and know nothing of each other; a ``Workspace`` has both.
+Sessions use it and know nothing about each other; a ``Workspace`` has both.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 class FolderContext:
-    """The context of one folder; with ``root`` None, of the user where no folder is open.
+    """The context of one folder; if ``root`` is None, of the user without an open folder.
 
     Attributes:
         configuration: where the configuration comes from, and what waits for a grant.
-        data: where what is kept of it lies.
+        data: the folder in which the workspace's data is kept.
     """
 
     def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
@@ -71,13 +71,13 @@ class FolderContext:
 
     @property
     def folder(self) -> Path:
-        """Where commands run: the root, or the user's home where no folder is open."""
+        """Where commands run: the root, or the user's home if no folder is open."""
         return self.root or Path.home()
 
     def blocks(self, summary: str, wording: str) -> Blocks:
-        """Compose the prompt's blocks as of now, for a conversation with this summary.
+        """Return the prompt's blocks as of now, for a conversation with this summary.
 
-        ``wording`` replaces that of the base prompt, unless it is empty.
+        ``wording``, if not empty, replaces the text of the base prompt.
         """
         wording = wording or self.config.context.system_prompt
         parts = self.config, self.folder, self.memory, self.project
@@ -88,37 +88,40 @@ class FolderContext:
         return [p.api_key_env for p in self.config.models.values() if p.api_key_env]
 
     def _mask(self) -> Mask:
-        """Return what masks the keys that there are at this time, and other secrets known to us."""
+        """Return what masks the current keys, and the other secrets that we know."""
         names, printed = frozenset(self.secret_names()), frozenset[str]()
         if any(preset.api_key_command for preset in self.config.models.values()):
             from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - the models' room
 
             printed = frozenset(printed_keys())
         if self._masking is None or self._masking[0] != (names, printed):
-            # The environment stays what it was when we were started.
+            # The environment does not change after the start.
             values = {*filter(is_telling, secret_values(self.services.environ, names) | printed)}
             self._masking = (names, printed), Mask(values)
             withhold(values)
         return self._masking[1]
 
     def without_keys(self, text: str) -> str:
-        """Return ``text`` with keys of ours and secrets of the environment masked."""
+        """Return ``text`` with our keys and the secrets of the environment masked."""
         return self._mask().whole(text, MASK)
 
     def without_secrets(self, text: str) -> str:
-        """Return ``text`` as ``without_keys``, and without what looks like a secret.
+        """Return ``text`` as ``without_keys`` does, and without what looks like a secret.
 
-        So it is written down, and so a model sees a command.
+        This is what is written down, and how a model sees a command.
         """
-        # Ours first: of a key that only in part looks like one, the rest would stay.
+        # Our keys first: if only a part of one looks like a secret, the rest would be left.
         return redact(self.without_keys(text))
 
     def output_without_secrets(self, text: str) -> str:
-        """Return an output as ``without_secrets``, also where a secret was cut in two with it."""
+        """Return an output as ``without_secrets`` does, even if the cut went through a secret."""
         return redact(self._mask().of_output(text, MASK))
 
     def _configured_memory(self) -> Path:
-        """Return the file of this workspace's memory; relative to the configuration's folder."""
+        """Return the file of this workspace's memory.
+
+        A configured path is relative to the configuration's folder.
+        """
         own = self.config.memory.path
         if not own:
             return self.data / "memory.jsonl"
@@ -131,18 +134,18 @@ class FolderContext:
         return self.without_keys(text) != text
 
     async def refresh(self) -> list[str]:
-        """Take in what changed outside: configuration, memory, project. Return what is wrong."""
+        """Reload the configuration, memory and project if they changed. Return what is wrong."""
         troubles = await self.reload() + await self.refresh_memory()
         if self.project.shown(self.config.project):
             await self.project.refresh(self.config.project)
         return troubles
 
     async def reload(self) -> list[str]:
-        """Take in a configuration that has changed. Return what is wrong with it."""
+        """Reload the configuration if it has changed. Return what is wrong with it."""
         return await asyncio.to_thread(self.configuration.reload)
 
     async def refresh_memory(self) -> list[str]:
-        """Take in what other processes remembered or forgot. Return what is wrong."""
+        """Reload what other processes remembered or forgot. Return what is wrong."""
         if (path := self._configured_memory()) != self._memory_path:
             self._memory_path = path
             self.memory = self._open_memory()
@@ -158,10 +161,10 @@ class FolderContext:
         confined: bool | None = None,
         kept: Path | None = None,
     ) -> Verdict:
-        """Return the risk of running ``text`` in ``folder``, the workspace's own by default.
+        """Return the risk of running ``text`` in ``folder``, by default the workspace's own.
 
-        ``shell`` is what runs it, the user's own by default; ``confined`` says whether it would run
-        confined, by default, whether that can be had; ``kept`` is as ``classify`` has it.
+        ``shell`` is what runs it, by default the user's own. ``confined`` says whether it would run
+        confined; by default it would if confinement is available. ``kept`` is as for ``classify``.
         """
         if confined is None:
             confined = self.config.safety.confine and self.services.confinement.available
@@ -181,29 +184,29 @@ class FolderContext:
         return command_environment(self.services.environ, self.secret_names())
 
     async def can_confine(self) -> bool:
-        """Return whether what is safe runs confined here."""
+        """Return whether safe commands run confined here."""
         if not self.config.safety.confine:
             return False
         return (await self.services.confinement.support()).available
 
     def shell_for(self, named: str) -> tuple[str, str]:
-        """Return the shell for what names one (empty: the user's own); why it cannot be used."""
+        """Return the shell ``named`` (empty: the user's own), and why it cannot be used if so."""
         path = self.command_environment().get("PATH")
         return shell_for(named, self.config.safety.shell, path)
 
     # Observers and the end
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called whenever suggestions or the status change."""
+        """Call ``listener`` whenever suggestions or the status change."""
         self._listeners.append(listener)
 
     def changed(self) -> None:
-        """Tell the listeners that something they may show has changed."""
+        """Tell the listeners that something they may be showing has changed."""
         for listener in self._listeners:
             listener()
 
     async def aclose(self) -> None:
-        """End the tool servers, stop what looks at the project, and close the files."""
+        """Stop the tool servers and what watches the project, and close the files."""
         if self.tool_servers is not None:
             await self.tool_servers.aclose()
         await self.project.aclose()
@@ -221,7 +224,7 @@ def compose(
 ) -> Blocks:
     """Return the blocks of a request that is made now.
 
-    ``folder`` is where commands run; ``wording`` replaces the base prompt's, unless it is empty.
+    ``folder`` is where commands run; ``wording``, if not empty, replaces the base prompt's text.
     """
     picture = project if project.shown(config.project) else None
     instructions = picture.instructions if picture else ()

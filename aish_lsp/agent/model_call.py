@@ -1,6 +1,6 @@
-"""A call to a model: sent, received and accounted; and questions beside the conversation.
+"""One call to a model, sent, received and accounted for; and questions beside the conversation.
 
-What another extension asks is one of these: its messages belong to no conversation here.
+A request of another extension is such a question: its messages are in no conversation here.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import ModelEvent
     from aish_lsp.models.retrying import Tell
 
-#: Hears of a reply.
+#: Is called with each piece of a reply's text, and with what the call used.
 Told: TypeAlias = "Callable[[Text | Usage], Awaitable[None]]"
 
-#: Makes messages, the system's first, within a budget; None where not even few of them fit.
+#: Makes messages, the system message first, that fit; None if not even a few of them do.
 Compose: TypeAlias = "Callable[[Fits], tuple[RequestMessage, ...] | None]"
 
-#: Times that messages are made anew because the model's tokenizer counts more than was estimated.
+#: How often messages are made again if the model's tokenizer counts more than was estimated.
 _TRIES: Final = 3
 
 
@@ -64,7 +64,7 @@ class Received:
     finish: FinishReason = "stop"
 
     def take(self, event: ModelEvent) -> None:
-        """Take in the next event of the stream."""
+        """Add the next event of the stream."""
         match event:
             case Text():
                 self.text.append(event.delta)
@@ -81,21 +81,21 @@ class Received:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything of a reply has come: nobody is asked again then."""
+        """Whether any part of a reply has arrived; then no other model is asked."""
         return bool(self.text or self.reasoning or self.tool_calls)
 
     def said(self) -> tuple[str, ...]:
-        """Return all that the model wrote, in its parts."""
+        """Return everything that the model wrote, in parts."""
         calls = (part for call in self.tool_calls for part in (call.name, call.arguments))
         return ("".join(self.text), "".join(self.reasoning), *calls)
 
 
 class ModelCall:
-    """One request to ``preset`` and the reply to it, at the cost of ``session``.
+    """One request to ``preset`` and the reply to it, charged to ``session``.
 
     Attributes:
         received: what has arrived of the reply.
-        usage: what it took, once it was accounted.
+        usage: what the call used; set by ``account``.
     """
 
     def __init__(
@@ -113,16 +113,16 @@ class ModelCall:
 
     @property
     def answered(self) -> bool:
-        """Whether anything came back: of any other call nobody knows what it took."""
+        """Whether anything came back. If nothing did, nobody knows what the call used."""
         return self._sent and (self.received.has_begun or self.received.usage is not None)
 
     async def send(
         self, request: ModelRequest, tell: Tell = nobody
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Send ``request`` and yield its reply, which is stopped where it runs in circles.
+        """Send ``request`` and yield its reply, which is stopped if it repeats itself endlessly.
 
         Raises:
-            AishError: no reply, or it broke off.
+            AishError: there was no reply, or it broke off.
         """
         self._sent = True
         stream = stream_with_retries(self._session.open_model(self.preset), request, tell)
@@ -134,10 +134,10 @@ class ModelCall:
                 yield event
 
     def account(self, tokens: int) -> Usage:
-        """Add the call to the session and return what counts of it, with its cost.
+        """Charge the call to the session and return its usage, with its cost.
 
-        What the server did not report is estimated, the request at ``tokens``. Dollars that it
-        named are taken as they are.
+        What the server did not report is estimated: the request is taken as ``tokens`` long. A cost
+        in dollars that the server reported is taken as it is.
         """
         accounting, counter = self._session.accounting, self._counter
         output = sum(counter.settled(counter.text(text)) for text in self.received.said())
@@ -148,7 +148,7 @@ class ModelCall:
         return self.usage
 
     async def record_usage(self) -> None:
-        """Write down what the call took, as ``account`` had it."""
+        """Write down the usage that ``account`` returned."""
         assert self.usage is not None, "the call was not accounted"
         local = is_local(self.preset) and self.usage.cost is None
         await self._session.recorder.usage(
@@ -158,7 +158,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class SideReply:
-    """A reply: its text, how it ended, and what it took, with its cost; None if nothing came."""
+    """A reply: its text, how it ended, and its usage with the cost; None if nothing came."""
 
     text: str
     finish: FinishReason
@@ -172,18 +172,18 @@ async def complete_once(
     compose: Compose,
     told: Told | None = None,
 ) -> SideReply | None:
-    """Ask ``preset`` one question; return its reply, or None where not even a short one fits.
+    """Ask ``preset`` one question; return its reply, or None if not even a short request fits.
 
     Args:
-        session: whose costs it counts to.
-        preset: who is asked.
-        category: what it is counted as.
-        compose: makes the messages, the system's first, within the budget that it is given.
-        told: awaited with each piece of the text as it arrives, and with what a call took, also
-            where its reply broke off.
+        session: the session that is charged.
+        preset: the model.
+        category: what the call counts as.
+        compose: makes the messages, the system message first, within the budget that it is given.
+        told: awaited with each piece of the text as it arrives, and with the usage of each call,
+            even if its reply broke off.
 
     Raises:
-        AishError: the model did not answer in whole, or may not be paid for.
+        AishError: the model did not answer completely, or the cost cap forbids the call.
     """
     accounting, config = session.accounting, session.workspace.config
     counter = accounting.counter(preset, config)
@@ -202,7 +202,7 @@ async def complete_once(
             if last or overflow is None or call.received.has_begun:
                 raise
         finally:
-            # What came of a reply that broke off was paid for too.
+            # A reply that broke off has to be paid for, too.
             if call.answered:
                 usage = call.account(tokens)
                 if told is not None:
@@ -211,7 +211,7 @@ async def complete_once(
         if overflow is None:
             received = call.received
             return SideReply("".join(received.text), received.finish, call.usage)
-        # It is estimated too low by as much as the server says, or else by a half.
+        # The estimate was too low: raise it to what the server says, or else by a half.
         actual = overflow.prompt_tokens or tokens * 3 // 2
         ratio = counter.ratio * max(1.1, actual / max(1, tokens))
         counter = accounting.counter(preset, config, ratio)
@@ -219,16 +219,16 @@ async def complete_once(
 
 
 def unchanged(messages: tuple[RequestMessage, ...]) -> Compose:
-    """Return what makes just these messages, if they fit."""
+    """Return a ``Compose`` that makes exactly these messages, if they fit."""
     return lambda fits: messages if fits(messages) else None
 
 
 async def _compose(
     session: Session, counter: Counter, compose: Compose
 ) -> tuple[tuple[RequestMessage, ...], int] | None:
-    """Return messages that fit, by the model's own tokenizer where it is asked, and their tokens.
+    """Return messages that fit, and their tokens; None if even a short request is too long.
 
-    None where even a short request is too long.
+    The model's own tokenizer counts them, if it may be asked.
     """
     accounting, preset = session.accounting, counter.preset
     limit = await accounting.limits(preset, session.workspace.config)
@@ -238,7 +238,7 @@ async def _compose(
             measured = _size(messages, counter)
             return limit.hold(measured.total, measured.margin)
 
-        # In a thread: a session of some megabytes takes seconds.
+        # In a thread: for a session of several megabytes this takes seconds.
         messages = await asyncio.to_thread(compose, fits)
         if messages is None:
             return None
@@ -262,10 +262,11 @@ def _size(messages: Sequence[RequestMessage], counter: Counter) -> Measure:
 
 
 async def _receive(call: ModelCall, request: ModelRequest, told: Told | None) -> None:
-    """Have ``call`` receive its reply, as far as it arrives.
+    """Receive the reply to ``call``, as far as it arrives.
 
     Raises:
-        AishError: no whole reply, within the preset's timeout: somebody waits for what follows.
+        AishError: the reply was not complete within the preset's timeout, which applies to all of
+            it, as somebody is waiting for the result.
     """
     seconds = call.preset.timeout
     try:
@@ -278,18 +279,18 @@ async def _receive(call: ModelCall, request: ModelRequest, told: Told | None) ->
         raise BackendUnavailable(msg) from None
 
 
-#: There is no place for a system message in what an extension sends: it has its own in the first.
+#: Extensions cannot send a system message: they put their instructions into the first message.
 _SYSTEM: Final = "Answer as the messages ask."
 
 
 async def complete(
     session: Session, preset: Preset, messages: Sequence[RequestMessage], emit: Emit
 ) -> Outcome[SideReply]:
-    """Ask ``preset`` once, at the cost of ``session``; nothing of it is remembered or logged.
+    """Ask ``preset`` once and charge ``session``; nothing is remembered or logged.
 
     Raises:
         OverBudget: the messages are too long for the model; none of them is left out.
-        AishError: the model did not answer in whole, or may not be paid for.
+        AishError: the model did not answer completely, or the cost cap forbids the call.
     """
     compose = unchanged((RequestMessage("system", _SYSTEM), *messages))
     said: list[str] = []
@@ -310,5 +311,5 @@ async def complete(
             raise OverBudget(f"These messages do not fit into the window of {preset.name}.")
         finish = reply.finish
     except asyncio.CancelledError:
-        pass  # what came until then is the result
+        pass  # What has arrived by then is the result.
     return Outcome(SideReply("".join(said), finish, usage), finish)

@@ -1,8 +1,8 @@
 """Which model answers in a session: the one named, the one in use, or the one for the class.
 
-Where it is down: those of ``routing.fallback`` in their order, the offline model last.
+If that model is down, those of ``routing.fallback`` follow in their order, the offline one last.
 
-``open_model`` leads from a preset to the adapter that speaks its protocol.
+``open_model`` returns the adapter that speaks a provider's protocol.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import Model
 
-#: The offline model as it steps in: it has no window, and nothing is to be evicted for its sake.
+#: The offline model as a fallback: it has no window, so nothing needs to be evicted for it.
 _OFFLINE: Final = replace(OFFLINE, context_window=1 << 30, token_budget=1 << 29)
 
 
@@ -33,7 +33,7 @@ class ModelChoice:
     """The models of one session, whose commands run in ``folder``.
 
     Attributes:
-        question_class: what the last question was taken for; its base prompt is in force.
+        question_class: the class of the last question, whose base prompt is in force.
     """
 
     def __init__(self, services: Services, folder: Path, config: Callable[[], Config]) -> None:
@@ -46,7 +46,7 @@ class ModelChoice:
         self._models: dict[str, Model] = {}
 
     def copy(self) -> ModelChoice:
-        """Return the choice for another session, in which the same model answers at first."""
+        """Return the choice for another session, in which the same model answers initially."""
         other = ModelChoice(self._services, self._folder, self._config)
         other._used, other._last_preset = self._used, self._last_preset
         other._models = self._models
@@ -54,19 +54,19 @@ class ModelChoice:
 
     @property
     def active(self) -> Preset:
-        """The model that answers next, unless the question's class has one of its own.
+        """The model that answers next, unless the question's class has a model of its own.
 
-        Before the first question none was looked for yet.
+        Before the first question no model has been looked for yet.
         """
         last, chosen = self._last_preset, configured(self._config())
         if last is not None:
-            # As it is configured by now.
+            # As it is configured now.
             return self._config().models.get(last.name, last)
         return chosen.preset if chosen else OFFLINE
 
     @property
     def wording(self) -> str:
-        """What replaces the base prompt for the last question's class; empty where nothing does."""
+        """The text that replaces the base prompt for the last question's class; empty for none."""
         prompts = self._config().routing.system_prompts
         return prompts.get(self.question_class, "") if self.question_class else ""
 
@@ -94,9 +94,9 @@ class ModelChoice:
         return chosen
 
     async def route(self, question: str, name: str | None) -> tuple[Chosen, QuestionClass]:
-        """Return the model for a question, and its class; ``name`` was named for it, if any.
+        """Return the model for a question, and the question's class.
 
-        What the user says comes first: for this question, then by ``use``; then the class.
+        The user's choice comes first: ``name`` for this question, then by ``use``; then the class.
 
         Raises:
             NotFound, Denied: as ``use``.
@@ -113,13 +113,13 @@ class ModelChoice:
         return replace(chosen, why=why), found.class_
 
     def addressed(self, question: str) -> tuple[str | None, str]:
-        """Return the configured model that a question names itself, and the rest of it."""
+        """Return the configured model that a question is addressed to, if any, and its rest."""
         from aish_lsp.models.routing import addressed  # noqa: PLC0415 - as above
 
         return addressed(question, (*self._config().models, OFFLINE.name))
 
     def is_guarded(self, preset: Preset) -> bool:
-        """Return whether a reply of ``preset`` that runs in circles is stopped."""
+        """Return whether a reply of ``preset`` is stopped if it repeats itself endlessly."""
         guard = self._config().suggestions.repetition_guard
         return guard == "all" or (guard == "local" and is_local(preset))
 
@@ -141,13 +141,13 @@ class ModelChoice:
 
 
 class FallbackChain:
-    """The models of one question, one after the other, and why each of them did not answer.
+    """The models that are asked one question, one after the other, and why each did not answer.
 
-    Without ``routing.fallback`` nobody follows: a user with one model is to learn that it is down,
-    and not to wonder at what the offline one says.
+    Without ``routing.fallback`` no other model is asked: a user with one model should learn that it
+    is down, and not wonder at what the offline model says.
 
     Attributes:
-        current: who is asked now; at first ``first``.
+        current: the model that is asked now; at first ``first``.
     """
 
     def __init__(self, first: Preset, config: Config) -> None:
@@ -159,10 +159,10 @@ class FallbackChain:
         self._failures: list[tuple[Preset, AishError]] = []
 
     def advance(self, error: AishError) -> bool:
-        """Go on to who follows, after ``error``; return whether anybody does.
+        """Go on to the next model after ``error``; return whether there is one.
 
-        A refusal of the first model (its key, the request, the cost) is for the user to see to, and
-        nobody follows. One who was to step in and is refused is passed over.
+        If the first model refuses (the key, the request, the cost), the user has to see to it, and
+        no other model is asked. A later model that refuses is skipped.
         """
         passes = bool(self._failures) or (
             isinstance(error, BackendUnavailable) and overflow_of(error) is None
@@ -175,7 +175,7 @@ class FallbackChain:
 
     @property
     def error(self) -> AishError:
-        """What the user is told where nobody answered: all reasons, or the only one."""
+        """What the user is told if no model answered: all reasons, or the only one."""
         (_, first), *more = self._failures
         if not more:
             return first
@@ -194,11 +194,11 @@ def open_model(
 
     Args:
         provider: the wire protocol.
-        http: what its requests are sent by.
+        http: sends the requests.
         environ: where keys are looked up.
         offline: opens the model that needs no server.
     """
-    # Each is loaded when it is first used.
+    # Each adapter is loaded when it is first used.
     match provider:
         case "openai":
             from aish_lsp.models.adapters.openai import OpenAIModel  # noqa: PLC0415 - as above

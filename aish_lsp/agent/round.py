@@ -1,4 +1,4 @@
-"""One round of a turn: the conversation made to fit, sent, and compared with what came of it."""
+"""One round of a turn: the request is made to fit, sent, and compared with the server's numbers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.job import Emit
     from aish_lsp.models.request import ModelEvent, ToolSchema
 
-#: What servers say of tools that a model, or they themselves, cannot take: Ollama, OpenRouter,
-#: llama.cpp without templates or with a grammar, vLLM without a parser, Google's for Gemma.
+#: What servers say if they, or their model, cannot take tools: Ollama, OpenRouter, llama.cpp
+#: without templates or with a grammar, vLLM without a parser, Google for Gemma.
 _REFUSES_TOOLS: Final = re.compile(
     r"(?:not|n't|no \w+ found that) support\b[^.\n]{0,40}\b(?:tool|function call)"
     r"|\b(?:tools?|function call\w*)\b[^.\n]{0,60}"
@@ -37,28 +37,28 @@ _REFUSES_TOOLS: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: Tokens. No model that one can talk to has less; a server that says so makes a mistake.
+#: In tokens. No usable model has less; a server that reports less is wrong.
 _SMALLEST_WINDOW = 256
 
-#: The share of the budget that the text may take which a question is about.
+#: What the budget is divided by to get the share for the texts that a question is about.
 _ATTACHED_SHARE: Final = 2
 
-#: Of its limit of tokens: a reply that is called too long before it has as many filled the window.
-#: Not more, since what it has may be an estimate.
+#: A share of the limit of output tokens: a reply that is reported as too long, but has less than
+#: this, filled the window instead. The share is small since the reply's size may be an estimate.
 _AT_LIMIT = 0.5
 
 
 class Round(ModelCall):
-    """A call to the model with the whole conversation, once it was made to ``fit``.
+    """A call to the model with the whole conversation, after that was made to ``fit``.
 
     Args:
-        session: where it is asked.
-        conversation: what it goes on; the session's own, unless it is to leave no trace.
+        session: the session in which it is asked.
+        conversation: the session's own conversation, or another one if no trace should be left.
         preset: the model.
-        emit: where the user is told.
+        emit: tells the user.
 
     Attributes:
-        evicted: how many turns had to go for it.
+        evicted: how many turns were evicted for it.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Round(ModelCall):
 
     @property
     def budget(self) -> int:
-        """The tokens that it had to fit into."""
+        """The tokens that the request had to fit into."""
         assert self._limit is not None
         return self._limit.budget
 
@@ -93,7 +93,7 @@ class Round(ModelCall):
 
     @property
     def reasoning(self) -> StoredReasoning | None:
-        """The reasoning with what its provider wants back; None where there is neither."""
+        """The reasoning, and the metadata that its provider wants back; None without either."""
         text = "".join(self.received.reasoning)
         metadata = self.received.metadata.metadata if self.received.metadata else {}
         if not text and not metadata:
@@ -101,30 +101,30 @@ class Round(ModelCall):
         return StoredReasoning(text, reasoning_source(self.preset), metadata)
 
     async def fit(self) -> None:
-        """Put the request together, evicting what has to go, and see that it may be paid for.
+        """Compose the request, evicting what does not fit, and check it against the cost cap.
 
         Raises:
             OverBudget: it does not fit, whatever is left out. Nothing is lost.
-            CostCap: it might cross the session's cap. Nothing is lost either.
+            CostCap: it might exceed the session's cap. Nothing is lost either.
         """
         await self._workspace.services.catalog.price(self.preset)
-        # Of one that may not be paid for, nothing else is asked at all.
+        # If the cap allows nothing any more, the server is asked nothing else.
         self._allow(0)
         self._limit = await self._session.accounting.limits(self.preset, self._config)
         self._tools = self._session.tools_for(self.preset, self._limit)
         await self._bound_attached(self._limit)
         if self._session.accounting.counts_requests(self.preset, self._config):
-            # Before anything is evicted by an estimate; below, what an eviction leaves.
+            # Counted before an estimate evicts anything; below, what an eviction leaves is counted.
             await self._count(await self._budget(self._limit).whole(self._conversation))
         self._prepared = await self._prepare(self._limit)
         if await self._count(self._prepared):
             self._prepared = await self._prepare(self._limit)
 
     async def reply(self) -> AsyncGenerator[ModelEvent, None]:
-        """Send it and yield the reply; where the server finds it too long, once more with less.
+        """Send the request and yield the reply; if the server finds it too long, retry with less.
 
         Raises:
-            AishError: no reply, or it broke off.
+            AishError: there was no reply, or it broke off.
         """
         tries = 2
         while True:
@@ -148,7 +148,7 @@ class Round(ModelCall):
                 return
 
     async def _go_without_tools(self) -> None:
-        """Make the request anew without tools, which the model's server does not take."""
+        """Make the request again without tools, which the model's server does not accept."""
         self._workspace.services.catalog.refused_tools(self.preset)
         message = f"{self.preset.name} takes no tools here: it answers without them."
         if self._session.first_time(message):
@@ -156,18 +156,18 @@ class Round(ModelCall):
         await self.fit()
 
     async def _make_room(self, error: AishError) -> None:
-        """Evict by the server's own count, where ``error`` says that the request is too long.
+        """Evict by the server's own count, if ``error`` says that the request is too long.
 
         Raises:
-            AishError: ``error``, where it says something else or nothing is left to evict.
-            CostCap: as ``fit``.
+            AishError: ``error`` itself, if it says something else or nothing is left to evict.
+            CostCap: as for ``fit``.
         """
         overflow = overflow_of(error)
         refused, accounting = self._fitted, self._session.accounting
         if overflow is None or refused.cut or self.preset.local_compress:
             raise error
         assert self._limit is not None
-        # Where the server names no number, all that is known is that it does not fit.
+        # If the server names no number, all we know is that it does not fit.
         counted = max(refused.measure.total, overflow.window or self._limit.window) + 1
         named, window = overflow.prompt_tokens, overflow.window or 0
         believed = named is None or accounting.is_plausible(refused, self._counter, named)
@@ -177,7 +177,7 @@ class Round(ModelCall):
             accounting.learn(refused, self._counter, named)
             counted = named
         accounting.refused(self._conversation, refused, self._counter, counted)
-        # What cannot be evicted is estimated: by as much too low as this request was.
+        # The rest is still estimated, and is probably as much too low as this request was.
         ratio = self._counter.ratio * counted / max(1, refused.measure.total)
         self._counter = accounting.counter(self.preset, self._config, ratio)
         limit = await accounting.limits(self.preset, self._config)
@@ -192,7 +192,7 @@ class Round(ModelCall):
         await self._notice("warning", message)
 
     async def _bound_attached(self, limit: Limits) -> None:
-        """Leave what is attached to the question its share of the budget, and no more."""
+        """Cut what is attached to the question to its share of the budget."""
         messages = self._conversation.messages
         if messages[-1].role == "user":
             messages[-1] = await bounded(
@@ -200,7 +200,7 @@ class Round(ModelCall):
             )
 
     def _allow(self, tokens: int) -> None:
-        """See whether so many tokens may be paid for; CostCap where not."""
+        """Raise CostCap if the cost cap forbids a request of so many tokens."""
         self._session.accounting.check_cap(self.preset, self._config, tokens)
 
     def _budget(self, limit: Limits) -> Budget:
@@ -208,7 +208,7 @@ class Round(ModelCall):
         return Budget(self._session.blocks(), context, limit, self._counter, self._tools)
 
     async def _count(self, prepared: Prepared) -> bool:
-        """Have the server count a request that is only estimated; return whether it did."""
+        """Have the server count a request whose size is only estimated; return whether it did."""
         accounting = self._session.accounting
         if not accounting.counts_requests(self.preset, self._config):
             return False
@@ -219,15 +219,15 @@ class Round(ModelCall):
         if tokens is None:
             return False
         self._counted = tokens
-        # What is left out is estimated by what was just learned.
+        # What was just learned improves the estimates of what to leave out.
         self._counter = accounting.counter(self.preset, self._config)
         return True
 
     async def _prepare(self, limit: Limits) -> Prepared:
-        """Plan what goes, have it summarized where that is wanted, and let it go."""
+        """Plan what to evict, have it summarized if that is wanted, and evict it."""
         conversation, session = self._conversation, self._session
         budget = self._budget(limit)
-        # A goal's steps leave a line each instead.
+        # Evicted steps of a goal leave a line each instead.
         wanted = (
             self._config.context.summarize
             and conversation is session.conversation
@@ -258,7 +258,7 @@ class Round(ModelCall):
             await self._notice("warning", message)
 
     def account(self, tokens: int = 0) -> Usage:
-        """Add the call to the session, the request as it was measured; return what counts of it."""
+        """Charge the call to the session, by the measured size; return its usage."""
         reported = self.received.usage
         self._plausible = reported is not None and self._session.accounting.is_plausible(
             self._fitted, self._counter, reported.input_tokens
@@ -271,17 +271,17 @@ class Round(ModelCall):
         return super().account(tokens or self.tokens)
 
     def verify(self) -> str:
-        """Compare what was estimated with what the server reported, and go on from that.
+        """Compare our estimates with what the server reported, and learn from that.
 
-        The call is accounted and the reply, if there is one, is in the conversation by now. Return
-        what the user is to be told of it, once; empty for nothing.
+        The call must be accounted for, and its reply, if any, in the conversation. Return what the
+        user should be told, once; empty for nothing.
         """
         reported, workspace = self.received.usage, self._workspace
         if reported is None:
             return ""
         accounting, prepared = self._session.accounting, self._fitted
         read = reported.input_tokens
-        # Where the server has counted the request before, that count may be what is wrong.
+        # If the server has counted the request before, that count may be the wrong one.
         known = prepared.measure.total == self._counted
         limit = None
         if not known:
@@ -289,14 +289,14 @@ class Round(ModelCall):
         if self._conversation is self._session.conversation and not self._leaves_out_tools:
             self._session.meter.verified(self.preset, reported, prepared.measure)
         if self._leaves_out_tools:
-            # Its count tells nothing of a request as ours are from now on: none are offered.
+            # Its count says nothing about later requests, which have no tools.
             workspace.services.catalog.refused_tools(self.preset)
             message = (
                 f"The template of {self.preset.name} leaves out tools: none are offered to it."
             )
             return message if self._session.first_time(message) else ""
         if limit is not None:
-            # What a part of it has tells nothing of the whole; that it is little is told with it.
+            # A count of a part says nothing about the whole; the message below tells it is low.
             accounting.take_doubts()
             is_new = self._session.first_time(f"{self.preset.name} cuts what it is sent")
             return cut_silently(self.preset, self.tokens, read, limit) if is_new else ""

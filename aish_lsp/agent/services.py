@@ -1,4 +1,4 @@
-"""What all workspaces of a process share: the way out to models, the grants, the environment."""
+"""What all workspaces of a process share: access to models, the user's grants, the environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BESIDE_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """Who counts for a preset, as it was configured when they were made."""
+    """What counts tokens for a preset, as it was configured at the time."""
 
     preset: Preset
     timeout_s: float
@@ -44,7 +44,7 @@ class _Counting:
 
 
 def _no_tools(session: Any) -> Toolbox:
-    """Return the tools of a session whose face brings none."""
+    """Return an empty toolbox, for a session whose front end brings no tools."""
     from aish_lsp.tools.toolbox import Toolbox  # noqa: PLC0415 - for those who want one
 
     return Toolbox((), lambda: session.workspace.config.tools, nobody)
@@ -112,7 +112,7 @@ class Services:
 
     @property
     def calibration(self) -> Calibration:
-        """What models' tokens come to, against what is estimated."""
+        """How models really count tokens, compared with our estimates."""
         if self._calibration is None:
             self._calibration = Calibration(data_dir() / "calibration.json")
         return self._calibration
@@ -121,24 +121,24 @@ class Services:
     def confinement(self) -> Confinement:
         """What confines commands."""
         if self._confinement is None:
-            # The first command waits for it, not the server's start.
+            # Loaded for the first command, not at the server's start.
             from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - as above
 
             self._confinement = Confinement(self.environ)
         return self._confinement
 
     def keep_calibration(self) -> None:
-        """Write down what was learned, without anybody waiting for it."""
+        """Save what was learned, in the background."""
         if self._keeping is None or self._keeping.done():
             self._keeping = asyncio.create_task(self.calibration.save(), name="keep calibration")
 
     def tokenizer(self, preset: Preset, tokenize: Tokenize) -> EndpointTokenizer | None:
-        """Return the tokenizer of the model's own server; None where it is not to be asked."""
+        """Return the tokenizer of the model's own server; None if it should not be asked."""
         known = self._counts(preset, tokenize).tokenizer if tokenize.use_endpoint else None
         return known if known is not None and known.capable else None
 
     def request_counter(self, preset: Preset, tokenize: Tokenize) -> RequestCounter | None:
-        """Return who asks the model's server for whole requests' tokens; None where not to."""
+        """Return what has the model's server count whole requests; None if it should not."""
         known = self._counts(preset, tokenize).requests if tokenize.use_endpoint else None
         return known if known is not None and known.capable else None
 
@@ -146,7 +146,7 @@ class Services:
         timeout_s = tokenize.timeout_ms / 1000
         key = preset.provider, preset.endpoint, preset.model
         known = self._counting.get(key)
-        # With another key, say, one that was refused may answer.
+        # A server that refused one key may answer with another.
         if known is None or (known.preset, known.timeout_s) != (preset, timeout_s):
             known = self._counting[key] = self._counting_for(preset, timeout_s)
         return known
@@ -165,13 +165,13 @@ class Services:
         return _Counting(preset, timeout_s, tokenizer, requests)
 
     def distrust_tokenizer(self, preset: Preset, counted: int, actual: int) -> None:
-        """Ask the tokenizer no more that counted so much otherwise than the model itself."""
+        """Stop asking a tokenizer that counted very differently from the model itself."""
         known = self._counting.get((preset.provider, preset.endpoint, preset.model))
         if known is not None and known.tokenizer is not None:
             known.tokenizer.distrust(counted, actual)
 
     def drain_warnings(self) -> list[str]:
-        """Return, once each, what the user should know of these parts."""
+        """Return new warnings of these parts for the user, each once."""
         troubles = [*self.catalog.drain_warnings(), *self.calibration.drain_warnings()]
         for counting in self._counting.values():
             for asked in (counting.tokenizer, counting.requests):
@@ -180,7 +180,7 @@ class Services:
         return troubles
 
     async def aclose(self) -> None:
-        """Write down what was learned, and close connections."""
+        """Save what was learned, and close all connections."""
         try:
             if self._keeping is not None:
                 await asyncio.wait([self._keeping])
@@ -193,5 +193,5 @@ class Services:
 
 
 def _is_providers_own(preset: Preset) -> bool:
-    """Return whether a provider's own servers are asked: they have no tokenizer beside the API."""
+    """Return whether the endpoint is a provider's own, which has no tokenizer beside the API."""
     return host(preset.endpoint) in {host(endpoint) for endpoint, _ in OWN_ENDPOINTS.values()}

@@ -1,7 +1,7 @@
 """One conversation in a workspace: its messages, what it has cost, and what runs in it.
 
-A session is opened once, and goes on until it is closed: nothing of it is ever put in place of
-something else. To begin another, or to go on with an earlier one, is to open another session.
+A session is opened once and stays the same conversation until it is closed. To begin another
+conversation, or to continue an earlier one, another session is opened.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question. ``model`` names a preset for it alone; ``ephemeral`` leaves no trace.
+    """A question. ``model`` names a preset for this question only; ``ephemeral`` leaves no trace.
 
-    ``notice`` is told to the user before the turn starts; ``attached`` is what the question is
-    about, beside the files that it names itself; ``at`` is the file that it is asked in; ``again``
-    is the exchange that it asks again, whose answer is no longer sent once there is another.
+    ``notice`` is shown to the user before the turn starts; ``attached`` is what the question is
+    about, besides the files that it names itself; ``at`` is the file that it is asked in; ``again``
+    is the exchange that it repeats, whose answer is no longer sent once there is a new one.
     """
 
     prompt: str
@@ -64,7 +64,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class ContextShare:
-    """How full the context is. Tokens."""
+    """How full the context is, in tokens."""
 
     total: int
     budget: int
@@ -72,7 +72,7 @@ class ContextShare:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A session at a glance; ``cost`` in dollars, null where none is known."""
+    """A session at a glance; ``cost`` is in dollars, null if it is not known."""
 
     model: str
     busy: bool
@@ -84,22 +84,22 @@ class Status:
 
 
 class Session:
-    """One conversation in ``workspace``, which ``recorder`` writes down.
+    """One conversation in a workspace.
 
     Args:
-        workspace: its folder's context.
-        recorder: writes it down.
-        models: who answers in it.
-        before: what was said in it before it was opened.
-        usage: what it has used by then.
+        workspace: the context of its folder.
+        recorder: writes the conversation down.
+        models: chooses the model that answers.
+        before: what was said in the session before it was opened.
+        usage: what the session had used before it was opened.
 
     Attributes:
-        turn_lock: held by who answers in it: one at a time.
-        unanswered: the last question, where it got no answer.
-        awaiting: what runs a command that nobody could be asked about, by the command's id.
-        tools: what its model may call.
-        pursuit: the goal that is pursued in it now.
-        goal_job: the job that pursued a goal last, or is about to.
+        turn_lock: held by the turn that is being answered: one at a time.
+        unanswered: the last question, if it got no answer.
+        awaiting: commands that nobody could be asked about, by id; each value runs its command.
+        tools: what the model may call.
+        pursuit: the goal that is being pursued, if any.
+        goal_job: the id of the last job that pursued a goal, or is about to.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Session:
             self._resume(before, usage)
 
     def _resume(self, before: Resumption, usage: UsageTotals | None) -> None:
-        """Take in what was said before, and what it has used."""
+        """Restore what was said before, and what has been used."""
         self.conversation.resume(before.messages, before.summary, before.pending)
         self.accounting.meter = Meter(usage, before.evictions)
         # What the last reply suggests belongs to its exchange, which may be asked again.
@@ -140,15 +140,15 @@ class Session:
             if found.source == "cmd" or self.workspace.config.suggestions.fences:
                 self._suggest(found, self._last_turn, command_id, number)
 
-    # What a front end asks for
+    # For front ends
 
     def asked_again(self, exchange: str | None = None, model: str | None = None) -> Ask:
-        """Return the question of an exchange, the last one by default, as it is asked again.
+        """Return the question of an exchange, by default the last, to be asked again.
 
-        A question that got no answer counts, until the next one gets one.
+        A question without an answer counts as the last until a later question is answered.
 
         Raises:
-            NotFound: there is no such exchange among those that are still sent.
+            NotFound: no exchange that is still sent has this id.
         """
         unanswered = self.unanswered
         if unanswered is not None and exchange in (None, unanswered.again):
@@ -169,7 +169,7 @@ class Session:
         """Drop a suggestion.
 
         Raises:
-            NotFound: it is gone already.
+            NotFound: the suggestion no longer exists.
         """
         self.commands.get(command_id)
         self.commands.remove(command_id)
@@ -177,7 +177,7 @@ class Session:
         await self.recorder.dismissed(command_id)
 
     async def reset_costs(self) -> None:
-        """Count costs and tokens from nothing again."""
+        """Count costs and tokens from zero again."""
         self.meter.usage.reset()
         await self.recorder.costs_reset()
 
@@ -192,7 +192,7 @@ class Session:
         return name
 
     async def answer_with(self, name: str) -> str:
-        """Do what ``use_model`` does, without writing it down."""
+        """Answer with this model from now on, as ``use_model``, but do not write that down."""
         name = await self.models.use(name)
         self.workspace.changed()
         return name
@@ -200,7 +200,7 @@ class Session:
     async def reset(self) -> None:
         """Forget turns, summary, pending output and suggestions; memory and costs stay.
 
-        What runs is stopped first: what it records must not be left behind.
+        Running jobs are stopped first, so that nothing they record is left over.
         """
         await self.jobs.stop()
         async with self.turn_lock:
@@ -216,22 +216,22 @@ class Session:
 
     @property
     def id(self) -> str:
-        """What its log is called by."""
+        """The session's id, which its log is named by."""
         return self.recorder.session_id
 
     @property
     def active_model(self) -> str:
-        """The name of the model that answers next, as far as it is known."""
+        """The name of the model that answers next, as far as is known."""
         return self.preset.name
 
     @property
     def preset(self) -> Preset:
-        """The model that answers next, as far as it is known."""
+        """The model that answers next, as far as is known."""
         return self.models.active
 
     @property
     def last_turn_suggestions(self) -> list[Suggestion]:
-        """The suggestions of the last turn that still wait."""
+        """The suggestions of the last turn that were neither run nor dismissed."""
         return self.commands.of_turn(self._last_turn)
 
     @property
@@ -240,12 +240,12 @@ class Session:
         return self.accounting.meter
 
     def blocks(self) -> Blocks:
-        """Compose the prompt's blocks as of now."""
+        """Return the blocks of the prompt, as they would be sent now."""
         blocks = self.workspace.blocks(self.conversation.summary, self.models.wording)
         return replace(blocks, norris=self.pursuit.block()) if self.pursuit else blocks
 
     def next_request(self, question: str = "", attached: Sequence[Attached] = ()) -> NextRequest:
-        """Return the next request, as far as it is known by now; see ``NextRequest``."""
+        """Return the next request, as far as it is known now; see ``NextRequest``."""
         config = self.workspace.config
         return NextRequest(
             config,
@@ -259,7 +259,7 @@ class Session:
         )
 
     def tools_for(self, preset: Preset, limit: Limits) -> tuple[ToolSchema, ...]:
-        """Return the tools that are offered to a model with these limits."""
+        """Return the tools to offer to a model with these limits."""
         if not self.workspace.services.catalog.takes_tools(preset):
             return ()
         return self.tools.definitions(preset, limit.window)
@@ -279,7 +279,7 @@ class Session:
         )
 
     def drain_warnings(self) -> list[str]:
-        """Return, once, what the user should know: thresholds passed, files not written."""
+        """Return new warnings for the user: thresholds passed, files that cannot be written."""
         warnings = self.meter.usage.warnings(self.workspace.config.cost)
         return [
             *warnings,
@@ -288,22 +288,22 @@ class Session:
             *self.workspace.services.drain_warnings(),
         ]
 
-    # What a turn and an execution need
+    # For turns and executions
 
     @asynccontextmanager
     async def in_turn(self, emit: Emit, waits: str) -> AsyncIterator[None]:
-        """Answer in the session alone, once nobody else does; ``waits`` is told until then."""
+        """Hold the session's turn. If somebody else holds it, tell the user ``waits``, and wait."""
         if self.turn_lock.locked():
             await emit(Notice("info", waits))
         async with self.turn_lock:
             yield
 
     async def refresh(self) -> list[str]:
-        """Take in what changed outside: configuration, memory, project. Return what is wrong."""
+        """Reload the configuration, memory and project if they changed. Return what is wrong."""
         return await self.workspace.refresh() + self.recorder.drain_warnings()
 
     def first_time(self, notice: str) -> bool:
-        """Return whether ``notice`` was not told in this session yet; it now counts as told."""
+        """Return whether ``notice`` is new in this session; from now on it counts as told."""
         new = notice not in self._told
         self._told.add(notice)
         return new
@@ -313,12 +313,12 @@ class Session:
         return self.models.open(preset)
 
     def turn_began(self, turn_id: str) -> None:
-        """Have the suggestions of this turn count as the last ones, if it makes any."""
+        """Let the suggestions of this turn, if any, count as the last ones."""
         self._last_turn = turn_id
         self.workspace.changed()
 
     def drop_suggestions(self, exchange: str) -> None:
-        """Forget what the answer to an exchange suggested: it was answered anew."""
+        """Forget the suggestions of an exchange, which has been answered again."""
         for suggestion in self.commands.of_turn(exchange):
             self.commands.remove(suggestion.info.id)
         self.workspace.changed()
@@ -326,7 +326,7 @@ class Session:
     def add_command(
         self, found: FoundCommand, turn_id: str, command_id: str | None = None
     ) -> CommandInfo:
-        """Keep a suggestion of a turn, in place of that with ``command_id``; tell who shows it."""
+        """Keep a suggestion of a turn, replacing that with ``command_id``; notify front ends."""
         info = self._suggest(found, turn_id, command_id)
         self.workspace.changed()
         return info
@@ -342,7 +342,7 @@ class Session:
         )
 
     def offer_unconfined(self, found: FoundCommand, folder: Path, shell: str) -> CommandInfo:
-        """Suggest a command again that ran in ``folder``, to be run without confinement."""
+        """Suggest again a command that ran in ``folder``, this time without confinement."""
         verdict = self.workspace.judge(found.text, folder, shell, confined=False)
         if verdict.risk == "safe":
             verdict = Verdict("caution", ("it would run without confinement",))
@@ -351,7 +351,7 @@ class Session:
         return info
 
     def command_started(self, command_id: str) -> None:
-        """Take a suggestion off the list: it is being run."""
+        """Remove a suggestion from the list, as it is being run."""
         self.commands.remove(command_id)
         self.workspace.changed()
 
@@ -361,6 +361,6 @@ class Session:
         await self.recorder.ran(command_id, output)
 
     async def aclose(self) -> None:
-        """Stop what runs, wait until it has recorded what it has, and let go of the log."""
+        """Stop running jobs, wait until they have recorded their results, and close the log."""
         await self.jobs.stop()
         await self.recorder.aclose()

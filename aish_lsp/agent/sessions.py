@@ -61,12 +61,12 @@ NAME_LIMIT: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A session that goes on.
+    """A session that was resumed.
 
     Attributes:
-        session: it; of a copy, the copy.
-        messages: how many messages of it were in force when it was resumed.
-        notices: what the user should know of it.
+        session: the session; if it goes on in a copy, the copy.
+        messages: how many of its messages were in force when it was resumed.
+        notices: what the user should know about it.
     """
 
     session: Session
@@ -75,13 +75,13 @@ class Resumed:
 
 
 class Sessions:
-    """The sessions of ``workspace``, whose files lie in its ``data``: by id, or by name.
+    """The sessions of a workspace, found by id or by name. Their files are in its ``data`` folder.
 
-    Several may be open here, and answer at the same time. One of them its editor shows.
+    Several can be open and answer at the same time. The editor shows one of them.
 
     Attributes:
-        shown: that one.
-        begun_with: the earlier session that ``begin`` has gone on with, if any.
+        shown: the session that the editor shows.
+        begun_with: the earlier session that ``begin`` resumed, if any.
     """
 
     def __init__(self, workspace: FolderContext) -> None:
@@ -90,10 +90,11 @@ class Sessions:
         self._usage = workspace.data / "usage.jsonl"
         self._changing = asyncio.Lock()
         self._replacing: asyncio.Task[Any] | None = None
+        self._opening: set[asyncio.Task[Any]] = set()
         self.begun_with: Resumed | None = None
         models = ModelChoice(workspace.services, workspace.folder, lambda: workspace.config)
         self.shown = Session(workspace, self._recorder(), models)
-        # Those that were opened beside the one that is shown, and stay.
+        # The sessions that were opened beside the shown one. They stay open when it is replaced.
         self._beside: list[Session] = []
 
     def _recorder(self, log: SessionLog | None = None) -> Recorder:
@@ -102,9 +103,10 @@ class Sessions:
         return Recorder(self._workspace.data, uri, self._workspace.without_secrets, log)
 
     def begin(self, settled: Coroutine[Any, Any, object]) -> Coroutine[Any, Any, Resumed | None]:
-        """Go on with the last session, where the configuration says so once it is ``settled``.
+        """Resume the last session if the configuration, once ``settled``, says so.
 
-        ``named`` waits for it from now on. Return what waits for all of it, and tells the session.
+        From now on ``named`` waits for that. Return a coroutine that waits for it as well, and
+        returns the resumed session.
         """
         return self._begun(self._start(lambda: self._begin(settled), show=True))
 
@@ -125,16 +127,16 @@ class Sessions:
 
     @property
     def open(self) -> list[Session]:
-        """Those that are open here, the one that is shown first."""
+        """The sessions that are open here, the shown one first."""
         return [self.shown, *(session for session in self._beside if session is not self.shown)]
 
     async def named(self, session_id: str | None) -> Session:
-        """Return the open session with this id, or the one that is shown.
+        """Return the open session with this id, or the shown one.
 
-        One that is just being replaced is waited for: what is asked then is meant for the next.
+        While the shown session is being replaced, wait: the user means the new one.
 
         Raises:
-            NotFound: none with this id is open here.
+            NotFound: no session with this id is open here.
         """
         while self._replacing is not None and not self._replacing.done():
             await asyncio.wait([self._replacing])
@@ -147,7 +149,7 @@ class Sessions:
         raise NotFound(f"The session {session_id[:80]!r} is not open here. Open: {known}.")
 
     async def all(self) -> list[SessionInfo]:
-        """Return all that were written to, the last one first.
+        """Return all sessions in which something was written, the latest first.
 
         Raises:
             StoreUnavailable: their folder cannot be read.
@@ -157,7 +159,7 @@ class Sessions:
         return await asyncio.to_thread(self._listed)
 
     async def search(self, query: str) -> list[Found]:
-        """Return the sessions in which all words of ``query`` stand, the last one first.
+        """Return the sessions that contain all words of ``query``, the latest first.
 
         Raises:
             StoreUnavailable: their folder cannot be read.
@@ -173,12 +175,12 @@ class Sessions:
         return list_sessions(self._logs, dollars)
 
     async def new(self, *, show: bool = True) -> Session:
-        """Begin a new session and return it. The model and the memory stay.
+        """Begin a new session, with the same model and memory, and return it.
 
-        It takes the place of the one that is shown, or is opened beside it.
+        It replaces the shown session, or is opened beside it.
 
         Raises:
-            Busy: a question is being answered in the one that is shown, or a command runs.
+            Busy: the shown session is answering a question or running a command.
         """
         if not show:
             return await self._opened(self._session(), show=False)
@@ -194,12 +196,12 @@ class Sessions:
         before: Resumption | None = None,
         usage: UsageTotals | None = None,
     ) -> Session:
-        """Open a session, in which the same model answers as in the one that is shown."""
+        """Open a session in which the same model answers as in the shown one."""
         models = self.shown.models.copy()
         return Session(self._workspace, self._recorder(log), models, before, usage)
 
     async def last(self) -> SessionInfo | None:
-        """Return the session last written to that is not open, here or elsewhere; None for none.
+        """Return the latest session that is not open, here or elsewhere; None if there is none.
 
         Raises:
             StoreUnavailable: their folder cannot be read.
@@ -208,15 +210,15 @@ class Sessions:
         return await asyncio.to_thread(last_session, self._logs, taken)
 
     async def resume(self, key: str | None, *, show: bool = True) -> Resumed:
-        """Go on with the session that has this id or name, or with the ``last``.
+        """Resume the session that has this id or name, or the ``last`` one.
 
-        It takes the place of the one that is shown, or is opened beside it. One from a newer
-        version is gone on with in a copy, of what is understood of it.
+        It replaces the shown session, or is opened beside it. A session from a newer version goes
+        on in a copy that holds what this version understands of it.
 
         Raises:
-            Busy: a question is being answered or a command runs here; or it is open elsewhere.
-            NotFound: there is none; the message names the nearest.
-            StoreUnavailable: it cannot be read or written.
+            Busy: the shown session is busy, or the resumed one is open elsewhere.
+            NotFound: there is no such session; the message names the nearest.
+            StoreUnavailable: the log cannot be read or written.
         """
         return await asyncio.shield(self._start(lambda: self._resume(key, show=show), show=show))
 
@@ -244,11 +246,11 @@ class Sessions:
             log.close()
             raise
         resumed = _resumed(await self._opened(session, show=show), notices)
-        # Before anything is asked in it: another model may not be meant to see it.
+        # Before anything is asked in it: the user may not want another model to see it.
         return resumed if found.model is None else await self._with_model(resumed, found.model)
 
     def _used(self, session_id: str, reset_at: int, notices: list[str]) -> UsageTotals:
-        """Return what a session has used since the call ``reset_at``; or say that nobody knows."""
+        """Return what a session has used since the call ``reset_at``; add a notice if unknown."""
         try:
             return UsageTotals.of(read_usage(self._usage, session_id)[reset_at:])
         except StoreUnavailable as error:
@@ -256,7 +258,7 @@ class Sessions:
             return UsageTotals()
 
     async def _with_model(self, resumed: Resumed, name: str) -> Resumed:
-        """Have the model answer that the session was switched to, if it is still there."""
+        """Answer with the model that the session was switched to, if it still exists."""
         session = resumed.session
         try:
             await session.answer_with(name)
@@ -268,12 +270,12 @@ class Sessions:
     async def fork(self, session: Session, exchange: str, *, show: bool = True) -> Resumed:
         """Begin a session with what was said in an open one before an ``exchange``.
 
-        It takes the place of the one that is shown, or is opened beside it.
+        It replaces the shown session, or is opened beside it.
 
         Raises:
-            Busy: a question is being answered in the one that is shown, or a command runs.
-            NotFound: there is no such exchange among those that are still sent.
-            StoreUnavailable: it cannot be read or written.
+            Busy: the shown session is answering a question or running a command.
+            NotFound: no exchange that is still sent has this id.
+            StoreUnavailable: a log cannot be read or written.
         """
         asked = (message for message in session.conversation.messages if message.role == "user")
         number = next(
@@ -285,7 +287,7 @@ class Sessions:
         return await asyncio.shield(self._start(fork, show=show))
 
     async def _fork(self, session: Session, number: int, *, show: bool) -> Resumed:
-        """Do so, before the line of that number in the session's log."""
+        """Fork ``session`` before the line ``number`` of its log."""
         if show:
             _refuse_while_busy(self.shown)
         whole = await self.history(session.id)
@@ -297,7 +299,7 @@ class Sessions:
         return _resumed(await self._opened(parted, show=show))
 
     async def _copied(self, said: LoadedSession, path: Path) -> Session:
-        """Open a session that begins with what was ``said``, in a log beside ``path``."""
+        """Open a session that begins with what was ``said``; its log is next to ``path``."""
         redact = self._workspace.without_secrets
         log = await asyncio.to_thread(SessionLog.copy, said, path, redact)
         try:
@@ -310,8 +312,8 @@ class Sessions:
         """Save an open session under a name; return the name.
 
         Raises:
-            InvalidArgument: it is not a name, or another session has it.
-            StoreUnavailable: it could not be written.
+            InvalidArgument: the name is not valid, or another session has it.
+            StoreUnavailable: the name could not be written.
         """
         name = name.strip()
         if not name or len(name) > NAME_LIMIT or escaped(name) != name:
@@ -329,14 +331,14 @@ class Sessions:
     async def delete(self, key: str) -> bool:
         """Delete a session for good, if the user says yes; return whether they did.
 
-        What it has cost stays in the sum of all sessions. One that is open beside the one that is
-        shown is closed first.
+        Its cost remains part of the sum of all sessions. If it is open beside the shown session,
+        it is closed first.
 
         Raises:
-            Busy: it is shown here, something runs in it, or it is open in another editor.
+            Busy: the session is shown, something runs in it, or another editor has it open.
             Denied: nobody could be asked.
-            NotFound: there is none; the message names the nearest.
-            StoreUnavailable: it cannot be deleted.
+            NotFound: there is no such session; the message names the nearest.
+            StoreUnavailable: the log cannot be deleted.
         """
         path = await self._find(key)
         if path == self.shown.recorder.session_path:
@@ -361,7 +363,7 @@ class Sessions:
         return answer
 
     async def _let_go(self, path: Path) -> None:
-        """Close the session whose log is at ``path``, if it is open here and not shown."""
+        """Close the session whose log is at ``path``, if it is open here but not shown."""
         session = self._open_at(path)
         if session is not None and session is not self.shown:
             _refuse_while_busy(session)
@@ -369,11 +371,11 @@ class Sessions:
             await session.aclose()
 
     async def history(self, key: str) -> LoadedSession:
-        """Return what was written down of the session that has this id or name.
+        """Return the log of the session that has this id or name.
 
         Raises:
-            NotFound: there is none; the message names the nearest.
-            StoreUnavailable: it cannot be read.
+            NotFound: there is no such session; the message names the nearest.
+            StoreUnavailable: the log cannot be read.
         """
         path = await self._find(key)
         session = self._open_at(path)
@@ -382,24 +384,25 @@ class Sessions:
         return await asyncio.to_thread(load, path, newer=True)
 
     async def _find(self, key: str) -> Path:
-        """Return the log of a session; an open one has none before its first question."""
+        """Return the path of a session's log; before the first question there is no file there."""
         for session in self.open:
             if session.id == key:
                 return session.recorder.session_path
         return await asyncio.to_thread(find_session, self._logs, key)
 
     def _open_at(self, path: Path) -> Session | None:
-        """Return the open session that is written to ``path``, if any."""
+        """Return the open session whose log is at ``path``, if any."""
         found = (session for session in self.open if session.recorder.session_path == path)
         return next(found, None)
 
     async def _opened(self, session: Session, *, show: bool) -> Session:
         """Keep ``session`` open beside the others, or show it from now on.
 
-        The one that was shown is closed then, unless it stays open beside it.
+        If it is shown, the session that was shown before is closed, unless it was itself opened
+        beside another.
 
         Raises:
-            Busy: something has begun in that one meanwhile.
+            Busy: something has begun meanwhile in the session that was shown before.
         """
         if not show:
             self._beside.append(session)
@@ -418,9 +421,9 @@ class Sessions:
         return session
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, R]], *, show: bool) -> asyncio.Task[R]:
-        """Begin ``work``, which opens a session; ``named`` waits for one that it will ``show``.
+        """Begin ``work``, which opens a session. If it will ``show`` it, ``named`` waits for that.
 
-        It is done to its end even where nobody waits for it.
+        The work is finished even if nobody waits for it any more.
         """
 
         async def take_turn() -> R:
@@ -428,14 +431,16 @@ class Sessions:
                 return await work()
 
         task = asyncio.create_task(take_turn(), name="open a session")
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
         if show:
             self._replacing = task
         return task
 
     async def aclose(self) -> None:
-        """Stop what runs in any of them, and let go of their logs."""
-        if self._replacing is not None:
-            await asyncio.wait([self._replacing])
+        """Stop what runs in any session and close all logs, including those just being opened."""
+        while self._opening:
+            await asyncio.wait(self._opening)
         await asyncio.gather(*(session.aclose() for session in self.open))
 
 
@@ -444,12 +449,12 @@ def _resumed(session: Session, notices: Sequence[str] = ()) -> Resumed:
 
 
 def _refuse_while_busy(session: Session) -> None:
-    """See that nothing runs in a session that is to be closed.
+    """Check that nothing runs in a session that is about to be closed.
 
     Raises:
         Busy: a question is being answered, or a command runs.
     """
-    # To stop it would cut a reply off.
+    # Stopping it would cut off a reply.
     if not session.jobs:
         return
     running = ", ".join(label for label in session.jobs.labels if label)

@@ -1,4 +1,4 @@
-"""What a model calls in a turn, and what the tools of ours need of a session for it."""
+"""The tool calls of a turn, and what our own tools need from a session."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools.calling import ResultStatus
 
-#: Seconds that a command of ours may take that only reads, and one that a model asks for.
+#: Seconds allowed for a command of our own, which only reads, and for one that a model asks for.
 _READING_SECONDS = 30.0
 _RUNNING_SECONDS = 600.0
 
-#: What runs a command of ours, which is quoted for it.
+#: The shell for commands of our own, which are quoted for it.
 _SHELL = "sh"
 
 
 def tools_of(session: Session) -> Toolbox:
-    """Return the tools of a session; none where no folder is open."""
+    """Return the tools of a session; none if no folder is open."""
     workspace = session.workspace
     if workspace.root is None:
         return Toolbox((), lambda: workspace.config.tools, workspace.services.ask_user)
@@ -73,7 +73,7 @@ def tools_of(session: Session) -> Toolbox:
 
 
 def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
-    """Return the workspace's tool servers, for a session; none of them is started by that."""
+    """Return the workspace's tool servers for a session, without starting any."""
     workspace, services = session.workspace, session.workspace.services
     assert workspace.root is not None
     permissions = Permissions(services.trust, workspace.root, services.ask_user, services.choose)
@@ -99,7 +99,7 @@ class _User:
     async def run(
         self, command: str, cwd: str | None, seconds: float | None, around: Around
     ) -> ToolResult:
-        """Run a command as a ``CMD: `` line that nobody has seen: see ``Workplace.run``."""
+        """Run a command like a ``CMD: `` line that nobody has seen; see ``Workplace.run``."""
         request = RunRequest(
             text=command,
             cwd=cwd,
@@ -129,13 +129,13 @@ class _User:
         )
 
     async def read(self, command: str) -> RunResult | None:
-        """Run a command of ours that only reads, as what is safe runs; None where it cannot be."""
+        """Run a read-only command of our own, confined; None if it cannot be confined."""
         workspace = self._workspace
         if not await workspace.can_confine():
             return None
 
         async def on_output(_stream: object, _delta: str) -> None:
-            pass  # All of it is in the result.
+            pass  # The result holds the whole output.
 
         with await workspace.services.confinement.walls(workspace.root) as walls:
             result = await run_command(
@@ -148,12 +148,12 @@ class _User:
                 walls=walls,
             )
         if result.finish_reason == "cancelled":
-            # The runner takes a cancel as served: here the whole turn is meant.
+            # The runner swallows a cancel, but here the whole turn is to be cancelled.
             raise asyncio.CancelledError
         return result
 
     async def ask_user(self, question: Question) -> bool | None:
-        """Ask the user; an edit goes on unasked for a goal that may change the work tree."""
+        """Ask the user, except about an edit for a goal that may change the work tree unasked."""
         pursuit, approval = self._session.pursuit, question.approval
         if pursuit is not None and pursuit.acts_alone and approval is not None:
             always = self._workspace.config.safety.confirm == "always"
@@ -162,7 +162,7 @@ class _User:
         return await self._workspace.services.ask_user(question)
 
     async def edit_open(self, path: Path, before: str, after: str) -> bool | None:
-        """Change a file that an editor has open, as what is undone with the rest of its group."""
+        """Change a file that is open in the editor, to be undone with the rest of its group."""
         made = await self._workspace.services.edit_open(path, before, after)
         if made:
             self._workspace.undo.edited(path, before, after)
@@ -170,7 +170,7 @@ class _User:
 
     @asynccontextmanager
     async def covered(self, label: str, around: Around) -> AsyncIterator[None]:
-        """Have a change written down, so that it can be undone with the others of its group."""
+        """Record a change, so that it can be undone with the others of its group."""
         folder: Path = self._workspace.folder
         parts = self._session, around.group, label, folder, around.emit
         is_covered = await begin_undo(*parts)
@@ -188,21 +188,21 @@ class _User:
                 await end_undo(self._session, around.emit)
 
 
-# What a model calls in a turn.
+# The tool calls of a turn
 
-#: Characters that a tool's result may have at least and at most, as the model is told it.
+#: The least and the most characters that a tool's result is limited to for the model.
 _SHORTEST_RESULT: Final = 300
 _LONGEST_RESULT: Final = 32_000
 
-#: Calls of one reply that are made.
+#: How many calls of one reply are made at most.
 _MOST_CALLS: Final = 32
 
-#: What a call is answered with, where one before it in a step towards a goal came to nothing.
+#: The result of a call if one before it, in the same step towards a goal, was not successful.
 _LEFT_OUT: Final = "Not made: the call before it failed, or was refused."
 
 
 async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do ``work`` to its end; where the turn was cancelled by then, go no further."""
+    """Finish ``work`` even if cancelled meanwhile; only then raise the cancel."""
     await run_uncancellable(work)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -210,17 +210,17 @@ async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 class ToolCalls:
-    """The calls of one turn: made, told, and what came of them kept.
+    """Makes the tool calls of one turn, tells the user about them, and keeps their results.
 
     Args:
-        session: whose model calls.
-        conversation: where results are kept; written down where it is the session's own.
-        emit: where the user is told.
-        group: what the changes of the turn are undone together with, where no goal is pursued.
+        session: the session whose model makes the calls.
+        conversation: where results are kept; if it is the session's own, they are also logged.
+        emit: tells the user.
+        group: what the changes of the turn are undone together with, unless a goal is pursued.
 
     Attributes:
-        has_begun: whether any was made.
-        broken_off: how the call ended after which a step towards a goal does no more; or None.
+        has_begun: whether any call was made.
+        broken_off: the status of the call that ended a step towards a goal early; else None.
     """
 
     def __init__(
@@ -234,11 +234,10 @@ class ToolCalls:
         self._group = group
 
     async def make(self, calls: Sequence[ToolCall], budget: int) -> None:
-        """Call what the model asked for, and keep what came of it, in the order of the calls.
+        """Make the calls that the model asked for, and keep their results in the same order.
 
-        ``budget`` is that of its request, in tokens.
-
-        What only reads is called at the same time as its neighbors that do.
+        Neighbouring calls that only read are made at the same time. ``budget`` is that of the
+        request, in tokens.
         """
         tools, pursuit = self._session.tools, self._session.pursuit
         # A quarter of the budget, at four characters a token, for all calls of the reply.
@@ -284,7 +283,7 @@ class ToolCalls:
     async def _keep_what_was_done(
         self, calls: Sequence[ToolCall], making: Sequence[asyncio.Task[ToolResult]]
     ) -> None:
-        """Wait until calls have ended; what one did in spite of a cancel is its result."""
+        """Wait until calls have ended; keep the results of those that finished despite a cancel."""
         if making:
             await asyncio.wait(making)
         waiting = {call.id for call in self._conversation.open_calls()}
@@ -293,7 +292,7 @@ class ToolCalls:
                 await self._came_of(call, made.result())
 
     async def _came_of(self, call: ToolCall, result: ToolResult) -> None:
-        """Keep, and tell, what came of a call."""
+        """Keep the result of a call, then tell the user."""
         text = self._session.workspace.output_without_secrets(result.text)
         await self._keep_result(call.id, text)
         await self._tell_of(call, result.status, text)
@@ -305,14 +304,14 @@ class ToolCalls:
         await self._emit(Tool(call.id, server, name, call.arguments, status, result))
 
     async def _keep_result(self, call_id: str, text: str) -> None:
-        """Append a tool's result to the conversation, once it is written down."""
+        """Append a tool's result to the conversation, after it has been logged."""
         n = 0
         if self._conversation is self._session.conversation:
             n = await self._session.recorder.tool_result(call_id, text)
         self._conversation.append_tool(call_id, text, n=n)
 
     async def give_up(self) -> None:
-        """Keep, and tell, that nothing comes any more of the calls that are open."""
+        """Close the calls that have no result: keep them as cancelled, and tell the user."""
         waiting = self._conversation.open_calls()
         for call in waiting:
             await self._keep_result(call.id, CANCELLED)

@@ -1,7 +1,7 @@
 """One turn, from the question to its end, as a stream of events.
 
-The editor, the command line and the autonomous loop all drive this one. What is written down is
-written before it is told: the question before the request, the reply before the end.
+The editor, the command line and the autonomous loop all use it. Everything is logged before it
+is told: the question before the request, the reply before the end.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: What is told of a question that is asked while another is answered.
+#: What the user is told if a question has to wait for another.
 WAITS: Final = "Another question is being answered; this one waits."
 
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """What a turn came to. ``error`` is set where the reply broke off.
+    """The result of a turn. ``error`` is set if the reply broke off.
 
-    ``attached`` is what went along, without its text.
+    ``attached`` lists what was sent along, without its text.
     """
 
     turn_id: str
@@ -80,7 +80,7 @@ class AskResult:
 
 
 def ask(session: Session, question: Ask) -> Job[AskResult]:
-    """Begin a turn. In a session one is taken at a time: a second waits."""
+    """Begin a turn. A session takes one turn at a time: a second one waits."""
     turn_id = new_id()
     job = session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).take())
     job.again = question.again
@@ -91,7 +91,7 @@ class Turn:
     """The state of one turn while it is taken.
 
     Attributes:
-        calls: what its replies call.
+        calls: makes the tool calls of its replies.
     """
 
     def __init__(self, session: Session, ask: Ask, turn_id: str, emit: Emit) -> None:
@@ -110,7 +110,7 @@ class Turn:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._commands: list[CommandInfo] = []
-        # Of the round: where its commands begin, what was found, and its first line in the text.
+        # Of this round: the index of its first command, the commands found, its first line.
         self._first_command = self._first_line = 0
         self._found: list[FoundCommand] = []
         self._attached: tuple[SentAlong, ...] = ()
@@ -120,10 +120,10 @@ class Turn:
         self._has_answer = False
 
     async def take(self) -> Outcome[AskResult]:
-        """Take the turn; on cancellation keep what arrived and return it as cut off.
+        """Take the turn; on cancellation keep what has arrived and return it as cut off.
 
         Raises:
-            AishError: nothing of a reply arrived. The question stays in the log as unanswered.
+            AishError: no part of a reply arrived. The question stays in the log as unanswered.
         """
         if not self._ask.prompt.strip():
             raise InvalidArgument("The question is empty.", path="prompt")
@@ -131,12 +131,13 @@ class Turn:
             async with self._session.in_turn(self._emit, WAITS):
                 return await self.take_in_turn()
         except asyncio.CancelledError:
-            # While it waited: nothing was written down yet, and nothing is to be kept.
+            # Either the turn was still waiting, and there is nothing to keep; or only the telling
+            # of its end was left, and everything has been written down.
             self._finish = "cancelled"
             return self._outcome()
 
     async def take_in_turn(self) -> Outcome[AskResult]:
-        """Do what ``take`` does for somebody who holds the session's lock.
+        """Take the turn as ``take`` does; the caller holds the session's lock.
 
         Raises:
             AishError: as ``take``.
@@ -149,7 +150,7 @@ class Turn:
         except AishError as error:
             self._finish, self._error = "error", error
         except Exception as error:
-            # What arrived must be kept although the fault is ours.
+            # What has arrived must be kept although the fault is ours.
             logger.exception("a turn failed")
             self._finish, self._error = "error", internal_error(error)
         await run_uncancellable(self._conclude())
@@ -159,9 +160,9 @@ class Turn:
         return self._outcome()
 
     async def _go_through_rounds(self) -> None:
-        """Receive a reply, run the tools that it calls, and go on with what they said."""
+        """Receive a reply, make its tool calls, and go on with their results."""
         pursuit = self._session.pursuit
-        # Each round of a goal is a step, and its own turn.
+        # Each step towards a goal is one round, and a turn of its own.
         most = self._workspace.config.tools.max_rounds if pursuit is None else 1
         for number in count(1):
             await self._receive_from_somebody()
@@ -170,7 +171,7 @@ class Turn:
             if not calls or self._finish not in {"stop", "tool"}:
                 return
             if pursuit is not None and goal_said("".join(self._round.received.text)):
-                # What is suggested beside that is not done unasked.
+                # What is suggested besides is not done unasked.
                 return
             await to_the_end(self._record())
             await self.calls.make(calls, self._round.budget)
@@ -187,7 +188,7 @@ class Turn:
         )
 
     async def _tell_how_it_ended(self) -> None:
-        """Tell what the user should know of how it went."""
+        """Tell the user what they should know about how the turn ended."""
         ending = self._round and self._round.finish_notice(self._finish, spoke=bool(self._text))
         if ending:
             await self._notice("warning", ending)
@@ -195,7 +196,7 @@ class Turn:
             await self._notice("warning", trouble)
 
     async def _prepare(self) -> None:
-        """Write the question down, choose the model, and make the request fit."""
+        """Log the question, choose the model, and make the request fit."""
         workspace = self._workspace
         workspace.services.confinement.begin()
         if self._ask.notice:
@@ -237,13 +238,13 @@ class Turn:
         """Return the model that the question itself names, and the question without it."""
         prompt = self._ask.prompt
         if prompt.startswith("@"):
-            # The name may be one that was configured a moment ago.
+            # The name may have been configured a moment ago.
             for notice in await self._workspace.reload():
                 await self._notice("warning", notice)
         return self._session.models.addressed(prompt)
 
     def _begin_round(self, preset: Preset) -> Round:
-        """Return the next round, or the same one with another model."""
+        """Begin the next round, or the same one with another model, and return it."""
         evicted = self._evicted
         self._round = Round(self._session, self._conversation, preset, self._emit)
         self._round.evicted = evicted
@@ -256,14 +257,14 @@ class Turn:
         return self._round.evicted if self._round else 0
 
     async def _about(self, prompt: str) -> list[Attached]:
-        """Return what the question is about, without keys of ours; tell what cannot be had."""
+        """Return what the question is about, without our keys; tell the user what is missing."""
         workspace = self._workspace
         if self._ask.again:
-            # What went along the first time does so again.
+            # What was sent along the first time is sent again.
             return list(self._ask.attached)
         pursuit = self._session.pursuit
         if pursuit is not None and pursuit.steps:
-            # It is what came of a step.
+            # The text is the result of a step, not the user's: names in it mean nothing.
             return []
         found = await named_files(prompt, workspace.files, workspace.services.open_text)
         shown, untold = await named_terminal(prompt, workspace.services.read_terminal)
@@ -274,21 +275,21 @@ class Turn:
             (*self._ask.attached, *found.attached, *shown), secret, workspace.services.ask_user
         )
         if not all(part in about for part in self._ask.attached):
-            # Without it nobody knows what the question means.
+            # Without it the question makes no sense.
             raise Denied(" ".join(refusals))
         for refusal in refusals:
             await self._notice("warning", refusal)
         return [replace(part, text=workspace.without_keys(part.text)) for part in about]
 
     async def _tell_what_goes_along(self) -> None:
-        """Name the texts that leave with the question, as they were made to fit."""
+        """Tell the user which texts are sent with the question, as they were made to fit."""
         self._attached = sent_along(self._conversation.messages[-1].attached)
         if self._attached:
             places = "; ".join(map(str, self._attached))
             await self._notice("info", f"Sent along: {places}.")
 
     async def _write_down(self) -> None:
-        """Log the question; a cancel that comes meanwhile waits until its number is known."""
+        """Log the question; a cancel meanwhile waits until its number is known."""
         question = self._conversation.messages[-1]
         if self._ask.ephemeral:
             return
@@ -305,14 +306,14 @@ class Turn:
             self._conversation.messages[-1] = replace(question, n=self._question_n)
 
     async def _receive_from_somebody(self) -> None:
-        """Receive the reply; where a model gives none, that of the next one."""
+        """Receive the reply; if a model gives none, ask the next one."""
         assert self._round is not None
         try:
             while True:
                 try:
                     return await self._receive(self._round)
                 except AishError as error:
-                    # Another model would not know what it asked for, or why.
+                    # Another model would not know what this one called, or why.
                     if self._round.received.has_begun or self.calls.has_begun:
                         raise
                     await self._hand_over(error)
@@ -323,10 +324,10 @@ class Turn:
             raise BackendUnavailable(message, **error.data) from error
 
     async def _hand_over(self, error: AishError) -> None:
-        """Make the request anew for the model that follows, after ``error``.
+        """Make the request again for the model that is next in line, after ``error``.
 
         Raises:
-            AishError: none follows. It says of each why it did not answer.
+            AishError: there is no next model. The message says why each did not answer.
         """
         assert self._chain is not None
         while self._chain.advance(error):
@@ -341,7 +342,7 @@ class Turn:
         raise self._chain.error from error
 
     async def _receive(self, round_: Round) -> None:
-        """Pass the round's reply on, finding commands as their lines complete."""
+        """Pass the round's reply on, and suggest commands as soon as their lines are complete."""
         scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
         text = round_.received.text
         async with aclosing(round_.reply()) as events:
@@ -359,20 +360,20 @@ class Turn:
                         await self._emit(event)
         self._finish = round_.received.finish
         if self._finish in {"stop", "tool"}:
-            # Of a reply that was cut off, the last line may be half a command.
+            # If the reply was cut off, the last line may be half a command.
             for found in scanner.finish():
                 await self._add_command(found)
 
     async def _part_from_rounds_before(self) -> None:
-        """Have a round's text begin on a line of its own."""
+        """Let a round's text begin on a new line."""
         if self._text and not self._text[-1].endswith("\n"):
             self._text.append("\n\n")
             await self._emit(Text("\n\n"))
         self._first_line = "".join(self._text).count("\n")
 
     async def _add_command(self, found: FoundCommand) -> None:
-        """Suggest a command; one that repeats a fence takes its place, and its id."""
-        await self._workspace.can_confine()  # Some commands are safe only then.
+        """Suggest a command; if it repeats one from a fence, it takes its place and id."""
+        await self._workspace.can_confine()  # Some commands are safe only if confined.
         found = replace(found, line=found.line + self._first_line)
         at = self._first_command + add(self._found, found)
         repeated = self._commands[at].id if at < len(self._commands) else None
@@ -381,15 +382,15 @@ class Turn:
         await self._emit(Command(info))
 
     async def _conclude(self) -> None:
-        """Write down what is left to: the last round, and the calls that nothing came of."""
+        """Log what is not logged yet: the last round, and the calls without a result."""
         await self._record()
         await self.calls.give_up()
 
     async def _record(self) -> None:
-        """Write down what arrived of a round, or that nothing did; and what it took."""
+        """Log what arrived in a round, or that nothing did, and what the round cost."""
         round_ = self._round
         if self._is_recorded:
-            # A question that never got as far as a round.
+            # If there is no round, the question never got that far.
             return await self._withdraw() if round_ is None else None
         assert round_ is not None
         self._is_recorded = True
@@ -432,7 +433,7 @@ class Turn:
         self._conversation.append_assistant(text, n=n, tool_calls=calls, reasoning=round_.reasoning)
 
     async def _withdraw(self) -> None:
-        """Take back a question that nothing answered; its command output is pending again."""
+        """Take back a question without an answer; its command output is pending again."""
         messages = self._conversation.messages
         if not messages or messages[-1].role != "user":
             return
@@ -445,7 +446,7 @@ class Turn:
             await self._session.recorder.unanswered(self._question_n)
 
     def _keep_to_ask_again(self) -> None:
-        """Keep a question that got no answer: it is what is asked again next."""
+        """Keep a question that got no answer, so that it can be asked again."""
         if not self._ask.ephemeral:
             question = self._conversation.messages[-1]
             asked = replace(self._ask, prompt=question.content, attached=question.attached)

@@ -1,4 +1,4 @@
-"""The command line: results on stdout, all else on stderr; exits 0, 1 (failed), 2 (misused)."""
+"""The command line: results on stdout, all else on stderr; exits with 0, 1 (failed), 2 (misuse)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def main(argv: Sequence[str]) -> int:
         try:
             return _run(parser().parse_args(argv))
         finally:
-            # What cannot be written is told here, and not when the interpreter ends.
+            # An error in writing is reported here, and not when the interpreter exits.
             sys.stdout.flush()
     except OSError as error:
         _give_up_stdout()
-        # Whoever closed the pipe has seen enough.
+        # If the reader closed the pipe, it has seen enough.
         if not isinstance(error, BrokenPipeError):
             terminal.tell(str(error))
         return 1
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run a command; tell an error in the form that the command line asks for."""
+    """Run a command; report an error in the form that was asked for."""
     try:
         run = arguments.run(arguments)
         return int(asyncio.run(run) if asyncio.iscoroutine(run) else run)
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _give_up_stdout() -> None:
-    """Lead stdout nowhere: the interpreter flushes it again at its end."""
+    """Redirect stdout to nowhere, as the interpreter flushes it again at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -50,7 +50,7 @@ def _give_up_stdout() -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; each command adds its own part."""
-    # Only what is parsed for.
+    # Imported only when a command line is parsed.
     from aish_lsp.cli import (  # noqa: PLC0415
         ask,
         chat,

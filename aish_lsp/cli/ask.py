@@ -73,7 +73,7 @@ def as_json(value: Any) -> None:
 
 
 def _print_turn(event: Event) -> None:
-    """Write a reply to stdout as it comes, all else to stderr: what tools print, too."""
+    """Write a reply to stdout as it arrives, everything else to stderr, including tools' output."""
     if isinstance(event, Output):
         terminal.err.write(event.delta)
     else:
@@ -124,7 +124,7 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
             return
         if edited is not None and not edited.strip():
             return
-    # The user has just been shown exactly this text, and said yes to it.
+    # The user has just seen exactly this text and agreed to it.
     request = RunRequest(
         command_id=command.id,
         edited=edited,
@@ -132,13 +132,13 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
         unattended=unasked,
         shown_whole=True,
     )
-    # Where its confinement was in the way, it is suggested once more, without.
+    # If the confinement was in its way, it is suggested again without.
     for info in await _run(workspace, request):
         await _offer(workspace, info, safe_unasked=False)
 
 
 async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
-    """Run a command and show what it prints; return what is suggested in its place."""
+    """Run a command and show its output; return what is suggested in its place."""
     again: list[CommandInfo] = []
 
     def show(event: Event) -> None:
@@ -157,7 +157,7 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
 
 
 async def _edited(text: str) -> str:
-    """Have the user edit a command: one of several lines in their editor; empty for none."""
+    """Let the user edit a command, in their editor if it has several lines; empty for none."""
     if "\n" not in text:
         return await read_line("Run instead: ") or ""
     return await asyncio.to_thread(terminal.edit_command, text)
@@ -183,7 +183,7 @@ def _steps(text: str) -> int:
 
 
 async def _norris(arguments: argparse.Namespace) -> int:
-    """Pursue the goal; return 0 where it was reached."""
+    """Pursue the goal; return 0 if it was reached, else 1."""
     async with open_workspace(arguments) as workspace:
         if arguments.model:
             await workspace.shown.answer_with(arguments.model)
@@ -196,7 +196,7 @@ async def _norris(arguments: argparse.Namespace) -> int:
 
 
 def _print_step(event: Event) -> None:
-    """Write replies and outputs to stdout as they come, all else to stderr."""
+    """Write replies and outputs to stdout as they arrive, everything else to stderr."""
     if isinstance(event, Step):
         if event.status not in ("planned", "running"):
             terminal.out.end_line()

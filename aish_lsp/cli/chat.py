@@ -1,8 +1,7 @@
-"""``aish-lsp chat``: the conversation in the terminal, with the ``:`` commands of the editor's.
+"""``aish-lsp chat``: the conversation in the terminal, with the same ``:`` commands as the editor.
 
-What the user types is read with completion and history, or plainly. ``prompt_toolkit`` (``pip
-install aish-lsp[chat]``) does it well; without it, and where there is no terminal, Python's own
-line editing does.
+``prompt_toolkit`` (``pip install aish-lsp[chat]``) reads what the user types, with completion and
+history. Without it, or if there is no terminal, Python's own ``input`` does.
 """
 
 from __future__ import annotations
@@ -77,12 +76,12 @@ async def run(arguments: argparse.Namespace) -> int:
         chat = TerminalChat(workspace, as_json=arguments.json)
         workspace.services.choose = chat.choose
         if terminal.can_ask():
-            # Ctrl-C at a question is no answer to it, and the conversation goes on.
+            # Ctrl-C at a question only leaves it unanswered: the conversation goes on.
             workspace.services.ask_user = partial(terminal.ask_user, ctrl_c_ends=False)
         if arguments.session is not None or arguments.last:
             await chat.do(ColonCommand("resume", arguments.session or ""))
         else:
-            # There are no settings of an editor's to wait for.
+            # There is no editor whose settings have to be waited for.
             await workspace.sessions.begin(asyncio.sleep(0))
             if line := await first_line(workspace):
                 chat.show(line.removeprefix("> ").rstrip())
@@ -98,13 +97,13 @@ class TerminalChat:
     def __init__(self, workspace: Workspace, *, as_json: bool) -> None:
         self._workspace = workspace
         self._as_json = as_json
-        # What is said of candidates for the memory: `:memory accept` reads it.
+        # The last checklist of candidates for the memory: `:memory accept` reads it.
         self._listed = ""
         self._work: asyncio.Task[None] | None = None
         self._job: Job[Any] | None = None
         self._was_told = False
 
-    # Of a face
+    # As a face of the operations
 
     def tell(self, message: str) -> None:
         """Show ``message`` above the answer."""
@@ -124,7 +123,7 @@ class TerminalChat:
         return self._listed
 
     async def choose(self, choice: Choice) -> int | None:
-        """Ask for the number of one of several things; None where there is no terminal."""
+        """Ask for the number of one of several things; None if there is no terminal."""
         if not terminal.can_ask():
             return None
         rows = [f"  {number}. {option}" for number, option in enumerate(choice.options, 1)]
@@ -137,7 +136,7 @@ class TerminalChat:
     # The conversation
 
     async def talk(self) -> None:
-        """Read messages and answer them, until there are no more."""
+        """Read messages and answer them, until the input ends."""
         read = _reader(self._workspace, lambda: self._listed)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
@@ -152,7 +151,7 @@ class TerminalChat:
                     terminal.out.line("")
                     return
                 finally:
-                    # Whoever reads may have taken it away.
+                    # The reader may have removed the handler.
                     loop.add_signal_handler(signal.SIGINT, self._interrupt)
                 if message.strip():
                     await self._interruptible(self._answer(message))
@@ -160,7 +159,7 @@ class TerminalChat:
             loop.remove_signal_handler(signal.SIGINT)
 
     def _interrupt(self) -> None:
-        """Stop what runs: a job ends by itself, and keeps what it has."""
+        """Stop what runs; a job keeps what it has and then ends by itself."""
         if self._job is not None:
             self._job.cancel()
         elif self._work is not None:
@@ -197,10 +196,10 @@ class TerminalChat:
             await self._reply(ask(self._workspace.shown, Ask(message)))
 
     async def do(self, command: ColonCommand) -> None:
-        """Carry a ``:`` command out and show what comes of it.
+        """Carry a ``:`` command out and show its answer.
 
         Raises:
-            AishError: what it refuses.
+            AishError: the command refuses.
         """
         carried = await carry_out(Place(self._workspace, self._workspace.shown, self), command)
         if carried.text:
@@ -216,19 +215,19 @@ class TerminalChat:
                 await self._reply(carried.job)
 
     def show(self, text: str) -> None:
-        """Write a text of ours, Markdown as it is; what is not seen in it is escaped."""
+        """Write a text of our own, as Markdown source; invisible characters are escaped."""
         if self._as_json:
             terminal.out.as_json({"text": text})
         else:
             terminal.out.line(text)
 
     async def _reply(self, job: Job[Any]) -> None:
-        """Show a reply as it comes, and the commands that it suggests, by their numbers."""
+        """Show a reply as it arrives, then the commands that it suggests, with their numbers."""
         await self._watched(job)
         self._list_suggestions()
 
     def _list_suggestions(self) -> None:
-        """Show what of the last reply can be run."""
+        """Show which commands of the last reply can be run."""
         waiting = self._workspace.shown.last_turn_suggestions
         if waiting and not self._as_json:
             terminal.out.end_line()
@@ -248,7 +247,7 @@ class TerminalChat:
             terminal.tell(run_ending(report))
         elif not self._was_told:
             terminal.tell("not run")
-        # What was refused something is suggested once more, without confinement.
+        # If the confinement was in its way, it is suggested again without confinement.
         if any(one.unconfined for one in self._workspace.shown.last_turn_suggestions):
             self._list_suggestions()
 
@@ -278,7 +277,7 @@ class TerminalChat:
 
 
 def escaped_lines(text: str) -> list[str]:
-    """Return the lines of a text, what is not seen in each escaped."""
+    """Return the lines of a text, with invisible characters escaped."""
     return [escaped(line) for line in text.split("\n")]
 
 
@@ -293,13 +292,13 @@ _PLAINLY: Final = (
 )
 
 
-#: Returns the next message. It raises EOFError where there is none any more, and KeyboardInterrupt
-#: where the user wants to begin it anew.
+#: Returns the next message. It raises EOFError at the end of the input, and KeyboardInterrupt if
+#: the user wants to start the message again.
 _Read: TypeAlias = "Callable[[], Awaitable[str]]"
 
 
 def _reader(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
-    """Return the best way to read there is; say so where a better one can be had."""
+    """Return the best available way to read messages; say if a better one could be installed."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return partial(_read_plainly, "")
     if importlib.util.find_spec("prompt_toolkit") is None:
@@ -311,7 +310,7 @@ def _reader(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
 
 
 def _remember() -> None:
-    """Have Python's own line editing remember messages. Raises ImportError where there is none."""
+    """Let Python's own line editing remember messages. Raises ImportError if there is none."""
     import atexit  # noqa: PLC0415 - where there is a terminal
     import readline  # noqa: PLC0415 - as above; Windows has none
 
@@ -329,11 +328,11 @@ def _remember() -> None:
 
 
 async def _read_plainly(prompt: str) -> str:
-    """Return a line. Nothing else is done meanwhile: nothing runs while we wait for it."""
+    """Return a line. This blocks the event loop, but nothing else runs while we wait for input."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if prompt:
-            # No color is left from before.
+            # Reset the colours that earlier output may have left.
             terminal.out.prompt("")
         return input(prompt)  # noqa: ASYNC250 - see above
     finally:
@@ -341,7 +340,7 @@ async def _read_plainly(prompt: str) -> str:
 
 
 def _toolkit(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
-    """Return prompt_toolkit's: completion as one types, history, messages of several lines."""
+    """Return a reader by prompt_toolkit: completion, history, messages of several lines."""
     from prompt_toolkit import PromptSession  # noqa: PLC0415 - for this alone, and maybe missing
     from prompt_toolkit.history import FileHistory  # noqa: PLC0415 - as above
     from prompt_toolkit.key_binding import KeyBindings  # noqa: PLC0415 - as above
@@ -373,20 +372,20 @@ def _toolkit(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
 
 
 def _completer(workspace: Workspace, chat_text: Callable[[], str]) -> Completer:
-    """Return what completes ``:`` commands with their arguments, and ``@`` files."""
+    """Return a completer for ``:`` commands with their arguments, and for ``@`` files."""
     from prompt_toolkit.completion import Completer, Completion  # noqa: PLC0415 - as above
 
     class _Completer(Completer):
         def get_completions(
             self, document: Document, complete_event: CompleteEvent
         ) -> list[Completion]:
-            """Return nothing: all of them are awaited."""
+            """Return nothing: all completions come from the asynchronous method."""
             return []
 
         async def get_completions_async(
             self, document: Document, complete_event: CompleteEvent
         ) -> AsyncGenerator[Completion, None]:
-            """Yield what may stand at the cursor."""
+            """Yield what could be inserted at the cursor."""
             prefix = document.current_line_before_cursor
             found = await completions_at(workspace, prefix, chat_text())
             for item in found.items:

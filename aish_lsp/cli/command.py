@@ -1,7 +1,7 @@
-"""What the commands of the shell share: parser, workspace, how a result is written.
+"""What the commands of the shell share: their parsers, the workspace, and how results are written.
 
-``add_operation`` makes an operation a command of the shell: its arguments, and what comes of it.
-The workspace's folder is the one that ``--workspace`` names, else the current one.
+``add_operation`` makes an operation a command of the shell, with its arguments and its output. The
+workspace's folder is the one that ``--workspace`` names, else the current one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ R = TypeVar("R")
 #: Writes a result for a person.
 Show: TypeAlias = Callable[[Any], None]
 
-#: What the command line says in its own way, or has no use for.
+#: Parameters that the command line gives in its own way, or has no use for.
 _OURS = {field.name for field in dataclasses.fields(SessionTarget)} | {"partial_result_token"}
 
 
@@ -44,7 +44,7 @@ def add_command(
     help: str,  # noqa: A002 - as argparse calls it
     description: str | None = None,
 ) -> argparse.ArgumentParser:
-    """Add a command, which ``run`` carries out; return its parser, for its own arguments."""
+    """Add a command, which ``run`` carries out; return its parser, to add its own arguments."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=help, description=description)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -66,10 +66,10 @@ def _folder(text: str) -> Path:
 
 
 def workspace_folder(arguments: argparse.Namespace) -> Path:
-    """Return the folder of the workspace that the command line is about.
+    """Return the folder of the workspace that the command is about.
 
     Raises:
-        NotFound: none is named, and the current folder was deleted.
+        NotFound: no folder is named, and the current one was deleted.
     """
     named: Path | None = arguments.workspace
     try:
@@ -83,9 +83,9 @@ def workspace_folder(arguments: argparse.Namespace) -> Path:
 async def open_workspace(
     arguments: argparse.Namespace, ask: AskUser | None = None
 ) -> AsyncIterator[Workspace]:
-    """Open the workspace that is meant, with the user's configuration; close it at the end.
+    """Open the workspace of a command, with the user's configuration; close it at the end.
 
-    ``ask`` asks the user; by default this terminal does.
+    ``ask`` asks the user; by default this is done at the terminal.
     """
     from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
 
@@ -103,7 +103,7 @@ async def open_workspace(
 def write_result(
     arguments: argparse.Namespace, value: Any, text: str, *, indent: int | None = 2
 ) -> int:
-    """Write ``value`` as JSON where that is asked for, else ``text``; return the exit code."""
+    """Write ``value`` as JSON with ``--json``, else ``text`` unless empty; return exit code 0."""
     if arguments.json:
         terminal.out.as_json(to_wire(value), indent=indent)
     elif text:
@@ -112,7 +112,7 @@ def write_result(
 
 
 def read_input(file: str) -> bytes:
-    """Return what a file holds, or for ``-`` what stdin does.
+    """Return the contents of a file, or of stdin for ``-``.
 
     Raises:
         StoreUnavailable: it cannot be read.
@@ -123,7 +123,7 @@ def read_input(file: str) -> bytes:
 
 
 class Shell:
-    """The shell, to an operation that is a command of its own."""
+    """The face of an operation that is run as a command of the shell."""
 
     def tell(self, message: str) -> None:
         """Write ``message`` to stderr."""
@@ -134,7 +134,7 @@ class Shell:
         return await job.result()
 
     async def chat_text(self) -> str:
-        """Return nothing: there is no chat."""
+        """Return an empty text: there is no chat."""
         return ""
 
 
@@ -144,10 +144,10 @@ def add_operation(
     help: str,  # noqa: A002 - as argparse calls it
     show: Show | None = None,
 ) -> None:
-    """Add an operation to the command line, by the last part of its name.
+    """Add an operation to the command line, under the last part of its name.
 
-    Its parameters that have no default are arguments, in their order; the others are options.
-    ``show`` writes its result for a person; by default that is the text of its answer.
+    Parameters that have a ``word`` become arguments, in their order; the others become options.
+    ``show`` writes the result for a person; by default the text of the answer is written.
     """
     parser = add_command(
         actions,
@@ -189,10 +189,10 @@ def _add_argument(
 async def _run_operation(
     operation: Operation, arguments: argparse.Namespace, show: Show | None
 ) -> int:
-    """Carry an operation out and write what came of it; return the exit code.
+    """Carry an operation out and write its answer; return the exit code.
 
     Raises:
-        AishError: what it refuses, also where an editor would only be told.
+        AishError: it refuses, or did nothing where an editor would only be told so.
     """
     given = vars(arguments)
     fields = dataclasses.fields(operation.params)

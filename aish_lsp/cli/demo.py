@@ -65,14 +65,14 @@ def _write_project(folder: Path) -> Path:
 
 
 def _write_config(folder: Path) -> Path:
-    """Write the demo's configuration into ``folder``: its only command is to show a question."""
+    """Write the demo's configuration into ``folder``; it makes the demo's command ask first."""
     path = folder / "config.toml"
     path.write_text('[safety]\nconfirm = "always"\n')
     return path
 
 
 class _Conversation:
-    """The demo's script. Each step is what an editor sends, each line shown what it receives."""
+    """The demo's script: its steps are what an editor sends, its output what an editor receives."""
 
     def __init__(self, editor: DemoEditor, root: Path, show: _Screen) -> None:
         self._editor = editor
@@ -80,7 +80,7 @@ class _Conversation:
         self._show = show
 
     async def hold(self) -> int:
-        """Hold the conversation; return 0 where everything happened that should."""
+        """Hold the conversation; return 0 if everything happened as it should."""
         say = self._show.say
         question = "How do I run the tests here?"
         say("aish.ask", question)
@@ -152,7 +152,7 @@ class _Screen:
             terminal.out.styled(event["message"], "dim")
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
-        """End a reply's last line; show what can be run of it."""
+        """End a reply's last line, and show the commands in it that can be run."""
         terminal.out.end_line()
         for command in commands:
             terminal.out.styled(f"↳ {command['text']} ({command['risk']})", "green")
@@ -168,7 +168,7 @@ class _Json(_Screen):
         terminal.out.as_json(event)
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
-        pass  # Its events have told that.
+        pass  # Its events have shown that already.
 
 
 # A small editor for the demo: it starts the real server as an editor would and talks LSP to it.
@@ -208,7 +208,7 @@ class DemoEditor:
         return await self.request("workspace/executeCommand", params)
 
     async def read(self) -> None:
-        """Take the server's messages until it goes."""
+        """Handle the server's messages until it closes the connection."""
         assert self._process.stdout is not None
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
@@ -232,7 +232,7 @@ class DemoEditor:
                 self._answers.pop(number).set_result(message.get("result"))
 
     def _press(self, params: dict[str, Any]) -> Any:
-        """Play the user who reads what is asked and presses the first button."""
+        """Play a user who reads the question and presses the first button."""
         action = params["actions"][0]
         self._show.say("the server asks", f"{params['message']}\n→ {action['title']}")
         return action
@@ -248,7 +248,7 @@ class DemoEditor:
 async def connected(
     root: Path, environment: Mapping[str, str], show: _Screen
 ) -> AsyncIterator[DemoEditor]:
-    """Start the server for the folder ``root``, and end it as an editor does."""
+    """Start the server for the folder ``root``, and shut it down as an editor does."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.config.schema import Preset
 
-#: Seconds for a command that prints a key; a request waits longer for it.
+#: Seconds allowed for a command that prints a key; a request waits longer for it.
 KEY_TIMEOUT = 10.0
 
 #: Seconds for all that a model's server is asked about itself.
@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> None:
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """Look, and tell; return 1 where something is broken."""
+    """Examine everything and show the findings; return 1 if something is broken."""
     async with open_workspace(arguments) as workspace:
         findings = [finding async for finding in _findings(workspace)]
         told = await asyncio.to_thread(report, workspace, findings) if arguments.report else ""
@@ -117,7 +117,7 @@ def _git() -> Finding:
 
 
 async def _confinement(workspace: Workspace) -> Finding:
-    """Return whether the kernel holds what is safe."""
+    """Return whether the kernel can confine safe commands."""
     if not workspace.config.safety.confine:
         return Finding("confinement", "missing", "safety.confine is off", _UNCONFINED)
     support = await workspace.services.confinement.support()
@@ -166,7 +166,7 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
 
 
 async def _key_trouble(workspace: Workspace, preset: Preset) -> tuple[str, str] | None:
-    """Return why the key of ``preset`` cannot be had or sent, and what to do; None where it can."""
+    """Return why the key of ``preset`` cannot be used, and what to do; None if it can."""
     from aish_lsp.models.keys import resolve_key  # noqa: PLC0415 - only for a configured model
 
     if preset.api_key_env and not os.environ.get(preset.api_key_env):
@@ -195,26 +195,26 @@ _CONNECT = (
 )
 
 
-#: Libraries whose versions tell something.
+#: Libraries whose versions matter in a report.
 _LIBRARIES: Final = ("pygls", "lsprotocol", "httpx", "tree-sitter", "tree-sitter-bash")
 
-#: Programs whose versions tell something, each with how it tells it.
+#: Programs whose versions matter, each with the option that prints the version.
 _PROGRAMS: Final = (("git", "--version"), ("bash", "--version"))
 
-#: Lines of the log that are shown, and clients.
+#: How many lines of the log are shown, and how many clients.
 _LINES: Final = 40
 _CLIENTS: Final = 3
 
 #: ``ok``; ``missing``: something works less well; ``broken``: something does not work.
 State: TypeAlias = Literal["ok", "missing", "broken"]
 
-#: User names that say nothing of anybody.
+#: User names that identify nobody.
 _COMMON_NAMES: Final = frozenset({"root", "user", "home", "users", "admin", "nobody"})
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; ``advice`` says what to do about it."""
+    """One thing that was examined; ``advice`` says what to do about it."""
 
     what: str
     state: State
@@ -227,7 +227,7 @@ class Finding:
 
 
 def report(workspace: Workspace, findings: Sequence[Finding]) -> str:
-    """Return the report, Markdown that can be pasted into an issue. Blocks."""
+    """Return the report, as Markdown that can be pasted into an issue. Blocks."""
     log = _log()
     clients = [line for line in log if " client: " in line][-_CLIENTS:]
     errors = [line for line in log if " client: " not in line][-_LINES:]
@@ -275,7 +275,7 @@ def _versions() -> Iterator[str]:
 
 
 def _system() -> str:
-    """Return the name of the operating system, as a person calls it."""
+    """Return the name of the operating system, as people know it."""
     pretty = ""
     if platform.system() == "Linux":
         pretty = _or_nothing(lambda: platform.freedesktop_os_release().get("PRETTY_NAME", ""))
@@ -297,7 +297,7 @@ def _or_nothing(ask: Callable[[], str]) -> str:
 
 
 def _settings(workspace: Workspace) -> list[str]:
-    """Return what is set, each with where; and what is wrong."""
+    """Return the keys that are set, each with its origin, and the problems."""
     loaded = workspace.configuration.loaded
     values = [
         f"{path} = {json.dumps(value, ensure_ascii=False)}  # {origin}"
@@ -308,7 +308,7 @@ def _settings(workspace: Workspace) -> list[str]:
 
 
 def _log() -> list[str]:
-    """Return the lines of the log of late, the oldest first; none where it cannot be read."""
+    """Return the recent lines of the log, the oldest first; if unreadable, the reason."""
     path = recent_log()
     try:
         data = read_file(path.with_name(f"{path.name}.1")) + read_file(path)

@@ -64,12 +64,12 @@ def _add_cost(commands: Any) -> None:
 
 
 async def _cost(arguments: argparse.Namespace) -> int:
-    """Add up and show; return the exit code.
+    """Add up the costs and show them; return the exit code.
 
     Raises:
         StoreUnavailable: ``usage.jsonl`` cannot be read.
     """
-    # Nobody is asked whether a found key may be used: nothing of the project is sent here.
+    # The user need not be asked whether a key may be used: nothing of the project is sent here.
     async with open_workspace(arguments, nobody) as workspace:
         calls = workspace.shown.recorder.usage_of_all_sessions()
         if calls and not arguments.all:
@@ -91,7 +91,7 @@ def _add_project(commands: Any) -> None:
 
 
 async def _project(arguments: argparse.Namespace) -> int:
-    """Look at the project and show it; return the exit code."""
+    """Show the project as the model sees it; return the exit code."""
     if arguments.files:
         listed = await list_files(workspace_folder(arguments), every=True)
         if listed.truncated:
@@ -126,7 +126,7 @@ def _add_tokens(commands: Any) -> None:
 
 
 async def _tokens(arguments: argparse.Namespace) -> int:
-    """Count; return the exit code.
+    """Count the tokens and show them; return the exit code.
 
     Raises:
         StoreUnavailable: a file cannot be read. Nothing is written then.
@@ -150,7 +150,7 @@ def _token_row(file: str, text: str, counter: Counter) -> dict[str, Any]:
 
 
 def _preset_named(workspace: Workspace, name: str | None) -> Preset:
-    """Return the preset of a name; of one that is not configured, a model of that name."""
+    """Return the preset with a name; if it is not configured, one for a model of that name."""
     if name is None:
         return workspace.shown.preset
     return workspace.config.models.get(name) or Preset(name=name, model=name)
@@ -172,7 +172,7 @@ def _add_risk(commands: Any) -> None:
 
 
 async def _risk(arguments: argparse.Namespace) -> int:
-    """Judge; return the exit code.
+    """Judge the commands and show the verdicts; return the exit code.
 
     Raises:
         InvalidArgument: a line is not a JSON string.
@@ -181,7 +181,7 @@ async def _risk(arguments: argparse.Namespace) -> int:
         texts = (
             _lines_of_stdin(as_json=arguments.json) if arguments.lines else iter([arguments.text])
         )
-        # Some commands are safe only where they run confined.
+        # Some commands are safe only if they run confined.
         await workspace.services.confinement.support()
         for text in texts:
             verdict = workspace.judge(text)
@@ -236,7 +236,7 @@ def _protocol(arguments: argparse.Namespace) -> int:
     return 0
 
 
-#: Stands for what may be a secret: the values of headers and of tool servers' variables.
+#: Replaces what may be a secret: the values of headers and of tool servers' variables.
 _HIDDEN = "(hidden)"
 
 
@@ -299,7 +299,7 @@ def _config_schema(_: argparse.Namespace) -> int:
 
 
 def _load(workspace: Path) -> Loaded:
-    """Return the configuration as a server that is started here, without an editor, would."""
+    """Return the configuration that a server started here, without an editor, would use."""
     from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
     from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - as above
     from aish_lsp.foundation.paths import data_dir  # noqa: PLC0415 - as above
@@ -308,7 +308,7 @@ def _load(workspace: Path) -> Loaded:
 
 
 def values_in_force(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
-    """Yield (path, value, origin) of each key in force, without what may be a secret."""
+    """Yield (path, value, origin) of each key in force; possible secrets are hidden."""
     from aish_lsp.config.keys import leaves  # noqa: PLC0415 - as above
 
     for keys, value in leaves(dataclasses.asdict(loaded.config)):

@@ -1,7 +1,7 @@
 """``aish-lsp memory``: what is remembered across sessions, from the terminal.
 
-What an operation does is made from that; the rest is the files' own: they are compacted, and items
-are taken out of them and into them, as JSON lines: an export, or another ``memory.jsonl``.
+Most of its commands are operations. The others work on the files: they compact them, and export
+and import items as JSON lines. Another ``memory.jsonl`` can be imported, too.
 """
 
 from __future__ import annotations
@@ -129,23 +129,24 @@ def _import(arguments: argparse.Namespace, workspace: Workspace) -> int:
     return 1 if counts["refused"] else 0
 
 
-#: What becomes of a line of an import.
+#: What can happen to a line of an import.
 Outcome: TypeAlias = Literal["added", "duplicate", "forgotten", "refused"]
 
-_OF_ITS_OWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source", "scope"})
+#: The keys of a line that are checked or set; all others are kept as they are.
+_KNOWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source", "scope"})
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of a line of an import.
+    """What happened to a line of an import.
 
     Attributes:
         line: its number, from 1.
-        outcome: ``duplicate``: it is known already, as ``id``; ``forgotten``: a tombstone of the
-            same file hides it; ``refused``: for ``reason``.
-        id: the item's, in its scope.
-        scope: where it is.
-        reason: a sentence.
+        outcome: ``duplicate``: it is known already, as ``id``; ``forgotten``: a tombstone in the
+            same file hides it; ``refused``: see ``reason``.
+        id: the id of the item in its scope.
+        scope: the scope of the item.
+        reason: why it was refused, as a sentence.
     """
 
     line: int
@@ -168,7 +169,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A line that may be taken in: where to, and its fields but for the id."""
+    """A line that can be imported: its scope, and its fields except the id."""
 
     line: int
     scope: Scope
@@ -176,7 +177,7 @@ class _Draft:
 
 
 def exported(memory: MemoryScopes, scope: Scope | None = None) -> Iterator[str]:
-    """Yield the lines of an export: a header, then each item with its scope, in the file's order.
+    """Yield the lines of an export: a header, then the items with their scopes, in file order.
 
     Raises:
         StoreUnavailable: a file cannot be read.
@@ -192,21 +193,21 @@ def exported(memory: MemoryScopes, scope: Scope | None = None) -> Iterator[str]:
 def import_items(
     memory: MemoryScopes, data: bytes, *, scope: Scope | None = None, force: bool = False
 ) -> list[Imported]:
-    """Add the items of ``data``, JSON lines; return what became of each, in their order.
+    """Add the items of ``data``, JSON lines; return what happened to each, in their order.
 
     An item gets a new id and keeps its time. Its source says that it was imported, and what its
     source was before.
 
     Args:
-        memory: where to.
+        memory: where the items are added.
         data: an export, a memory.jsonl, or lines with a ``kind`` and a ``content``.
-        scope: where all of it goes; without it, each goes where it was, else to the workspace.
-        force: also what looks like a secret; a model's key is refused all the same.
+        scope: the scope of all items; by default each item's own, else the workspace.
+        force: also import what looks like a secret; a model's key is refused all the same.
 
     Raises:
         InvalidArgument: ``data`` is from a newer version.
-        Busy, StoreUnavailable: it could not be written. What was added before is a duplicate when
-            it is imported again.
+        Busy, StoreUnavailable: the memory could not be written. Items that were added before that
+            are duplicates if the import is repeated.
     """
     results: list[Imported] = []
     drafts: list[_Draft] = []
@@ -246,21 +247,21 @@ def _check_version(meta: object) -> None:
 def _forgotten(
     lines: list[tuple[int, dict[str, Any] | BadLine | TornLine]],
 ) -> Iterator[tuple[str, str]]:
-    """Yield what the tombstones of a memory.jsonl hide; an export has none."""
+    """Yield the keys of the items that tombstones of a memory.jsonl hide; an export has none."""
     for _, line in lines:
         if isinstance(line, dict) and line.get("kind") == "forget":
             yield _key(line, line.get("target"))
 
 
 def _key(line: Mapping[str, Any], item_id: object) -> tuple[str, str]:
-    """Return what an id of a line means, in a form that can be looked up whatever stands there."""
+    """Return a key for an id in a line's scope, hashable whatever the line contains."""
     return repr(line.get("scope")), repr(item_id)
 
 
 def _draft(
     memory: MemoryScopes, number: int, line: dict[str, Any], scope: Scope | None, *, force: bool
 ) -> _Draft:
-    """Return what is to be added for a line. Raises InvalidArgument where it cannot be."""
+    """Return what to add for a line. Raises InvalidArgument if it cannot be added."""
     kind, content = line.get("kind", ""), line.get("content", "")
     tags, source = line.get("tags") or [], line.get("source")
     if not isinstance(tags, list):
@@ -275,19 +276,19 @@ def _draft(
     fields = {
         "ts": _time(line.get("ts")),
         **item_fields(kind, content, tags, imported),
-        **{name: value for name, value in line.items() if name not in _OF_ITS_OWN},
+        **{name: value for name, value in line.items() if name not in _KNOWN},
     }
     try:
         json_line(fields)
     except ValueError as error:
-        # What its source was before stands one level deeper now.
+        # Its earlier source is now nested one level deeper, maybe too deep.
         msg = f"The line cannot be kept: {error}."
         raise InvalidArgument(msg) from None
     return _Draft(number, target.scope, fields)
 
 
 def _time(value: object) -> str:
-    """Return the time of an item; now, where it has none in our form."""
+    """Return the time of an item; if it has none in our format, the current time."""
     try:
         return datetime.strptime(str(value), TIMESTAMP).strftime(TIMESTAMP)  # noqa: DTZ007 - UTC
     except ValueError:

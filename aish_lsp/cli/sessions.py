@@ -1,4 +1,4 @@
-"""``aish-lsp sessions``: the sessions of a workspace, from the terminal. They are only read."""
+"""``aish-lsp sessions``: reads the sessions of a workspace, without changing them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXPORT: Final = (
     " as far as it is sound."
 )
 
-#: Seconds of the units in which an age is told, the largest first.
+#: The units in which ages are shown, with their seconds, the largest first.
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
 
 
@@ -71,7 +71,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _table(infos: Sequence[SessionInfo]) -> str:
-    """Return the sessions, a row each."""
+    """Return the sessions as a table; empty if there are none."""
     rows = [("ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE"), *map(_row, infos)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
@@ -82,12 +82,12 @@ def _table(infos: Sequence[SessionInfo]) -> str:
 
 
 def _found(one: Found) -> str:
-    """Return a session in which something was found, with where it stands."""
+    """Return a session in which something was found, and below it the place."""
     return f"{'  '.join(filter(None, _row(one.session)))}\n    {escaped(one.snippet)}"
 
 
 def _costs(folder: Path) -> dict[str, float | None]:
-    """Return the dollars by session; none, with a word, where they cannot be read."""
+    """Return the dollars by session; if they cannot be read, say so and return none."""
     try:
         return read_costs(folder / "usage.jsonl")
     except StoreUnavailable as error:
@@ -108,7 +108,7 @@ def _row(info: SessionInfo) -> tuple[str, ...]:
 
 
 def _age(ts: str | None) -> str:
-    """Return how long ago something was, in its largest unit; empty where nobody knows."""
+    """Return how long ago something was, in the largest fitting unit; empty if not known."""
     try:
         then = dt.datetime.fromisoformat(ts or "")
         seconds = int((dt.datetime.now(dt.UTC) - then).total_seconds())
@@ -122,8 +122,11 @@ def _age(ts: str | None) -> str:
 
 def _show(arguments: argparse.Namespace) -> int:
     loaded = _loaded(arguments)
+    if not arguments.json:
+        terminal.out.line(session_page(loaded))
+        return 0
     shown = {"id": loaded.id, "name": loaded.meta.get("name"), "turns": history(loaded)}
-    return write_result(arguments, shown, session_page(loaded))
+    return write_result(arguments, shown, "")
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -137,7 +140,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _loaded(arguments: argparse.Namespace) -> LoadedSession:
-    """Return the session that is meant; what is wrong with its log goes to stderr.
+    """Return the session that is meant; say on stderr what is wrong with its log.
 
     Raises:
         NotFound: there is none.

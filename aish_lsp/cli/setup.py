@@ -1,6 +1,6 @@
-"""``aish-lsp setup``: a model found, written into ``config.toml``, and asked one question.
+"""``aish-lsp setup``: finds a model, writes it into ``config.toml``, and asks it one question.
 
-And ``aish-lsp models``: the models there are, and what each endpoint says that it can do.
+And ``aish-lsp models``: lists the models, with what their servers say about themselves.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ model answers what it can: everyday shell tasks and your project's own."""
 
 
 class _Stopped(Exception):
-    """The user gave no answer: nothing is to be written."""
+    """The user gave no answer, so nothing is written."""
 
 
 def add_parser(commands: Any) -> None:
@@ -85,7 +85,7 @@ async def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell_what_to_do(workspace: Workspace, listed: Sequence[Candidate]) -> int:
-    """Tell, where nobody can be asked, what was found and what to write."""
+    """Say what was found and what to write, if nobody can be asked; return the exit code."""
     terminal.out.line("\n".join(map(str, listed)) or "Nothing was found.")
     _say("`aish-lsp setup` asks questions: run it in a terminal.")
     if listed:
@@ -98,7 +98,7 @@ def _tell_what_to_do(workspace: Workspace, listed: Sequence[Candidate]) -> int:
 
 
 async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
-    """Ask, and write; return the model's name, or nothing where the offline one is to answer."""
+    """Ask the user and write; return the model's name, empty if the offline model is to answer."""
     chosen = await _choose(workspace, listed)
     if chosen is None:
         _say(f"Nothing needed to be written. {_START}")
@@ -153,7 +153,7 @@ async def _choose(workspace: Workspace, listed: Sequence[Candidate]) -> Candidat
 
 
 async def _elsewhere(workspace: Workspace) -> Candidate | None:
-    """Return the server at an address that the user types, if there is one."""
+    """Ask for the address of a server; return the server, or None if there is none."""
     address = await _asked("Its address, like http://HOST:PORT", "")
     variable = await _asked("The environment variable that holds its key (none: just Enter)", "")
     try:
@@ -164,7 +164,7 @@ async def _elsewhere(workspace: Workspace) -> Candidate | None:
 
 
 async def _model(chosen: Candidate) -> str:
-    """Return which of the server's models it is to be."""
+    """Ask which of the server's models to use, and return its name."""
     if len(chosen.models) < 2:
         return await _asked("Which model?", chosen.preset.model)
     for number, name in enumerate(chosen.models, 1):
@@ -194,7 +194,7 @@ async def _try(workspace: Workspace, name: str) -> int:
 
 
 async def _asked(question: str, default: str) -> str:
-    """Return the user's answer, ``default`` for an empty one."""
+    """Return the user's answer, or ``default`` if it is empty."""
     shown = f" [{escaped(default)}]" if default else ""
     answer = await read_line(f"{question}{shown} ")
     if answer is None:
@@ -207,7 +207,7 @@ async def _yes(question: str) -> bool:
 
 
 def _file() -> str:
-    """Return where the configuration lies, short."""
+    """Return the path of the configuration, shortened by ``~``."""
     path, home = str(config_file()), os.path.expanduser("~")  # noqa: PTH111 - that one may raise
     return escaped(path.replace(home, "~", 1) if path.startswith(f"{home}/") else path)
 
@@ -222,7 +222,7 @@ _MODELS: Final = (
     " it has, and how large their windows are."
 )
 
-#: Seconds for all that one server is asked about itself.
+#: Seconds allowed for everything that one server is asked about itself.
 _TIMEOUT: Final = 10.0
 
 
@@ -239,7 +239,7 @@ async def _models(arguments: argparse.Namespace) -> int:
 
 
 async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
-    """Return a row with what its server says; nothing is sent where no key was agreed to."""
+    """Return a row with what its server says; only servers of configured models are asked."""
     from aish_lsp.models.endpoint import EndpointInfo, describe  # noqa: PLC0415 - brings httpx
 
     info = EndpointInfo()

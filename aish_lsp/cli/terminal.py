@@ -1,8 +1,8 @@
-"""The terminal: all that the command line writes, and how it asks. No other module touches it.
+"""The terminal: everything that the command line writes, and how it asks. Only this writes to it.
 
 Much of what is written comes from others: a model, a command, a file, a session's log. None of it
-may move the cursor, change colors, reach the clipboard or overwrite a question, so only what is
-seen gets through, with newlines and tabs. Results go to ``out``, all else to ``err``.
+may move the cursor, change colours, reach the clipboard or overwrite a question, so only visible
+characters, newlines and tabs are written. Results go to ``out``, everything else to ``err``.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 #: Bytes of a line that are read at a time.
 _PIECE = 4096
 
-#: Ends colors and other attributes.
+#: Ends colours and other attributes.
 _RESET: Final = "\x1b[0m"
 
 _RETURNS: Final = re.compile(r"\r+\n?")
 
 
 class Output:
-    """Where text is written in pieces of any size, made fit to be seen.
+    """A place to write text in pieces of any size, with invisible characters escaped.
 
-    A carriage return ends the line, so that nothing is written over: each step of a progress bar
-    has a line of its own.
+    A carriage return ends the line, so that nothing is overwritten: each step of a progress bar
+    gets a line of its own.
     """
 
     def __init__(self, file: Callable[[], TextIO]) -> None:
         self._file = file
-        #: The file whose last line is not ended.
+        #: The file, while its last line is not ended.
         self._open: TextIO | None = None
-        # A line feed may follow it.
+        # A carriage return at the end of what was written: a line feed may follow.
         self._return = ""
 
     def write(self, text: str) -> None:
@@ -63,7 +63,7 @@ class Output:
             self._put(shown)
 
     def end_line(self) -> None:
-        """Begin a new line, unless that is where we are."""
+        """Begin a new line, unless we are already at the beginning of one."""
         if self._open is not None and self._open is self._file():
             self._put("\n")
         self._open, self._return = None, ""
@@ -76,8 +76,8 @@ class Output:
         self._open, self._return = None, ""
 
     def styled(self, text: str, style: str) -> None:
-        """Write ``text`` on lines of its own, in a style of rich's where there are colors."""
-        # Only for a person. A text as such is not searched for markup, links or emoji.
+        """Write ``text`` on lines of its own, in one of rich's styles if there are colours."""
+        # Only for a person. A ``Text`` is not searched for markup, links or emoji.
         from rich.console import Console  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
@@ -86,7 +86,7 @@ class Output:
         console.print(Text(visible(text), style))
 
     def prompt(self, text: str) -> None:
-        """Write a question on a new line, and leave that open; no color is left from before."""
+        """Write a question on a new line, and leave the line open; reset colours first."""
         self.end_line()
         if self._file().isatty():
             self._put(_RESET)
@@ -95,14 +95,14 @@ class Output:
         self._open = None
 
     def as_json(self, value: Any, *, indent: int | None = None) -> None:
-        """Write ``value`` as JSON on a line, or more with ``indent``."""
+        """Write ``value`` as JSON on one line, or on several with ``indent``."""
         self.json_line(json.dumps(value, ensure_ascii=False, indent=indent))
 
     def json_line(self, text: str) -> None:
-        """Write ``text``, which is JSON, on a line; what is not seen in it is escaped."""
+        """Write ``text``, which is JSON, on a line, with invisible characters escaped."""
         file = self._file()
         file.flush()
-        # UTF-8, wherever the terminal is.
+        # In UTF-8, whatever the locale.
         file.buffer.write(json_escaped(text).encode() + b"\n")
         file.buffer.flush()
 
@@ -124,7 +124,7 @@ def tell(message: str) -> None:
 
 
 def refuse(error: AishError, *, as_json: bool) -> None:
-    """Tell the user what could not be done, and a program with ``as_json``."""
+    """Tell the user what was refused and, with ``as_json``, also a program."""
     if as_json:
         out.as_json({"error": error.to_wire() | error.data})
     tell(error.message)

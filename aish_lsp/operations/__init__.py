@@ -1,6 +1,7 @@
-"""What a user can ask for: each thing once, whoever asks and in whatever spelling.
+"""What a user can ask for: every operation, defined once for all front ends.
 
-It is in one of the families that are named here; what is in none of them is in no face.
+Each operation is in one of the families that are named here; a module that is not named here is
+not available in any front end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from aish_lsp.operations import operation as added
 _FAMILIES = (ask, run, models, memory, context, sessions, tools, trust, undo)
 _ORDER = [family.__name__ for family in _FAMILIES]
 
-#: All there are, by name, a family after the other, in the order of the reference.
+#: All operations by name, family by family, in the order of the reference.
 OPERATIONS = {
     one.name: one
     for one in sorted(added.OPERATIONS.values(), key=lambda one: _ORDER.index(one.run.__module__))

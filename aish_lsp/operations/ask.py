@@ -208,7 +208,7 @@ async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
 
 
 async def _named(place: Place, prompt: str) -> list[Attached]:
-    """Return the files that a question names and that may be sent without asking."""
+    """Return what a question names, as far as it may be sent without asking."""
     workspace = place.workspace
     found = await named_files(prompt, workspace.files, workspace.services.open_text)
     shown, _ = await named_terminal(prompt, workspace.services.read_terminal)

@@ -1,8 +1,8 @@
-"""Markdown that quotes others: fences that a text cannot close, and what is too long cut in two.
+"""Markdown that quotes other texts, in fences that they cannot close, and shortened if too long.
 
-And what is a page or a list of it: sessions, what was said in one, and the checklist of candidates
-for the memory. The user may change a line of that, or take it away, before accepting anything: what
-stands there counts.
+And whole pages of it: lists of sessions, the history of one, and the checklist of candidates for
+the memory. The user may edit or delete lines of the checklist before accepting anything: what is in
+the document then counts.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from aish_lsp.sessions.listing import Found, SessionInfo
     from aish_lsp.sessions.records import LoadedSession
 
-#: The fence around an output whose end is not known yet: longer than the one that people write.
+#: The fence around an output that is still arriving: longer than the fences that people write.
 FENCE: Final = "````"
 
 _HEAD_LINES: Final = 40
 _TAIL_LINES: Final = SHOWN_LINES - _HEAD_LINES
 
-#: A line that opens a fenced block, or closes one: its indent, its fence, what follows that.
+#: A line that opens or closes a fenced block: its indent, its fence, and the rest.
 _FENCE_LINE: Final = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)", re.MULTILINE)
 
 
 class HeadAndTail:
-    """Streams the head of a text, and at its end the tail; how much is between is told there.
+    """Streams the head of a text, and at the end its tail, with a line on how much was left out.
 
-    What is not longer than ``SHOWN_LINES`` and ``SHOWN_CHARACTERS`` is streamed whole.
+    A text of at most ``SHOWN_LINES`` and ``SHOWN_CHARACTERS`` is streamed whole.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class HeadAndTail:
         self._characters_out = 0
 
     def feed(self, text: str) -> str:
-        """Return what of ``text`` belongs to the head."""
+        """Return the part of ``text`` that belongs to the head."""
         end = 0
         while self._lines and self._room and end < len(text):
             stop = text.find("\n", end) + 1 or len(text)
@@ -67,7 +67,7 @@ class HeadAndTail:
         return text[:end]
 
     def finish(self) -> str:
-        """Return the tail, a line before it that says what is left out, if something is."""
+        """Return the tail; if something is left out, after a line that says how much."""
         self._shorten()
         if not self.left_out:
             return self._tail
@@ -76,13 +76,13 @@ class HeadAndTail:
 
     @property
     def left_out(self) -> str:
-        """What is left out by now: lines, or where they are very long, characters."""
+        """How much is left out so far: lines or, if they are very long, characters."""
         if self._lines_out:
             return count_of(self._lines_out, "line")
         return count_of(self._characters_out, "character") if self._characters_out else ""
 
     def _shorten(self) -> None:
-        """Leave out what cannot belong to the tail any more."""
+        """Drop what can no longer belong to the tail."""
         lines = self._tail.splitlines(keepends=True)
         surplus = sum(map(len, lines[:-_TAIL_LINES]))
         if len(self._tail) - surplus > SHOWN_CHARACTERS // 2:
@@ -105,9 +105,9 @@ def fence_for(text: str) -> str:
 
 
 def open_fence(text: str) -> str:
-    """Return the line that closes the fenced block in which ``text`` ends; empty where in none.
+    """Return the line that closes the fenced block in which ``text`` ends; empty if in none.
 
-    It is indented as the block's first line, so that it closes the block of a list's item too.
+    It is indented like the block's first line, so that it also closes a block in a list item.
     """
     indent = fence = ""
     for match in _FENCE_LINE.finditer(text):
@@ -131,7 +131,7 @@ _WHO: Final = {"user": "You", "assistant": "aish", "tool": "Tool result"}
 
 
 def history_page(loaded: LoadedSession, page: int, command: str) -> str:
-    """Return the exchanges of a page, the first one being the newest, and how to see others."""
+    """Return a page of exchanges, with how to see others; page 1 has the newest."""
     exchanges = _exchanges(history(loaded))
     last = max(1, -(-len(exchanges) // PAGE))
     if not 1 <= page <= last:
@@ -148,7 +148,7 @@ def history_page(loaded: LoadedSession, page: int, command: str) -> str:
 
 
 def _exchanges(messages: Sequence[HistoryMessage]) -> list[list[HistoryMessage]]:
-    """Return the messages by exchange: a question, and all that answers it."""
+    """Return the messages by exchange: a question, and everything that answers it."""
     exchanges: list[list[HistoryMessage]] = []
     for message in messages:
         if message.role == "user" or not exchanges:
@@ -165,10 +165,10 @@ def listed_page(infos: Sequence[SessionInfo], open_id: str) -> str:
 
 
 def found_page(found: Sequence[Found], open_id: str, query: str) -> str:
-    """Return the sessions in which ``query`` was found, with where it stands."""
+    """Return the sessions that contain ``query``, each with the place where it was found."""
     if not found:
         return f"No session of this workspace mentions *{escaped(query)}*."
-    # What was said stands on a line of its own below, so that it cannot begin one of the chat's.
+    # The snippet is quoted on a line of its own, so that it cannot pass for a line of the chat.
     rows = (f"{_row(one.session, open_id)}\n  > {escaped(one.snippet)}" for one in found)
     return "\n".join([*rows, "", _HOW_TO_RESUME])
 
@@ -192,7 +192,7 @@ def _facts(info: SessionInfo) -> Iterator[str]:
 
 
 def session_page(loaded: LoadedSession) -> str:
-    """Return a session as a page of Markdown: all that was said, and what is sent no more."""
+    """Return a session as a page of Markdown: all messages, with a mark if no longer sent."""
     messages = history(loaded)
     return "\n\n".join([_head(loaded), *map(_message, messages)]) if messages else _nothing(loaded)
 
@@ -208,7 +208,7 @@ def _nothing(loaded: LoadedSession) -> str:
 
 
 def _message(message: HistoryMessage, *, short: bool = False) -> str:
-    """Return a message; with ``short``, of what is long in it head and tail."""
+    """Return a message; with ``short``, only head and tail of long parts."""
 
     def block(text: str) -> str:
         return _fenced(head_and_tail(text) if short else text)
@@ -244,7 +244,7 @@ def _fenced(text: str) -> str:
     return f"{fence}text\n{text.rstrip()}\n{fence}"
 
 
-#: How a line of a checklist begins: its tick, its number, its kind. No other text has such a line.
+#: How a line of a checklist begins: tick, number and kind. No other text has such lines.
 BOX: Final = r"- \[([ xX])\] (?:(\d{1,3})\. )?\((fact|pref|context)\) "
 _LINE: Final = re.compile(BOX + r"(.*\S)\s*")
 _NOTE: Final = "  - "
@@ -262,13 +262,13 @@ class ChecklistEntry:
     """A candidate as it stands in a document.
 
     Attributes:
-        line: its line; the notes on it follow.
-        end: the line behind its notes.
-        number: its number; None where the user took that away.
+        line: its line; its notes follow.
+        end: the line after its notes.
+        number: its number; None if the user deleted it.
         kind: its kind.
         content: its text.
-        ticked: it was accepted, or known, already.
-        careful: what the user should look at twice, as it is noted and as it is found now.
+        ticked: whether it was accepted or known already.
+        careful: what the user should look at twice: what is noted, and what is found now.
     """
 
     line: int
@@ -281,7 +281,7 @@ class ChecklistEntry:
 
 
 def checklist(candidates: Sequence[Candidate]) -> str:
-    """Return the candidates, one at least, as Markdown: one a line, numbered from 1."""
+    """Return the candidates, of which there is at least one, as Markdown lines numbered from 1."""
     lines = [_HINT, ""]
     for number, candidate in enumerate(candidates, 1):
         known = candidate.duplicate_of
@@ -294,12 +294,12 @@ def checklist(candidates: Sequence[Candidate]) -> str:
 
 
 def is_box(line: str) -> bool:
-    """Return whether a line of a document is a candidate's."""
+    """Return whether a line of a document is that of a candidate."""
     return _LINE.fullmatch(line) is not None
 
 
 def entries_around(lines: Sequence[str], number: int) -> list[ChecklistEntry]:
-    """Return the checklist of a document that a candidate's line is part of."""
+    """Return the checklist that contains the candidate on line ``number``."""
     first, end = number, number + 1
     while first and _is_listed(lines[first - 1]):
         first -= 1
@@ -310,7 +310,7 @@ def entries_around(lines: Sequence[str], number: int) -> list[ChecklistEntry]:
 
 
 def last_entries(text: str) -> list[ChecklistEntry]:
-    """Return the last checklist of a document; empty where it has none."""
+    """Return the last checklist of a document; empty if there is none."""
     lines = text.split("\n")
     last = next((at for at in reversed(range(len(lines))) if is_box(lines[at])), None)
     return [] if last is None else entries_around(lines, last)
@@ -343,12 +343,12 @@ _DIGITS: Final = 3
 
 
 def accepted_in_chat(rest: str, chat: str) -> list[Accepted]:
-    """Return candidates by their numbers, or one of them in other words.
+    """Return the candidates with the given numbers, or one of them with a new text.
 
-    ``chat`` is the chat's text: what its last checklist says by now is what is kept.
+    ``chat`` is the chat's text: candidates are kept as its last checklist shows them now.
 
     Raises:
-        InvalidArgument: it cannot be understood.
+        InvalidArgument: ``rest`` cannot be understood.
         NotFound: there is no such candidate.
     """
     words = rest.split()
@@ -372,7 +372,7 @@ def _is_number(word: str) -> bool:
 
 
 def _numbered(found: Sequence[ChecklistEntry], word: str) -> ChecklistEntry:
-    """Return the candidate of a number; raise NotFound where there is none."""
+    """Return the candidate with a number; raise NotFound if there is none."""
     if not found:
         raise NotFound("There are no candidates. `:memory summarize` finds some.")
     digits = word.lstrip("0") or "0"

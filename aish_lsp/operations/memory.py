@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.extractor import Extracted
     from aish_lsp.foundation.job import Job
 
-#: An id, with the scope before it where it is needed: ``3``, ``user:3``.
+#: An id, after its scope if that is needed: ``3``, ``user:3``.
 _ID: Final = re.compile(rf"(?:({'|'.join(SCOPES)}):)?([0-9]{{1,16}})")
 
 
@@ -217,7 +217,7 @@ async def edit(place: Place, params: MemoryEdit) -> Answer[Edited]:
 
 
 def _which(name: str, usage: str) -> tuple[Scope | None, int]:
-    """Return the scope, where one is named, and the id that ``name`` stands for."""
+    """Return the scope, if one is named, and the id that ``name`` stands for."""
     match = _ID.fullmatch(name)
     if match is None:
         raise InvalidArgument(f"Say which: {usage}; `:memory list` shows ids.")

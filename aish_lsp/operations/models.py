@@ -1,8 +1,8 @@
 """``model.*``: the models there are, the one that answers, and how another is set up.
 
-``aish-lsp setup`` asks for one in a terminal, ``:model add`` in the chat: what was found is written
-into ``config.toml``, and asked one question. A key is never written: the file names the variable of
-the environment that holds it.
+``aish-lsp setup`` sets a model up in a terminal, ``:model add`` in the chat: a model that was found
+is written into ``config.toml`` and asked one question. A key is never written: the file names the
+environment variable that holds it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Config
 
-#: The one question that a model is asked: nothing of the project goes along.
+#: The one question that a model is asked: nothing of the project is sent along.
 QUESTION: Final = "Say hello in one short sentence."
 _SYSTEM: Final = "You are tried out. Answer in one short sentence."
 
-#: What a found model is called where nothing better is known.
+#: What a model that was found is called if no better name is known.
 _LOCAL: Final = "local"
 
 _HOW: Final = "`:model NAME` chooses one, `:model add` sets another one up."
@@ -164,10 +164,10 @@ your editor is started in.
 
 
 async def _chosen(workspace: FolderContext, argument: str) -> Candidate | str:
-    """Return what ``argument`` names, or what the user chooses; or why nothing is added.
+    """Return the model that ``argument`` names or the user chooses, or why none is added.
 
     Raises:
-        InvalidArgument, NotFound: there is nothing of that number or address.
+        InvalidArgument, NotFound: there is nothing with that number or at that address.
     """
     which, _, model = argument.partition(" ")
     if "://" in which:
@@ -189,7 +189,7 @@ async def _chosen(workspace: FolderContext, argument: str) -> Candidate | str:
 
 
 async def _added(session: Session, chosen: Candidate) -> tuple[str, str]:
-    """Write a model down, have it answer and ask it a question; return its name, what to tell."""
+    """Configure a model, use it, ask it a question; return its name and what to tell the user."""
     workspace = session.workspace
     name, said = configured_as(workspace.config, chosen.preset), "is configured already"
     if not name:
@@ -232,7 +232,7 @@ def _row(one: Candidate) -> str:
     return f"{one}. Your questions would be sent to {host(one.preset.endpoint)}"
 
 
-# What can be set up, and how it is.
+# Finding models, and setting one up
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +240,9 @@ class Candidate:
     """A model that could be set up.
 
     Attributes:
-        preset: what would be written; its name is one that is free.
-        models: what its server serves, as far as it tells; the preset's own first.
-        configured: the name under which it is set up already, or empty.
+        preset: what would be written; its name is not used yet.
+        models: the models that its server lists, that of the preset first.
+        configured: the name under which it is already configured, or empty.
     """
 
     preset: Preset
@@ -251,7 +251,7 @@ class Candidate:
 
     @property
     def place(self) -> str:
-        """Who answers, in words."""
+        """Where the model answers, in words."""
         preset = self.preset
         if is_loopback(preset.endpoint):
             return escaped(f"a server on this machine, {preset.endpoint}")
@@ -264,15 +264,15 @@ class Candidate:
         return f"{escaped(self.preset.model) or 'its only model'}{more}: {self.place}{there}"
 
     def serving(self, model: str) -> Candidate:
-        """Return the candidate with another of its models."""
+        """Return the candidate with another model of its server."""
         if model == self.preset.model:
             return self
-        # A window that was asked is that of the model it was asked for.
+        # The window is that of the model that it was asked for.
         return replace(self, preset=replace(self.preset, model=model, context_window=None))
 
 
 async def candidates(workspace: FolderContext) -> list[Candidate]:
-    """Return what was found: servers on this machine, then keys in the environment."""
+    """Return the models found: servers on this machine, then keys in the environment."""
     from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
 
     services, config = workspace.services, workspace.config
@@ -282,7 +282,7 @@ async def candidates(workspace: FolderContext) -> list[Candidate]:
     listed: list[Candidate] = []
     for preset, info in zip(found.presets, told, strict=True):
         others = (name for name in info.models if name != preset.model)
-        # The window is asked at each start: it is that of a server that may be started anew.
+        # Not written down: the server may be restarted with another window, so it is asked again.
         plain = replace(preset, context_window=None)
         listed.append(_candidate(plain, _LOCAL, (preset.model, *others), config, names))
     for offer in found.offers:
@@ -292,10 +292,10 @@ async def candidates(workspace: FolderContext) -> list[Candidate]:
 
 
 async def at_address(workspace: FolderContext, address: str, key_variable: str = "") -> Candidate:
-    """Return the model server at an address, which is asked for its models.
+    """Ask the model server at an address for its models; return it as a candidate.
 
     Raises:
-        InvalidArgument: it is not an address, or there is no such variable.
+        InvalidArgument: the address is not valid, or there is no such variable.
         BackendUnavailable: nothing there lists models.
     """
     from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
@@ -323,7 +323,7 @@ async def at_address(workspace: FolderContext, address: str, key_variable: str =
 def _candidate(
     preset: Preset, name: str, models: Sequence[str], config: Config, names: list[str]
 ) -> Candidate:
-    """Return a candidate under a name that is none of ``names``, to which it is added."""
+    """Return a candidate with a name that is not in ``names`` yet, and add it there."""
     free = name
     number = 2
     while free in names:
@@ -334,7 +334,7 @@ def _candidate(
 
 
 def configured_as(config: Config, preset: Preset) -> str:
-    """Return the name under which that model of that server is configured, or nothing."""
+    """Return the name under which that model of that server is configured, or an empty text."""
     same = (
         other.name
         for other in config.models.values()
@@ -344,15 +344,15 @@ def configured_as(config: Config, preset: Preset) -> str:
 
 
 def needs_default(config: Config, name: str) -> bool:
-    """Return whether a new model answers by default only if the file says so."""
+    """Return whether the file has to say that a new model answers by default."""
     return not config.models and config.default_model != name
 
 
 async def write(workspace: FolderContext, preset: Preset, *, default: bool) -> None:
-    """Add a model to the user's file and take it in.
+    """Add a model to the user's file, and reload the configuration.
 
     Raises:
-        AishError: as ``add_model``; or the file does not say what counts.
+        AishError: as for ``add_model``; or the model is not in effect after that.
     """
     await asyncio.to_thread(add_model, config_file(), preset, default=default)
     await workspace.reload()
@@ -365,7 +365,7 @@ async def try_out(session: Session, name: str, told: Told | None = None) -> str:
     """Ask a configured model the one question; return its answer.
 
     Raises:
-        AishError: it did not answer.
+        AishError: the model did not answer.
     """
     preset = session.workspace.config.models[name]
     asked = RequestMessage("system", _SYSTEM), RequestMessage("user", QUESTION)

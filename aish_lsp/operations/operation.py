@@ -1,8 +1,8 @@
-"""An operation: its name, what it takes, what comes of it, and how it is written in the chat.
+"""An operation: its name, its parameters, its result, and how it is written in the chat.
 
-It is added to the table by ``@operation(...)`` on the function that carries it out. Its docstring,
-up to ``Raises:``, is what the reference says of it; what it raises is how it refuses. The command
-``aish.X`` of the language server, ``:x`` of the chat and ``aish-lsp x`` are made from the table.
+``@operation(...)`` adds the function that carries it out to the table. The docstring, up to
+``Raises:``, is its text in the reference; what it raises is how it refuses. The language server's
+command ``aish.X``, the chat's ``:x`` and the shell's ``aish-lsp x`` are made from the table.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_type_hints,
+)
 
 from aish_lsp.foundation.errors import InvalidArgument
 
@@ -29,7 +40,7 @@ F = TypeVar("F", bound="Callable[..., Awaitable[Any]]")
 
 Token: TypeAlias = str | int
 
-#: What the events of a job are about.
+#: What a job of an operation yields.
 Comes: TypeAlias = Literal["reply", "output", "candidates"]
 
 
@@ -58,8 +69,8 @@ class Place:
     """Where an operation is asked for: in which session of a workspace, and through which face.
 
     ``is_typed``: the user was seen typing it; ``is_alone``: there is no conversation around it, as
-    for a command of the shell. Of a question, ``attached`` is what it is about, ``at`` the file
-    that it is asked in, and ``notice`` is told before its turn.
+    for a command of the shell. For a question, ``attached`` is what it is about, ``at`` is the file
+    that it is asked in, and ``notice`` is shown before its turn.
     """
 
     workspace: Workspace
@@ -72,18 +83,18 @@ class Place:
     notice: str = ""
 
     def tell(self, troubles: Iterable[str]) -> None:
-        """Tell the user of each, beside the result."""
+        """Tell the user each of these messages, beside the result."""
         for trouble in troubles:
             self.face.tell(trouble)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[R]):
-    """What comes of an operation: its result, and the same for a person, in Markdown.
+    """The answer of an operation: its result, and a text in Markdown for people.
 
-    ``is_told``: the text says what the result does not, and an editor shows it beside that.
-    ``failed``: nothing was done; what a command of the shell fails with. ``more``: what such a
-    command says in JSON beside the result, whose form is that of the protocol.
+    ``is_told``: the text says something that the result does not, so an editor shows it, too.
+    ``failed``: nothing was done, and a command of the shell fails with this error. ``more``: what a
+    command of the shell adds to the result in JSON, as the result has the protocol's form.
     """
 
     result: R
@@ -93,14 +104,15 @@ class Answer(Generic[R]):
     more: Mapping[str, object] = field(default_factory=dict)
 
 
-#: Turns what follows the words of a line into parameters.
+#: Turns what follows the words of a line into the operation's parameters.
 Read: TypeAlias = Callable[[Place, str], Any]
 
 
 def whole(params: type, name: str, missing: str = "") -> Read:
-    """Return what takes all that follows for the parameter ``name``; ``missing`` refuses nothing.
+    """Return a reader that takes the whole argument as the parameter ``name``.
 
-    Without ``missing`` nothing leaves the parameter as it is by default.
+    An empty argument is refused with the message ``missing`` if there is one; otherwise the
+    parameter keeps its default.
     """
 
     def read(_place: Place, argument: str) -> Any:
@@ -113,13 +125,13 @@ def whole(params: type, name: str, missing: str = "") -> Read:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How an operation is written in the chat: ``memory add``, and what follows that.
+    """How an operation is written in the chat: ``memory add``, and its argument.
 
     Attributes:
-        words: the command, and its verb where it has several, without the colon.
-        usage: the argument for people: ``KIND TEXT``; in brackets where it may be left out.
-        help: one line on it; empty where the group's says enough.
-        read: makes parameters of the argument; None where it takes none.
+        words: the command without the colon, and its verb if it has several.
+        usage: the argument, for people: ``KIND TEXT``; in brackets if it is optional.
+        help: a line of help; empty if that of the whole command says enough.
+        read: turns the argument into parameters; None if there is no argument.
         choices: words that the argument may begin with.
     """
 
@@ -136,16 +148,16 @@ class Operation:
 
     Attributes:
         name: ``memory.add``.
-        params: the dataclass of what it takes; its fields are camelCase on the wire.
-        run: carries it out; returns an ``Answer``, or a ``Job`` where it comes in pieces.
+        params: the dataclass of its parameters; their names are camelCase on the wire.
+        run: carries it out; returns an ``Answer``, or a ``Job`` if the result comes in pieces.
         lines: how it is written in the chat.
-        shows: it changes nothing, so that anybody may have written it in the chat.
-        asks: it asks the user itself, with all there is to know.
-        at_once: it does not wait for a session that is about to take the place of the one shown.
-        needs_settings: what the face says of its settings is awaited first: which model answers,
-            what is asked about, which shell runs a command.
-        comes: what a job of it yields: a reply, a command's output, or candidates for the memory.
-        title: what a job of it does, for those who wait.
+        shows: it changes nothing, so it does not matter who wrote it into the chat.
+        asks: it asks the user itself, with everything they need to know.
+        at_once: it does not wait while the shown session is being replaced.
+        needs_settings: it waits for the face's settings: which model answers, what has to be asked
+            about, which shell runs a command.
+        comes: what its job yields: a reply, a command's output, or candidates for the memory.
+        title: what its job does, for a user who waits.
     """
 
     name: str
@@ -161,7 +173,7 @@ class Operation:
 
     @property
     def doc(self) -> str:
-        """What the reference says of it, in Markdown."""
+        """Its text in the reference, in Markdown."""
         return (inspect.getdoc(self.run) or "").partition("\nRaises:")[0].strip()
 
     def hints(self) -> dict[str, Any]:
@@ -170,7 +182,7 @@ class Operation:
 
     @property
     def refusals(self) -> list[tuple[str, str]]:
-        """How it refuses: the errors, as the code calls them, and when it raises them."""
+        """How it refuses: the names of the errors, and when each is raised."""
         told = (inspect.getdoc(self.run) or "").partition("\nRaises:\n")[2]
         rows = re.split(r"\n(?=    \w)", told.rstrip())
         found = (row.split(": ", 1) for row in rows if ": " in row)
@@ -178,16 +190,27 @@ class Operation:
 
     @property
     def comes_in_pieces(self) -> bool:
-        """Whether its events go to a token of the client's, or into the chat."""
+        """Whether it is a job, whose events go to a token of the client's or into the chat."""
         return "partial_result_token" in self.params.__dataclass_fields__  # type: ignore[attr-defined]
 
 
-#: Those of the modules that were imported; the package has all.
+#: The operations of the modules that were imported so far; the package has all.
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
-def operation(name: str, params: type, *lines: Line, **traits: Any) -> Callable[[F], F]:
-    """Return a decorator that adds its function to the table; ``traits`` as ``Operation`` has."""
+class Traits(TypedDict, total=False):
+    """The optional attributes of an ``Operation``, where they are explained."""
+
+    shows: bool
+    asks: bool
+    at_once: bool
+    needs_settings: bool
+    comes: Comes
+    title: str
+
+
+def operation(name: str, params: type, *lines: Line, **traits: Unpack[Traits]) -> Callable[[F], F]:
+    """Return a decorator that adds its function to the table of operations."""
 
     def add(run: F) -> F:
         assert name not in OPERATIONS, f"{name} is there twice"

@@ -1,7 +1,7 @@
 """``run``, ``approve``, ``commands.*`` and ``norris.*``: what is run for the user.
 
-A suggested command, one that they name, and a goal that is pursued by itself, step by step, within
-bounds.
+That is a suggested command, a command that the user names, or a goal that the model pursues by
+itself, step by step and within bounds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RunParams(SessionTarget):
 
 
 def _read_run(place: Place, argument: str) -> RunParams:
-    """Read the argument of ``:run``: a number, a command, or a block of one."""
+    """Read the argument of ``:run``: a number, a command, or a fenced block with a command."""
     if not argument:
         raise InvalidArgument("Say what to run: `:run COMMAND`, or `:run N` for a suggestion.")
     if argument.isdecimal():
@@ -65,7 +65,7 @@ def _read_run(place: Place, argument: str) -> RunParams:
 
 
 def _numbered(session: Session, number: int) -> str:
-    """Return the id of a suggestion of the last reply, by its place in it, from 1."""
+    """Return the id of a suggestion of the last reply, by its number in the reply, from 1."""
     waiting = {one.number: one.info for one in session.last_turn_suggestions}
     if number in waiting:
         return waiting[number].id
@@ -75,7 +75,7 @@ def _numbered(session: Session, number: int) -> str:
 
 
 def block_of(argument: str) -> Block | None:
-    """Return the fenced block that an argument is; None where it is, or holds, something else."""
+    """Return the fenced block that ``argument`` consists of; None if there is anything else."""
     text = with_line_feeds(argument).strip("\n")
     blocks = fenced_blocks(text)
     whole = (0, text.count("\n"))
@@ -121,7 +121,7 @@ async def run(place: Place, params: RunParams) -> Job[RunReport]:
 
 
 def _origin(place: Place, params: RunParams) -> Origin:
-    """Return where the text comes from: one that names its document stands in that document."""
+    """Return where the text comes from; with a ``uri``, it is from that document."""
     if not place.is_typed:
         return "document"
     if params.command_id is not None:
@@ -284,13 +284,10 @@ class SayParams(SessionTarget):
     text: str
 
 
-_SAY: Final = "Say what the model is to be told."
-
-
 @operation(
     "norris.say",
     SayParams,
-    Line("norris say", "TEXT", "", whole(SayParams, "text", _SAY)),
+    Line("norris say", "TEXT", "", lambda _place, argument: SayParams(text=argument)),
     at_once=True,
 )
 async def say(place: Place, params: SayParams) -> Answer[Nothing]:
@@ -301,7 +298,7 @@ async def say(place: Place, params: SayParams) -> Answer[Nothing]:
         NotFound: no goal is being pursued.
     """
     if not params.text.strip():
-        raise InvalidArgument(_SAY, path="text")
+        raise InvalidArgument("Say what the model is to be told.", path="text")
     if place.session.pursuit is None:
         raise NotFound("No goal is being pursued in this session.")
     place.session.pursuit.said.append(params.text.strip())

@@ -1,4 +1,4 @@
-"""``session.*``: the sessions that are open, and those that can be gone back to."""
+"""``session.*``: the sessions that are open, and earlier ones that can be resumed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from aish_lsp.sessions.rebuild import HistoryMessage, history
 if TYPE_CHECKING:
     from aish_lsp.agent.sessions import Resumed
 
-#: A session, if any, and the number of a page.
+#: A session, which may be left out, and the number of a page.
 _PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
 
 
@@ -308,7 +308,7 @@ class SessionHistory(SessionTarget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HistoryPage(SessionHistory):
-    """A page of it, as the chat shows one; the first is the newest."""
+    """One page of the history, as the chat shows it; the first page is the newest."""
 
     page: int = 1
 

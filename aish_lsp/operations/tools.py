@@ -1,4 +1,4 @@
-"""``tools.*``: what a model may call, what that costs, and what of it is switched on."""
+"""``tools.*``: what a model may call, what that costs, and which of it is switched on."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ToolList:
 def _listed(session: Session) -> ToolList:
     tools, preset, config = session.tools, session.preset, session.workspace.config
     limit = session.accounting.known_limits(preset, config)
-    # What is offered goes by the plain estimate; what is shown, by all that is known.
+    # What is offered depends on the plain estimate; what is shown uses all that is known.
     counter = session.accounting.counter(preset, config)
 
     def info(one: Listed) -> ToolInfo:
@@ -112,7 +112,7 @@ def _read_switch(place: Place, argument: str) -> SwitchParams:
     words = argument.split()
     if not words or words[0] not in _ON_OFF or len(words) > 2:
         raise InvalidArgument("Use `:tools on [TOOL]` or `:tools off [TOOL]`.")
-    # A server's tool is called SERVER__NAME, ours by its name alone.
+    # A server's tool is named SERVER__NAME, our own tools by their name alone.
     named = words[1] if len(words) > 1 else ""
     if named in place.session.tools.servers():
         return SwitchParams(server=named, on=_ON_OFF[words[0]])
@@ -268,7 +268,7 @@ def _changed(place: Place, told: str) -> Answer[ToolList]:
 
 
 def _heading(server: ToolServerInfo) -> str:
-    """Return what is said of a server above its tools."""
+    """Return the heading of a server, above its tools."""
     if not server.on:
         return f"**{server.name}**: off"
     if not server.granted:

@@ -1,6 +1,6 @@
-"""``trust.*``: what the workspace's own configuration asks for, and the user's word on it.
+"""``trust.*``: what the workspace's own configuration asks for, and whether the user allows it.
 
-Nothing is granted but by that word.
+Only the user can grant anything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = "This workspace asks for nothing that needs your grant."
 
-#: What is said of a yes, a no, and where nobody could be asked.
+#: What the user is told after a yes, after a no, and if nobody could be asked.
 _ANSWERS: Final = {
     True: "Granted, from your next question on. `:trust revoke` takes it back.",
     False: "Nothing was granted: it was not confirmed.",
@@ -107,13 +107,13 @@ async def show(place: Place, _params: Target) -> Answer[Trust]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen(Target):
-    """What ``:trust`` names by ``seen`` is granted, unasked. Not for a client: a user types it."""
+    """Grant unasked what ``:trust`` showed as ``seen``. Users type it; clients cannot send it."""
 
     seen: str
 
 
 def _read_grant(place: Place, argument: str) -> Target:
-    # Anybody can work out what is to be pasted to grant: then the user is asked all the same.
+    # Anybody could work out the value and write it into the chat. If it was not typed, ask.
     return _Seen(seen=argument) if argument and place.is_typed else Target()
 
 
@@ -141,10 +141,10 @@ async def grant(place: Place, params: Target) -> Answer[Trust]:
     if waiting and not seen:
         answer = await workspace.services.ask_user(_question(waiting))
     elif waiting and seen != _fingerprint_of(waiting):
-        # A user who has seen it, and cannot be asked, names exactly what is granted.
+        # A user who cannot be asked names exactly what they have seen.
         raise Denied("What the workspace asks for has changed. `:trust` shows it.")
     if waiting and answer:
-        # What it asks for by now, where that is something else than was shown, is not granted.
+        # If it asks for something else by now, that is not granted.
         await asyncio.to_thread(workspace.configuration.grant, waiting)
     workspace.changed()
     text = _ANSWERS[answer] if waiting else _NOTHING
@@ -171,19 +171,19 @@ async def revoke(place: Place, _params: Target) -> Answer[Trust]:
     return Answer(_trust(workspace), text)
 
 
-#: Characters of what is pasted to grant without a question: enough that nobody finds two requests
-#: of the same one, of which to show the first and put the second in its place.
+#: Characters of the fingerprint that grants without a question: too many for anybody to find two
+#: requests with the same one, and swap them after the first was shown.
 _FINGERPRINT: Final = 32
 
 
-#: Characters of a line and lines that a question shows: more is no longer read, or pushes what
-#: matters out of sight.
+#: How many characters of a line, and how many lines, a question shows: nobody reads more, or it
+#: pushes what matters out of sight.
 _SHOWN: Final = 120
 _MOST_LINES: Final = 12
 
 
 def _question(waiting: Sequence[Request]) -> Question:
-    """Return the question whether to grant what waits; long values are cut, with their hash."""
+    """Return the question whether to grant what waits; if it is cut, it names the fingerprint."""
     asks = "This workspace asks for settings that can change what runs and what is sent:"
     lines = [line for request in waiting for line in _lines_of(request)]
     first = lines
@@ -201,7 +201,7 @@ def _question(waiting: Sequence[Request]) -> Question:
 
 
 def _spread(request: Request) -> Request:
-    """Return ``request`` with the first keys of each table before the others: none hides them."""
+    """Return ``request`` with the first keys of each table first, so that no table hides others."""
     seen: Counter[str] = Counter()
     ranked = []
     for key, value in request.asked:
@@ -213,7 +213,7 @@ def _spread(request: Request) -> Request:
 
 
 async def _asked_for(configuration: Configuration) -> list[Request]:
-    """Return what waits for a grant, by what the files hold now."""
+    """Return what waits for a grant, according to the files as they are now."""
     await asyncio.to_thread(configuration.reload)
     return [request for request in configuration.loaded.requests if not request.granted]
 

@@ -1,4 +1,4 @@
-"""``undo`` and ``redo``: what commands did to files, taken back and done again."""
+"""``undo`` and ``redo``: take back what commands did to files, and do it again."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _answer(done: Undone, text: str) -> Answer[PutBack]:
 
 
 def _told(done: Undone, command: str, again: str) -> str:
-    """Return what was done, and how to go on; ``again``: where something was."""
+    """Return what was done, and how to go on: ``again``, if something was done."""
     rows = done.told.split("\n")
     if done.undecided:
         rows.append(

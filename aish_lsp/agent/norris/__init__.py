@@ -1,6 +1,6 @@
 """The autonomous loop: a goal pursued in a session step by step, within bounds.
 
-Its rounds, its commands and its prompt go by what is here; ``run`` and ``step`` pursue it.
+This module holds its state and reads the model's replies; ``run`` and ``step`` pursue the goal.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from aish_lsp.agent.events import CommandInfo
     from aish_lsp.context.messages import Message
 
-#: What a model says of its goal.
+#: What a model may say about its goal.
 Said: TypeAlias = Literal["complete", "blocked"]
 
 _GOAL: Final = re.compile(r"^GOAL: (complete|blocked)(?![^\s:])[ \t:]*", re.MULTILINE)
 
-#: Characters of a summary, and of all lines on steps that are not sent any more.
+#: Characters of a summary, and of all lines about steps that are no longer sent.
 _LONGEST_SUMMARY: Final = 2_000
 _LONGEST_LINES: Final = 1_500
 
@@ -36,12 +36,12 @@ class Pursuit:
 
     Attributes:
         goal: what is to be reached.
-        group: what all that it changes is undone together with.
-        allow_caution: whether what is ``caution`` may run unasked, where it can be undone.
-        works: whether the profile ``work`` can be had for that.
-        is_resumed: whether it goes on with one that was stopped.
+        group: the group in which all changes are undone together.
+        allow_caution: whether ``caution`` commands may run unasked if they can be undone.
+        works: whether the confinement profile ``work`` is available for that.
+        is_resumed: whether it continues a run that was stopped.
         said: what the user added, for the next step's message.
-        steps: a line on each step that is over, by its exchange.
+        steps: a line about each finished step, by its exchange.
     """
 
     goal: str
@@ -55,16 +55,16 @@ class Pursuit:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a step was made, so that the next question is not one of the user's."""
+        """Whether a step was made already, so that the next message is not the user's."""
         return self.is_resumed or bool(self.steps)
 
     @property
     def acts_alone(self) -> bool:
-        """Whether what is ``caution`` goes on without a question."""
+        """Whether ``caution`` commands run without asking."""
         return self.allow_caution and self.works
 
     def block(self) -> str:
-        """Return the prompt's block: the goal, the rules, and the steps that are not sent."""
+        """Return the prompt's block: the goal, the rules, and lines about steps no longer sent."""
         room, first = _LONGEST_LINES, len(self._gone)
         while first and len(self._gone[first - 1]) <= room:
             first -= 1
@@ -72,16 +72,16 @@ class Pursuit:
         return norris_block(self.goal, self._gone[first:])
 
     def evicted(self, messages: Iterable[Message]) -> None:
-        """Keep a line of each step that is sent no more."""
+        """Keep a line about each step that is no longer sent."""
         lines = (self.steps.get(one.exchange, "") for one in messages if one.role == "user")
         self._gone += filter(None, lines)
 
 
 def meant(commands: Iterable[CommandInfo], text: str) -> list[CommandInfo]:
-    """Return the `CMD: ` lines of a reply, but for what the model has only thought aloud."""
+    """Return the `CMD: ` lines of a reply, except those in the model's reasoning."""
     said = Counter(found.text for found in suggestions_of(without_reasoning(text)))
     found: list[CommandInfo] = []
-    # What was thought comes first.
+    # Reasoning comes first, so of equal lines the last ones count.
     for info in reversed([*commands]):
         if info.source == "cmd" and said[info.text]:
             said[info.text] -= 1
@@ -90,10 +90,10 @@ def meant(commands: Iterable[CommandInfo], text: str) -> list[CommandInfo]:
 
 
 def goal_said(text: str, *, is_whole: bool = True) -> tuple[Said, str] | None:
-    """Return what a reply says of its goal, and the summary or the reason; None for nothing.
+    """Return what a reply says about its goal, and the summary or reason; None if it says nothing.
 
-    It counts on a line of its own, outside of fenced blocks and of what the model thinks aloud. Of
-    a reply that is not whole, the last line may be half of one, and says nothing.
+    Only a line of its own counts, outside fenced blocks and the model's reasoning. If the reply is
+    not whole, its last line may be incomplete, and is ignored.
     """
     text = without_reasoning(text)
     fences, start = FenceScanner(lambda _: False), 0

@@ -1,7 +1,8 @@
 """The autonomous loop: a goal pursued step by step, within bounds, until it is reached or given up.
 
-Each step is a turn of one round. What it calls runs in it, what it suggests runs after it, and the
-next step's message carries what came of that. All that a run changes is one undo.
+Each step is a turn of one round. Its tool calls are made in that turn, the commands that it
+suggests run after it, and the next step's message carries the results. All changes of a run are one
+undo.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
 
 How: TypeAlias = Literal["complete", "blocked", "stopped", "limit", "error"]
 
-#: Steps that change nothing after which a run ends.
+#: A run ends after so many steps that change nothing.
 _SAME: Final = 3
 
-#: Characters of a plan that are told.
+#: How many characters of a plan are shown.
 _PLAN: Final = 300
 
 _NO_MODEL: Final = (
@@ -48,7 +49,7 @@ _NO_MODEL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NorrisResult:
-    """What became of a goal; ``summary`` is what the model said of it, or why it ended."""
+    """How the pursuit of a goal ended; ``summary`` is what the model said, or why it ended."""
 
     outcome: How
     steps: int
@@ -57,7 +58,7 @@ class NorrisResult:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is to be pursued; ``steps`` are those that were made before, in the run ``group``."""
+    """A goal to pursue; ``steps`` is how many steps were made before, in the run ``group``."""
 
     text: str
     allow_caution: bool = False
@@ -67,11 +68,11 @@ class Goal:
 
 
 def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
-    """Begin to pursue a goal. In a session one thing is done at a time: it waits for others.
+    """Begin to pursue a goal. If the session is answering a question, it waits for that.
 
     Raises:
-        InvalidArgument: there is no goal.
-        Busy: a goal is being pursued in this session already.
+        InvalidArgument: the goal is empty.
+        Busy: a goal is already being pursued in this session.
     """
     if not goal.text.strip():
         raise InvalidArgument("Say what is to be reached: `:norris GOAL`.", path="goal")
@@ -88,7 +89,7 @@ def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
 
 
 def unfinished(log: LoadedSession) -> Goal | None:
-    """Return the goal that a session pursued last, if that was not reached; None for none."""
+    """Return the last goal that a session pursued, if it was not reached; else None."""
     runs = [record for record in log.records if record.get("event") == "norris"]
     start = next((one for one in reversed(runs) if one.get("status") == "start"), None)
     if start is None or not isinstance(start.get("goal"), str):
@@ -128,11 +129,11 @@ class _Run:
         self._work = StepWork(session, goal.group, emit)
 
     async def pursue(self) -> Outcome[NorrisResult]:
-        """Pursue the goal to an end, whatever that is.
+        """Pursue the goal until it is reached, or the run ends otherwise.
 
         Raises:
-            BackendUnavailable: there is no model that could.
-            Denied: no folder is open, or the user does not want it here.
+            BackendUnavailable: there is no model that could pursue it.
+            Denied: no folder is open, or the user does not agree to it here.
         """
         try:
             async with self._session.in_turn(self._emit, WAITS):
@@ -157,7 +158,7 @@ class _Run:
             await self._look_whether_it_works()
         goal = self._goal
         if goal.steps and not await self._workspace.undo.is_last(goal.group):
-            # Another command ran since: it is undone before what lies behind it.
+            # Another command has run since, and has to be undone first.
             self._since = " since it went on"
         await self._session.recorder.pursued(
             "start", goal=goal.text, group=goal.group, allowCaution=goal.allow_caution
@@ -216,19 +217,19 @@ class _Run:
         return workspace.config.safety.snapshot and not await workspace.undo.prospect()
 
     def _doubts(self) -> str:
-        """Return what speaks against a goal that is said to be reached."""
+        """Return what casts doubt on a goal that the model calls reached."""
         failed = [f"`{text}` (exit {code})" for text, code in self._work.exits.items() if code]
         if not failed:
             return ""
         return f"But the last run of {', '.join(failed[-3:])} failed."
 
-    # Whether it may be done
+    # The user's consent
 
     async def _may_start(self) -> None:
-        """Have the user agree to it, the first time in a folder.
+        """Ask the user to agree, the first time in a folder.
 
         Raises:
-            Denied: they do not, or no folder is open.
+            Denied: they do not agree, or no folder is open.
         """
         root = self._workspace.root
         if root is None:
@@ -251,7 +252,7 @@ class _Run:
         await asyncio.to_thread(self._workspace.services.trust.grant, root, "norris", real, pin)
 
     async def _is_agreed(self, root: Path) -> bool:
-        """Return whether the user has agreed to it, for this very folder, and not taken it back."""
+        """Return whether the user has agreed to it for this very folder, and not revoked that."""
 
         def look() -> bool:
             try:
@@ -262,7 +263,7 @@ class _Run:
         return await asyncio.to_thread(look)
 
     async def _look_whether_it_works(self) -> None:
-        """Find out whether commands that change something can be let run unasked."""
+        """Find out whether commands that change something can run unasked; if not, say why."""
         workspace = self._workspace
         assert workspace.root is not None
         why = "" if workspace.config.safety.snapshot else "safety.snapshot is off"
@@ -292,7 +293,7 @@ class _Run:
                 return ended
 
     async def _limit(self) -> str:
-        """Return the limit that the next step would break; empty where it may be made."""
+        """Return which limit the next step would break; empty if the step may be made."""
         bounds = self._bounds
         most = self._goal.max_steps or bounds.max_steps
         if self._number - self._goal.steps >= most:
@@ -310,7 +311,7 @@ class _Run:
         return ""
 
     def _message(self, number: int) -> str:
-        """Return what the model is told before a step, beside the output that goes with it."""
+        """Return what the model is told before a step, besides the output that is sent along."""
         said = [*self._notes, *self._pursuit.said]
         if number > self._first:
             return "\n".join([f"[norris] step {number}", *said])
@@ -319,7 +320,7 @@ class _Run:
         return "\n".join([f"[norris] goal: {self._goal.text}", *said])
 
     async def _step(self) -> tuple[How, str] | None:
-        """Make a step; return how the run ends, where it ends with it."""
+        """Make a step; if the run ends with it, return how."""
         message = self._message(self._number)
         self._notes.clear()
         self._pursuit.said.clear()
@@ -375,7 +376,7 @@ class _Run:
         return None
 
     async def _tell(self, step: Step, turn_id: str, line: str) -> None:
-        """Tell, and write down, how a step ended."""
+        """Log how a step ended, then tell the user."""
         row = f"step {step.number}: {line}"
         self._pursuit.steps[turn_id] = row
         await self._session.recorder.pursued("step", number=step.number, line=row)
@@ -386,13 +387,13 @@ class _Run:
 
 
 def _is_cancelled() -> bool:
-    """Return whether the run was cancelled, also while it did what no cancel breaks off."""
+    """Return whether the run was cancelled, even if that was during uncancellable work."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _identity(root: Path) -> tuple[str, str]:
-    """Return the real path of a folder, and a hash of what tells it from one in its place."""
+    """Return the real path of a folder, and a hash that tells it from another at the same path."""
     real = os.path.realpath(root)
     found = os.stat(real)  # noqa: PTH116 - of a text
     told = f"{real}\0{found.st_dev}\0{found.st_ino}"
@@ -400,7 +401,7 @@ def _identity(root: Path) -> tuple[str, str]:
 
 
 def _plan(result: AskResult) -> str:
-    """Return what a reply says before its first command."""
+    """Return what a reply says before its first command, cut to a line."""
     lines = []
     for line in result.text.strip().split("\n"):
         if line.startswith(("CMD: ", "GOAL: ", "```")):

@@ -1,4 +1,4 @@
-"""What is done in a step towards a goal: its commands, in order, and what its calls came to."""
+"""What is done in a step towards a goal: its commands, in order, and the results of its calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Seconds that one command of a step may take.
 _COMMAND_SECONDS: Final = 600.0
 
-#: Characters of a command that are told.
+#: How many characters of a command are shown.
 _LINE: Final = 120
 
 _DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?=\s*m?s(?:ec|econds?)?\b)")
@@ -34,7 +34,7 @@ _DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?=\s*m?s(?:ec|econds?)?\b)")
 
 @dataclass(slots=True)
 class Made:
-    """What a step did: how it ended, its commands and calls, and what the next message says."""
+    """What a step did: its status, its commands and calls, and notes for the next message."""
 
     status: StepStatus = "done"
     exit_code: int | None = None
@@ -43,7 +43,7 @@ class Made:
 
 
 class StepWork:
-    """Does the work of the steps of one run, as what is undone together.
+    """Does the work of the steps of one run; all of it is undone together.
 
     Attributes:
         exits: the last exit status of each command.
@@ -56,7 +56,7 @@ class StepWork:
         self.exits: dict[str, int] = {}
 
     async def run_commands(self, step: Step, commands: Sequence[CommandInfo], made: Made) -> None:
-        """Run what a step suggests, in order, until something fails, or where a call has not."""
+        """Run the commands of a step in order, until one fails; none if a call has failed."""
         if made.status != "done":
             _leave_out(len(commands), made)
             return
@@ -80,7 +80,7 @@ class StepWork:
                 return
 
     def _take(self, report: RunReport, text: str, made: Made) -> None:
-        """Take in what became of a command."""
+        """Note how a command ended."""
         if report.finish_reason == "denied":
             made.status = "denied"
             made.rows.append(f"{text}, skipped")
@@ -99,9 +99,9 @@ class StepWork:
             made.status = "failed"
 
     def calls(self) -> tuple[list[tuple[str, str]], list[str], int | None]:
-        """Return the calls of the step, each with a line on it, their results, and the exit status.
+        """Return the calls of the step with a line about each, their results, and an exit status.
 
-        That is of the last command that a call has run.
+        The status is that of the last command that a call has run; None if there was none.
         """
         messages = self._session.conversation.messages
         recent = list(takewhile(lambda one: one.role != "user", reversed(messages)))
@@ -121,7 +121,7 @@ class StepWork:
         return rows, [results.get(call.id, "") for call in calls], code
 
     async def state(self, made: Made, results: Sequence[str]) -> str:
-        """Return what is the same where a step has brought nothing."""
+        """Return a hash that stays the same if a step has achieved nothing."""
         pending = self._session.conversation.pending
         outputs = [f"{one.command}\n{one.exit}\n{one.output}" for one in pending]
         told = "\n".join([*made.rows, *made.notes, *results, *outputs])
@@ -131,14 +131,14 @@ class StepWork:
 
 
 def _leave_out(count: int, made: Made) -> None:
-    """Have the model told of ``count`` commands that they are not run."""
+    """Note for the model that ``count`` commands were not run."""
     if count:
         told = f"{count_of(count, 'command')} after it {'was' if count == 1 else 'were'} not run."
         made.notes.append(f"[aish] The rest of the step, {told}")
 
 
 def _tree(folder: Path, names: Sequence[str]) -> str:
-    """Return a hash of what the project's files are like."""
+    """Return a hash of the names, sizes, modes and times of the project's files."""
     found = hashlib.sha256()
     for name in names:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +16,15 @@ from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import Command, End, Notice, Text, Tool, Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask, Session
-from aish_lsp.agent.turn import AskResult
+from aish_lsp.agent.tool_use import tools_of
+from aish_lsp.agent.turn import AskResult, Turn
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset, Tools
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, NotFound
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
-from aish_lsp.foundation.ports import nobody
+from aish_lsp.foundation.ports import Question, nobody
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,
@@ -370,6 +372,124 @@ async def test_a_cancel_while_a_tool_runs_leaves_no_call_open(place: Place) -> N
     last = {event.call_id: event.status for event in place.told(Tool)}
     assert last == {"c0": "failed", "c1": "failed"}
     assert len(place.told(Usage)) == 1
+
+
+class Keeping:
+    """Holds the result of one call back before it is written down, until it may be."""
+
+    def __init__(self, place: Place, monkeypatch: pytest.MonkeyPatch, call_id: str = "c0") -> None:
+        self._call_id = call_id
+        self.began, self.may_end = asyncio.Event(), asyncio.Event()
+        self._keep = place.session.recorder.tool_result
+        monkeypatch.setattr(place.session.recorder, "tool_result", self.keep)
+
+    async def keep(self, call_id: str, text: str) -> int:
+        if call_id == self._call_id:
+            self.began.set()
+            await self.may_end.wait()
+        return await self._keep(call_id, text)
+
+    async def cancel(self, job: Job[AskResult]) -> None:
+        """Cancel a turn while it keeps a result; let it end."""
+        await self.began.wait()
+        job.cancel()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert not job.done
+        self.may_end.set()
+
+
+async def test_a_result_that_is_being_kept_at_a_cancel_is_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.replies = [calls("{}", "{}", text="Let me look.")]
+    keeping = Keeping(place, monkeypatch)
+    async with asyncio.timeout(30):
+        job = place.begin()
+        await keeping.cancel(job)
+        place.events = [event async for event in job.events()]
+        result = await job.result()
+    assert (result.finish_reason, len(place.requests)) == ("cancelled", 1)
+    assert len(place.tools.called) == 1
+    told = [(event.call_id, event.status, event.result) for event in place.told(Tool)]
+    assert told[2:] == [
+        *(("c0", "running", None), ("c0", "done", "hello"), ("c1", "failed", "cancelled")),
+    ]
+    assert place.events[-1] == End("cancelled")
+    assert [line["content"] for line in place.log() if line.get("role") == "tool"] == [
+        *("hello", "cancelled"),
+    ]
+    assert not place.session.turn_lock.locked()
+
+
+async def test_what_was_read_at_the_same_time_is_kept_and_told_once_at_a_cancel(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.tools.reading = True
+    place.replies = [calls("{}", "{}")]
+    keeping = Keeping(place, monkeypatch)
+    async with asyncio.timeout(30):
+        job = place.begin()
+        await keeping.cancel(job)
+        place.events = [event async for event in job.events()]
+        await job.result()
+    ended = [(one.call_id, one.status) for one in place.told(Tool) if one.result is not None]
+    assert ended == [("c0", "done"), ("c1", "done")]
+    kept = [line for line in place.log() if line.get("role") == "tool"]
+    assert [line["tool_call_id"] for line in kept] == ["c0", "c1"]
+
+
+@pytest.mark.slow
+async def test_what_was_changed_before_a_cancel_is_undone_as_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place.workspace.folder
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+
+    async def agree(_question: Question) -> bool:
+        return True
+
+    monkeypatch.setattr(place.workspace.services, "ask_user", agree)
+    place.session.tools = tools_of(place.session)
+    written = [json.dumps({"path": name, "content": "new\n"}) for name in ("a.txt", "b.txt")]
+    writing = (ToolCall(f"c{at}", "write_file", one) for at, one in enumerate(written))
+    place.replies = [(*writing, Finish("tool"))]
+    keeping = Keeping(place, monkeypatch, "c1")
+    async with asyncio.timeout(60):
+        job = place.begin()
+        await keeping.cancel(job)
+        assert (await job.result()).finish_reason == "cancelled"
+    assert sorted(path.name for path in folder.glob("*.txt")) == ["a.txt", "b.txt"]
+    undone = await place.workspace.undo.undo(place.session.id, agree)
+    assert undone.removed == ["a.txt", "b.txt"]
+    assert not list(folder.glob("*.txt"))
+
+
+async def test_a_cancel_while_the_end_is_told_ends_the_turn(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All was written down by then; the next question is not held up."""
+    is_telling = asyncio.Event()
+
+    async def emit(event: Event) -> None:
+        if isinstance(event, Notice) and event.message == "trouble":
+            is_telling.set()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(place.session, "drain_warnings", lambda: ["trouble"])
+    turn = Turn(place.session, Ask("What does it say?"), "turn", emit)
+    taking = asyncio.create_task(turn.take())
+    async with asyncio.timeout(30):
+        await is_telling.wait()
+        taking.cancel()
+        outcome = await taking
+    assert (outcome.finish, outcome.error) == ("cancelled", None)
+    assert (outcome.result.finish_reason, outcome.result.text) == ("cancelled", "It says hello.")
+    assert [line["content"] for line in place.log() if line.get("role") == "assistant"] == [
+        "It says hello.",
+    ]
+    monkeypatch.setattr(place.session, "drain_warnings", list)
+    assert (await place.ask("And now?")).finish_reason == "stop"
 
 
 async def test_calls_of_a_reply_that_was_cut_are_not_made(place: Place) -> None:

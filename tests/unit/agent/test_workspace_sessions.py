@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,96 @@ async def test_a_question_that_comes_while_the_session_is_replaced_goes_into_the
         "Yes.",
         "hello",
     ]
+
+
+class Copying:
+    """Holds the copy of a log back until it may be made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began, self.may_end = threading.Event(), threading.Event()
+        self.logs: list[SessionLog] = []
+        copy = SessionLog.copy
+
+        def held(*of_what: Any) -> SessionLog:
+            self.began.set()
+            assert self.may_end.wait(30)
+            self.logs.append(copy(*of_what))
+            return self.logs[-1]
+
+        monkeypatch.setattr(SessionLog, "copy", held)
+
+    async def begun(self) -> None:
+        assert await asyncio.to_thread(self.began.wait, 30)
+
+
+async def forkable(workspace: Workspace) -> str:
+    """Ask two questions; return the second's exchange."""
+    await ask(workspace, "First?")
+    await ask(workspace, "Second?")
+    return workspace.shown.conversation.messages[2].exchange
+
+
+async def test_forks_beside_are_made_one_after_the_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one waits for ends with its cancel, the other gets its own."""
+    workspace = place.open()
+    sessions, shown = workspace.sessions, workspace.shown
+    exchange = await forkable(workspace)
+    copying = Copying(monkeypatch)
+    first, second = (
+        asyncio.create_task(sessions.fork(shown, exchange, show=False)) for _ in range(2)
+    )
+    async with asyncio.timeout(60):
+        await copying.begun()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        # Nothing that is open already waits for it.
+        assert await sessions.named(None) is shown
+        copying.may_end.set()
+        parted = await second
+    assert [len(one.conversation.messages) for one in sessions.open] == [4, 2, 2]
+    assert parted.session is sessions.open[2]
+    assert workspace.shown is shown
+    begun_on = await begin_turn(parted.session, Ask("Third?")).result()
+    assert begun_on.session_id == parted.session.id
+    assert len(shown.conversation.messages) == 4
+
+
+async def test_a_fork_waits_for_what_is_being_resumed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = place.open()
+    sessions, shown = workspace.sessions, workspace.shown
+    exchange = await forkable(workspace)
+    log = written(workspace, USER, REPLY)
+    async with asyncio.timeout(60):
+        resumed, parted = await asyncio.gather(
+            sessions.resume(log.id), sessions.fork(shown, exchange, show=False)
+        )
+    assert workspace.shown is resumed.session
+    assert sessions.open == [resumed.session, parted.session]
+    assert parted.session.conversation.messages[0].content == "First?"
+
+
+async def test_a_fork_that_nobody_waits_for_is_closed_with_its_workspace(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = place.open()
+    exchange = await forkable(workspace)
+    copying = Copying(monkeypatch)
+    forking = asyncio.create_task(workspace.sessions.fork(workspace.shown, exchange, show=False))
+    await copying.begun()
+    forking.cancel()
+    closing = asyncio.create_task(workspace.sessions.aclose())
+    await asyncio.sleep(0)
+    copying.may_end.set()
+    async with asyncio.timeout(60):
+        await closing
+    [log] = copying.logs
+    # Nobody has it open any more.
+    assert (await place.open().sessions.resume(log.id)).messages == 2
 
 
 async def test_a_session_that_another_editor_has_open_is_busy(place: Place) -> None:

@@ -277,11 +277,12 @@ async def test_lines_from_a_pipe(project: Path, monkeypatch: pytest.MonkeyPatch)
     told = await asyncio.to_thread(
         subprocess.run,
         [*command, "--continue", "--json"],
-        input=":memory\n",
+        input=":memory\n:norris say\n",
         capture_output=True,
         text=True,
         check=True,
     )
-    said = [json.loads(line)["text"] for line in told.stdout.splitlines() if line]
-    assert "continues, with 2 messages" in said[0]
-    assert "Nothing is remembered" in said[1]
+    *said, refused = [json.loads(line) for line in told.stdout.splitlines() if line]
+    assert "continues, with 2 messages" in said[0]["text"]
+    assert "Nothing is remembered" in said[1]["text"]
+    assert (refused["error"]["kind"], refused["error"]["path"]) == ("invalidArgument", "text")
