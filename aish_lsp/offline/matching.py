@@ -156,9 +156,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     asks = only_asks(question)
     short = len(terms) == 1 and (
         said[0] is not tokens[0]
-        or not (
-            terms & (words().deeds.keys() | group("tools")) or said[0].lower in words().names
-        )
+        or not (terms & (words().deeds.keys() | group("tools")) or said[0].lower in words().names)
     )
     asked = [token.lower for token in tokens]
     two = not _SOME.isdisjoint(asked)
