@@ -60,7 +60,7 @@ def render() -> str:
         "commands": "\n\n".join(map(_command_part, COMMANDS.values())),
         "errors": _table(("code", "kind", "meaning"), errors_told),
     }
-    page = PAGE.read_text()
+    page = PAGE.read_text("utf-8")
     for name, part in parts.items():
         page = page.replace(f"[[{name}]]", part)
     return page
@@ -86,7 +86,7 @@ def doc_of(spec: CommandSpec) -> str:
 @cache
 def _editor_commands() -> dict[str, str]:
     """Return what is said of the commands that editors alone can do, by their names."""
-    parts = CAPABILITIES.with_name("editor_commands.md").read_text().split("### `")[1:]
+    parts = CAPABILITIES.with_name("editor_commands.md").read_text("utf-8").split("### `")[1:]
     told = (part.split("`\n\n", 1) for part in parts)
     return {name: doc.strip() for name, doc in told}
 

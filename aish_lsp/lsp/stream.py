@@ -214,7 +214,7 @@ def answer_initialize(source: int, sink: int) -> EarlyInitialize:
 
 def initialize_result(client: dict[str, Any]) -> dict[str, Any]:
     """Return the result of ``initialize`` for a client with these capabilities."""
-    capabilities = json.loads(CAPABILITIES.read_text())
+    capabilities = json.loads(CAPABILITIES.read_text("utf-8"))
     general = client.get("general")
     wanted = general.get("positionEncodings") if isinstance(general, dict) else None
     known = [name for name in wanted if name in _ENCODINGS] if isinstance(wanted, list) else []
