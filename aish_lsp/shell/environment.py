@@ -1,7 +1,4 @@
-"""The environment of a command: the user's own, without our keys and without a terminal.
-
-And which shell runs it.
-"""
+"""The environment of a command (the user's, without our keys and a terminal), and its shell."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ from urllib.parse import unquote, urlsplit
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import is_secret_name, is_secret_variable, is_telling, secrets_in
 
-#: Where the model servers that we know keep their keys by custom.
+#: Variables that by convention hold the keys of known model servers.
 KNOWN_SECRETS: Final = frozenset(
     Path(__file__).with_name("secret_variables.txt").read_text("utf-8").split()
 )
 
-# Nothing may wait for keys at a terminal that is not there, or print for one.
+# Nothing may wait for the keys of a terminal, or print for one: there is none.
 _PAGERS = ("PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER", "SYSTEMD_PAGER")
 _WITHOUT_TERMINAL = {
     **dict.fromkeys(_PAGERS, "cat"),
@@ -34,10 +31,10 @@ _WITHOUT_TERMINAL = {
     "NO_COLOR": "1",
     "CLICOLOR": "0",
 }
-#: What keeps tools that only read from writing or connecting.
+#: Keeps tools that only read from writing or connecting.
 _ONLY_READING = {"GIT_OPTIONAL_LOCKS": "0", "npm_config_update_notifier": "false"}
-#: Settings of git for such a run alone: its monitor of files is a program, or a daemon, and a diff
-#: would write the index.
+#: Settings of git for such a run only: its file monitor is a program or a daemon, and a diff would
+#: write the index.
 _GIT_SETTINGS = {"core.fsmonitor": "false", "diff.autoRefreshIndex": "false"}
 #: Whatever a folder is called, programs are to be found.
 _PLACES = frozenset({"PATH", "HOME", "PWD", "SHELL"})
@@ -62,7 +59,7 @@ def command_environment(
 
 
 def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> frozenset[str]:
-    """Return the secrets in an environment: no text with one of them goes to a model or a log.
+    """Return the secrets in an environment: no text goes to a model or a log with one of them.
 
     They are the values of ``secret_names`` and of KNOWN_SECRETS, those of variables that have the
     name of a secret, and in all others what looks like one: the password of an address. What is
@@ -81,7 +78,7 @@ def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> 
 
 
 def _of_secret(value: str) -> Iterator[str]:
-    """Yield the secrets of a variable that has the name of one, be it a document or an address."""
+    """Yield the secrets in a variable named like one, which may hold a document or an address."""
     credentials, at, _ = value.partition("://")[2].rpartition("@")
     if at:
         user, _, password = credentials.partition(":")
@@ -95,7 +92,7 @@ def _of_secret(value: str) -> Iterator[str]:
 
 
 def _is_place(value: str) -> bool:
-    """Return whether a value names a file or a folder that is there."""
+    """Return whether a value names a file or folder that exists."""
     try:
         return value.startswith(("/", "~")) and Path(value).expanduser().exists()
     except (OSError, ValueError, RuntimeError):
@@ -105,10 +102,10 @@ def _is_place(value: str) -> bool:
 def reading_environment(
     environ: Mapping[str, str], *, with_secrets: bool = False
 ) -> dict[str, str]:
-    """Return the environment of a command that is safe, made from that of any command.
+    """Return the environment of a safe command, given that of any command.
 
-    It gets no secrets, unless a rule of the user's says that it reaches more than what is confined:
-    what it prints of one in a form of its own no mask would know.
+    It gets no secrets, unless one of the user's rules lets it run unconfined: if it printed one in
+    another form, no mask would recognize it.
     """
     given = environ.get("GIT_CONFIG_COUNT", "0")
     count = int(given) if given.isdecimal() else 0

@@ -35,8 +35,8 @@ def _below(folder: str) -> tuple[str, ...]:
     )
 
 
-#: Variables that move such a place: what is closed of the file or folder that each names, where
-#: that is not the whole.
+#: Variables that move such a place, with what is closed in the folder that each names; if nothing
+#: is listed, the whole file or folder is.
 _MOVED_BY: Final[dict[str, tuple[str, ...]]] = {
     **{name: tuple(parts) for name, parts in _TABLE["moved_by"].items()},
     "XDG_CONFIG_HOME": _below(".config"),

@@ -159,7 +159,7 @@ def _by_its_words(given: Arguments) -> tuple[int, str] | None:
 
 
 def _judge_wrapping(review: Review, words: Sequence[str], entry: CommandRules) -> None:
-    """Take down what is destructive of how a command is run, such as with the whole disk."""
+    """Record what is destructive about how a command is run, such as with the whole disk."""
     found = verdict(entry, Arguments(words[1:], entry.values))
     if found is not None and found.level == DESTRUCTIVE:
         review.destructive(found.reason)
@@ -202,7 +202,7 @@ def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False)
 
 
 def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
-    """Take down what rows of the configuration say; return whether that is the last word."""
+    """Record what rows of the configuration say; return whether that settles it."""
     assert review.extra is not None
     given = Arguments(words[1:], values)
     for tables_, is_last in ((review.extra.stricter, False), (review.extra.own, True)):

@@ -1,7 +1,7 @@
-"""Places in the file system that a command may not touch unasked, in every spelling.
+"""Places in the file system that a command may not touch without asking, in every spelling.
 
-Spelling does not help: ``~``, ``$HOME``, ``..``, a doubled slash, a capital letter and a pattern
-are seen through, and a place counts before it exists as well.
+No spelling hides a place, be it ``~``, ``$HOME``, ``..``, a doubled slash, a capital letter or a
+pattern, and a place counts even before it exists.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from aish_lsp.shell.risk.words import UNKNOWN, table
 #: What a write does: a file is written anew, put there from elsewhere, or changed in part.
 How = Literal["overwrites", "places", "adds"]
 
-#: Bytes of a file that a snapshot holds at most (docs/undo.md).
+#: The most bytes of a file that a snapshot holds (docs/undo.md).
 _LARGEST_KEPT: Final = 64 << 20
 
-#: Files that editors keep for themselves, which no snapshot holds either (docs/undo.md).
+#: Files that editors keep for themselves: no snapshot holds them, either (docs/undo.md).
 _EDITORS_OWN: Final = re.compile(r"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
 
-#: No plain files: devices, and what tells of processes.
+#: Not plain files: devices, and what describes processes.
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
-#: Secret places that are told by their folder.
+#: Secret places that are recognized by their folder.
 _PRIVATE_PLACES: Final = r"\.config/(?:gh|rclone|containers)|\.m2/settings\.xml|\.terraform\.d"
 #: Secret names stand between slashes, equals signs and colons.
 _PRIVATE: Final = re.compile(
@@ -49,19 +49,19 @@ _PUBLIC: Final = re.compile(
 )
 _BRACKETS: Final = r"\[[!^]?\]?(?:\[[:.=]\w*[:.=]\]|[^\]])*\]"
 _WILD: Final = re.compile(rf"[*?{UNKNOWN}]|{_BRACKETS}")
-#: Brackets that ``fnmatch`` does not know: of classes, and as some write what is not meant.
+#: Brackets that ``fnmatch`` does not know: those with classes, and those negated by ``^``.
 _OF_A_SHELL: Final = re.compile(rf"(?=\[\^|\[[^\]]*\[[:.=]){_BRACKETS}")
-#: What stands in front of a pattern in one word: an option's name, or git's words for a path.
+#: What may precede a pattern in one word: an option's name, or git's prefixes of a path.
 _BEFORE_PATTERN: Final = re.compile(r"--?[\w-]+=|:(?:\([^)]*\)|[/!^]+)")
-#: Of the places that are no plain files, what is at the top.
+#: The top folders of the places that are not plain files.
 _NO_FILES: Final = ("dev", "proc", "sys")
 _PLACES: Final = table("places")
-#: Of each kind one, which everyday patterns such as ``*.json`` do not match.
+#: One example of each kind, which everyday patterns such as ``*.json`` do not match.
 _EXAMPLES: Final = tuple(_PLACES["examples"])
 _EXAMPLE_PLACES: Final = tuple(_PLACES["example_places"])
-#: Of these the contents are keys and passwords, whatever is configured.
+#: Their contents are keys and passwords, whatever is configured.
 _KEYS: Final = re.compile(rf"(?:^|/)(?:{'|'.join(_PLACES['keys'])})(?=$|/)", re.IGNORECASE)
-#: Files that decide what runs, as what a path ends with.
+#: The ends of paths to files that decide what runs.
 _PROTECTED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (
         re.compile(rf"(?:^|.*/)(?:{'|'.join(row['ends'])})", re.IGNORECASE | re.DOTALL),
@@ -81,14 +81,14 @@ _HOME: Final = re.compile(r"\A(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)"
 
 
 def normal(path: str) -> str:
-    """Return ``path`` with what stands for the home folder as ``~``, and without detours."""
+    """Return ``path`` without detours, and with ``~`` for the home folder."""
     plain = path.lstrip(UNKNOWN).replace("\\", "/") or UNKNOWN
     found = posixpath.normpath(re.sub("/{2,}", "/", plain))
     return _HOME.sub("~", found, count=1)
 
 
 def names_secret(words: Sequence[str]) -> bool:
-    """Return whether a word names a place where secrets are kept, or no plain file at all."""
+    """Return whether a word names a place where secrets are kept, or anything but a plain file."""
     text = "\n".join(words).replace(UNKNOWN, "")
     if "/." in text or ".." in text:
         text += "\n" + "\n".join(posixpath.normpath(word) for word in text.split("\n"))
@@ -98,12 +98,12 @@ def names_secret(words: Sequence[str]) -> bool:
 
 
 def _may_be_secret(word: str) -> bool:
-    """Return whether a pattern, or a word of which a part is not known, may come to such a name."""
+    """Return whether a pattern, or a word that is partly unknown, may become such a name."""
     word = _OF_A_SHELL.sub("?", word)
     before = _BEFORE_PATTERN.match(word)
     word = word[before.end() if before else 0 :]
     top = next(filter(None, word.split("/")), "") if word[:1] == "/" else ""
-    # What is not known at the top is a folder of the user's.
+    # An unknown folder at the top is one of the user's.
     if UNKNOWN not in top and _WILD.search(top) and any(fnmatchcase(n, top) for n in _NO_FILES):
         return True
     parts = word.replace(UNKNOWN, "*").split("/")
@@ -123,7 +123,7 @@ def _may_be_secret(word: str) -> bool:
 
 
 def _may_be_secret_place(folder: str, name: str) -> bool:
-    """Return whether two parts of a pattern may come to a secret place that both of them tell."""
+    """Return whether two parts of a pattern may become those that together name a secret place."""
     return (
         folder[:1] == "."
         and _WILD.search(folder + name) is not None
@@ -132,7 +132,7 @@ def _may_be_secret_place(folder: str, name: str) -> bool:
 
 
 def is_unknown(word: str) -> bool:
-    """Return whether a word may be the name of any file; what ``find`` found is not meant."""
+    """Return whether a word may name any file; the files that ``find`` finds do not count."""
     return (
         UNKNOWN in word and word != f"./{UNKNOWN}" and word.rpartition("/")[2].strip(UNKNOWN) == ""
     )
@@ -209,7 +209,7 @@ def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]
 
 
 def why_not_kept(path: Path, kept: Path) -> str | None:
-    """Return why no snapshot of the folder ``kept`` has a file; None where one has or will.
+    """Return why no snapshot of the folder ``kept`` holds a file; None if one does or will.
 
     ``path`` is real. Nobody sees what a goal's run does: what it takes is to be had back.
     """
@@ -236,12 +236,12 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
 
 
 def why_protected(path: str) -> str | None:
-    """Return why only the user themselves changes the file ``path``; None where that is not so."""
+    """Return why only the user may change the file ``path``; None if others may."""
     return _why_not(normal(path), "overwrites")
 
 
 def _why_not(place: str, how: How) -> str | None:
-    """Return why nothing should be written to ``place``, a normal path; None where nothing is."""
+    """Return why ``place``, a normal path, should not be written to; None if it may be."""
     if place.startswith("/dev/"):
         return "writes to a device"
     if _KERNEL.fullmatch(place):
@@ -256,7 +256,7 @@ def _why_not(place: str, how: How) -> str | None:
 
 
 def _could_be(pattern: str) -> bool:
-    """Return whether a pattern with wildcards may stand for a protected file."""
+    """Return whether a pattern with wildcards may match a protected file."""
     last = posixpath.basename(pattern)
     folder = posixpath.basename(posixpath.dirname(pattern))
     return last.startswith(".") or folder.startswith((".s", ".g", ".?", ".*")) or "hook" in folder

@@ -1,9 +1,9 @@
-"""Whether the walk saw all of a text: what it did not see is not safe.
+"""Checks that the walk saw all of a text: what it did not see is not safe.
 
-Two nets, and neither knows what a command means. The first holds the tree against ``_CHILDREN``: a
-node that the walk does not read where it stands, or text between nodes, is not understood. The
-second looks through the bytes for what begins a substitution outside single quotes, and holds that
-against the substitutions that the walk went into.
+There are two checks, and neither knows what a command means. The first compares the tree with
+``_CHILDREN``: text between nodes, or a node that the walk does not read in its place, is not
+understood. The second looks in the bytes, outside single quotes, for the beginnings of
+substitutions, and compares them with the substitutions that the walk went into.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _HEREDOC: Final = re.compile(
 
 
 def _slice(node: Node) -> bool:
-    """Return whether an expansion neither calculates nor looks a name up that it holds."""
+    """Return whether an expansion neither calculates nor looks up a name that it holds."""
     names = [child for child in node.children if child.type == "variable_name"]
     if len(names) > 1:
         return False
@@ -71,7 +71,7 @@ def _slice(node: Node) -> bool:
 
 
 def _compares(node: Node) -> bool:
-    """Return whether a part of a test compares what can be told, and does nothing else.
+    """Return whether a part of a test only compares what is known, and does nothing else.
 
     What ``[[`` compares as numbers is calculated. Between ``[`` and ``]`` an expansion without
     quotes may come to an operator; ``<`` and ``>`` are redirections there, and in a plain ``sh``.
@@ -91,7 +91,7 @@ def _compares(node: Node) -> bool:
 
 
 def _stays_one(node: Node) -> bool:
-    """Return whether a word is one word, whatever the variables in it are."""
+    """Return whether a word stays one word, whatever its variables hold."""
     if node.type == "simple_expansion":
         return _PLAIN_NUMBER.fullmatch(node.text or b"") is not None
     if node.type == "concatenation":
@@ -103,7 +103,7 @@ def _stays_one(node: Node) -> bool:
 _HOLDS: Final[dict[str, Callable[[Node], bool]]] = {
     "expansion": _slice,
     "subscript": lambda node: _PLAIN_INDEX.fullmatch(node.text or b"") is not None,
-    # A backslash between backticks is taken away before what stands there is read.
+    # A backslash between backticks is removed before the text between them is read.
     "command_substitution": lambda node: _TICKS_ESCAPE.match(node.text or b"") is None,
     "array": lambda node: b"[" not in (node.text or b""),
     "arithmetic_expansion": lambda node: _CALCULATION.fullmatch(node.text or b"") is not None,
@@ -116,7 +116,7 @@ _HOLDS: Final[dict[str, Callable[[Node], bool]]] = {
 
 
 def misses(root: Node, source: bytes) -> str | None:
-    """Return what in a tree the walk does not read, for a person; None where it reads all."""
+    """Return, for the user, what the walk does not read in a tree; None if it reads all of it."""
     if b"<<" in source and (reason := _heredocs(source)):
         return reason
     waiting = [root]
@@ -133,7 +133,7 @@ def misses(root: Node, source: bytes) -> str | None:
 
 
 def _missed(node: Node, source: bytes) -> str | None:
-    """Return what of one node, without those below it, the walk does not read."""
+    """Return what the walk does not read in one node, leaving out those below it."""
     kind, children = node.type, node.children
     allowed = _CHILDREN.get(kind, _NOTHING)
     if kind == "comment" and not _begins_word(node, source):
@@ -157,12 +157,12 @@ def _missed(node: Node, source: bytes) -> str | None:
 
 
 def _begins_word(node: Node, source: bytes) -> bool:
-    """Return whether a comment begins where one can; the grammar sees some within words."""
+    """Return whether a comment begins where it can; the grammar finds some within words."""
     return not source[max(node.start_byte - 1, 0) : node.start_byte].strip(b" \t\n")
 
 
 def _tells_secret(node: Node) -> bool:
-    """Return whether an expansion gives a command what may be secret; a test only looks at it."""
+    """Return whether an expansion gives a command what may be secret; a test may look at it."""
     if not any(
         child.type == "variable_name" and _SECRET.search(child.text or b"")
         for child in node.children
@@ -177,14 +177,14 @@ def _tells_secret(node: Node) -> bool:
 
 
 def _is_text(between: bytes, kind: str) -> bool:
-    """Return whether more than blanks stands between nodes; the body of a here-document does."""
+    """Return whether there is more than blanks between nodes, such as a here-document's body."""
     return kind != "heredoc_body" and bool(between.replace(b"\\\n", b"").strip(b" \t\n"))
 
 
 def _heredocs(source: bytes) -> str | None:
-    """Return why a here-document is not plain to see; None where it is, or there is none.
+    """Return why a here-document cannot be read; None if it can, or if there is none.
 
-    The grammar is at odds with bash about where some of them end.
+    The grammar and bash disagree about where some of them end.
     """
     bare = source.replace(b"<<<", b"   ")
     if b"<<" not in bare:
@@ -201,7 +201,7 @@ def _heredocs(source: bytes) -> str | None:
     return None
 
 
-#: What a shell that is not bash reads in another way: it may run what is text to bash.
+#: What shells other than bash read differently: they may run what is text to bash.
 BASH_ALONE: Final = re.compile(
     r"\[\[|\$['\"]|[<>]\(|<<<|&>|\|&|;&|\b(?:function|select)\b|(?<!\$)\(\("
 )
@@ -210,13 +210,13 @@ BASH_ALONE: Final = re.compile(
 # --- what begins a substitution -------------------------------------------------------------------
 
 _BEGINS: Final = re.compile(rb"\\.|\$[({\[]|`|[<>]\(", re.DOTALL)
-#: Between backticks a backslash in front of these is taken away first.
+#: Between backticks, a backslash before one of these is removed first.
 _UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
 _QUOTED: Final = frozenset({"raw_string", "ansi_c_string", "comment"})
 
 
 def unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> bool:
-    """Return whether something may begin a substitution where the walk did not go into one.
+    """Return whether a substitution may begin where the walk did not go into one.
 
     ``visited`` are the places where those begin (and a backtick ends) that it went into.
     """
@@ -233,7 +233,7 @@ def unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> 
 
 
 def _may_run(root: Node, source: bytes, place: int) -> bool:
-    """Return whether the text at ``place`` is one that the shell looks into."""
+    """Return whether the shell looks for substitutions in the text at ``place``."""
     node = root.descendant_for_byte_range(place, place + 1)
     if node is not None and node.type in {"string", "string_content"}:
         return source[place : place + 1] not in {b"<", b">"}
@@ -250,7 +250,7 @@ def _may_run(root: Node, source: bytes, place: int) -> bool:
 
 
 def _is_in_expansion(node: Node) -> bool:
-    """Return whether quotes stand in ``${...}``, where they may be none."""
+    """Return whether quotes stand in ``${...}``, where they may not count as quotes."""
     outer = node.parent
     while outer is not None and outer.type in {"concatenation", "expansion", "string"}:
         if outer.type == "expansion":
@@ -259,14 +259,14 @@ def _is_in_expansion(node: Node) -> bool:
     return False
 
 
-# A text that does not parse, looked through word by word.
+# Looks word by word through a text that does not parse.
 #
-# Each place where a command could begin is taken for one. Only what is destructive counts: what
+# Every place where a command could begin is taken for one. Only what is destructive counts: what
 # does not parse is never safe anyway.
 
 _ENDS: Final = re.compile(r"\|\||&&|\$\(|[;&|\n(){}`]")
 _QUOTES: Final = re.compile(r"[\\'\"]")
-#: What may stand in front of a command's name.
+#: What may precede a command's name.
 _NO_NAME: Final = re.compile(
     r"if|then|else|elif|do|while|until|!|time|in|case|for|function|\w+=\S*|\d*[<>].*|\W*"
 )
@@ -280,7 +280,7 @@ _DEVICE: Final = re.compile(r">[|&]?\s*+/dev/(?!null\b|stdout\b|stderr\b|tty\b|f
 
 
 def look_through(review: Review, text: str) -> None:
-    """Take down what looks destructive in ``text``."""
+    """Record what looks destructive in ``text``."""
     if _PIPED.search(text):
         review.destructive(UNSEEN)
     if _BRACES.search(text):

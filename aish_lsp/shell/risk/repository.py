@@ -1,9 +1,9 @@
-"""Whether git runs programs of a repository's choice, also where a command only reads.
+"""Whether git runs programs that a repository chooses, even if a command only reads.
 
-Its settings may have come with it from a stranger, as its hooks may. They are read as git reads
-them, and held against a list of harmless keys: any other may be one that makes git run something.
-The user's own settings (``~/.gitconfig``) are trusted to name programs, which then run on what is
-in the repository, and so only confined.
+Like its hooks, its settings may come from a stranger. They are read as git reads them, and compared
+with a list of harmless keys: any other key might make git run something. The user's own settings
+(``~/.gitconfig``) are trusted to name programs. These work on what is in the repository, and so
+only run confined.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 from aish_lsp.foundation.files import open_to_read, stamp_of
 from aish_lsp.shell.risk.words import table
 
-#: Bytes of a file that are looked at: with more there may be anything in it.
+#: Bytes of a file that are read: a larger one may hold anything.
 _MOST: Final = 1 << 25
 #: Seconds for git to read its settings, repositories within another that are looked at, and folders
 #: whose settings are remembered.
@@ -30,7 +30,7 @@ _REMEMBERED: Final = 64
 #: Keys that a repository may set to anything.
 _SETTINGS: Final = table("git_settings")["repository"]
 _HARMLESS: Final = re.compile("|".join(_SETTINGS["harmless"]), re.IGNORECASE)
-#: Of those, what names a command or another program after all.
+#: Those of them that name a command or another program after all.
 _NAMES_PROGRAM: Final = re.compile("|".join(_SETTINGS["names_program"]))
 #: Keys whose value git runs for commands that read.
 _RUNS: Final = re.compile("|".join(_SETTINGS["runs"]), re.IGNORECASE)
@@ -41,7 +41,7 @@ _ON: Final = frozenset({"true", "yes", "on", "1"})
 #: run by ``sudo``, where git asks for the owner in another way.
 _WHOSEVER: Final = ("git", "-c", "safe.directory=*")
 
-#: What reading commands run: they bring the index up to date.
+#: The hooks that commands run which only read: they update the index.
 _HOOK: Final = "post-index-change"
 #: The mode of an entry of the index that is another repository, behind whatever stands there.
 _LINK: Final = b"\x00\x00\xe0\x00"
@@ -72,7 +72,7 @@ _known: dict[str, _Known] = {}
 
 
 def why_not(folder: Path, *, confined: bool) -> str | None:
-    """Return why git's reading commands may run programs in ``folder``; None where they do not."""
+    """Return why reading git commands may run programs in ``folder``; None if they do not."""
     place = os.path.realpath(folder)
     known = _known.get(place)
     if known is None or any(_stamp(path) != stamp for path, stamp in known.stamps.items()):
@@ -84,7 +84,7 @@ def why_not(folder: Path, *, confined: bool) -> str | None:
 
 
 def _look(place: Path, depth: int = 0) -> _Known:
-    """Return what is to be known of a folder and the repositories within the one it lies in."""
+    """Return the verdict on a folder, and on the repositories within the one that it lies in."""
     repository = _Repository.around(place)
     stamps: dict[str, object] = {}
     for path in [*_users_files(), *(repository.files() if repository else ())]:
@@ -111,14 +111,14 @@ def _look(place: Path, depth: int = 0) -> _Known:
 
 
 def _verdict(settings: list[_Setting]) -> tuple[str | None, str | None]:
-    """Return why settings are not harmless, and why not even confined."""
+    """Return why settings are not harmless, and why they are not even if confined."""
     reason = None
     for setting in settings:
         key, value = setting.key, setting.value.lower()
         runs = _RUNS.fullmatch(key) is not None
         harmless = _HARMLESS.fullmatch(key) and not _NAMES_PROGRAM.fullmatch(key)
         if key.lower() == "core.fsmonitor" and value in _ON:
-            # Git's own daemon, which is switched off where a command runs confined.
+            # Git's own daemon, which is switched off if a command runs confined.
             reason = SETTINGS if setting.own else _USERS_OWN
         elif runs and value in _OFF:
             continue
@@ -153,7 +153,7 @@ def _settings(place: Path) -> list[_Setting]:
 
 
 def is_ignored(path: Path) -> bool:
-    """Return whether git ignores a file: it was made from others, or is nobody's work."""
+    """Return whether git ignores a file: it is generated, or nobody needs it."""
     if not any((place / ".git").exists() for place in path.parents):
         return False
     command = ["git", "-c", "core.fsmonitor=false", "check-ignore", "-q", "--", str(path)]
@@ -190,7 +190,7 @@ def _users_files() -> Iterator[Path]:
 
 
 def _stamp(path: str) -> object:
-    """Return what changes when a file does; None where there is none."""
+    """Return what changes with a file; None if there is no such file."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a text, and often
     except (OSError, ValueError):
@@ -200,7 +200,7 @@ def _stamp(path: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Repository:
-    """A repository: the top of its work tree, its own folder, and the one that it shares."""
+    """A repository: the top of its work tree, its own git folder, and the shared one."""
 
     top: Path
     folder: Path
@@ -221,18 +221,18 @@ class _Repository:
         return None
 
     def files(self) -> Iterator[Path]:
-        """Yield the files that decide."""
+        """Yield the files on which the verdict depends."""
         yield from (self.shared / name for name in ("config", "hooks"))
         yield from (self.folder / name for name in ("config.worktree", "index", "HEAD"))
 
     def is_hidden(self) -> bool:
-        """Return whether it is a bare one that lies in another's work tree, where nobody looks."""
+        """Return whether it is a bare one in another's work tree, where nobody looks."""
         return self.folder == self.top and any(
             (place / ".git").exists() for place in self.top.parents
         )
 
     def has_hook(self, settings: list[_Setting]) -> bool:
-        """Return whether a hook runs where a command brings the index up to date."""
+        """Return whether a hook runs when a command updates the index."""
         hooks = [self.shared / "hooks"]
         hooks += [
             self.top / Path(os.path.expanduser(setting.value))  # noqa: PTH111 - or ~other
@@ -266,7 +266,7 @@ class _Repository:
 
 
 def _git_folder(place: Path) -> Path | None:
-    """Return the git folder of a work tree, or ``place`` where it is one itself."""
+    """Return the git folder of a work tree, or ``place`` if it is one itself."""
     dot = place / ".git"
     if dot.is_file():
         return place / _read(dot).removeprefix("gitdir:").strip()

@@ -138,7 +138,7 @@ class Review:
         self.findings.add(CAUTION, reason)
 
     def caution_if(self, reason: str | None) -> None:
-        """Take down a reason, if there is one."""
+        """Record a reason, if there is one."""
         if reason is not None:
             self.caution(reason)
 
