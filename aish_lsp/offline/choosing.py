@@ -1,9 +1,9 @@
 """What an answer is made of: commands for this machine and workspace, and the words around them.
 
-Each value is quoted for the shell, and is one word of one command whatever it holds: a name that
-begins with a dash becomes ``./-name``, and where a value of another kind begins so, the table has
-``--`` or ``-e`` before it (the tests see to that). Text of others stands in an answer visible,
-bounded, and never as a command.
+Each value is quoted for the shell, and is one word of one command whatever it contains: a name
+that begins with a dash becomes ``./-name``, and before values of other kinds that may begin with
+one, the table has ``--`` or ``-e`` (the tests check that). Text by others is made visible and
+shortened in an answer, and never becomes a command.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from aish_lsp.offline.words import group, words
 from aish_lsp.offline.workspace import Workspace
 from aish_lsp.project.safe_read import read_head, read_regular
 
-#: What bash takes as it stands, within a word.
+#: A word that bash takes literally without quotes.
 _PLAIN: Final = re.compile(r"[\w@%+=:,./^-][\w@%+=:,./^~-]*", re.ASCII)
 _PIECE: Final = re.compile(r"'(?P<quoted>[^']*)'|\{(?P<name>[a-z]+\d?)(?:\|(?P<form>[a-z]+))?\}")
 _PATHS: Final = frozenset(("file", "folder", "path", "archive"))
-#: What may be any text: where it begins with a dash, the table has to have it behind an option.
+#: Kinds that may be any text: it may begin with a dash, so the table has it after an option.
 _TEXTS: Final = frozenset(("text", "pattern", "name", "command", "glob"))
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Commands as they are suggested, and what can go wrong with them."""
+    """Commands as suggested, and what can go wrong with them."""
 
     commands: tuple[str, ...]
     note: str = ""
@@ -41,9 +41,9 @@ class Told:
 def told(
     intent: Intent, values: Mapping[str, str], workspace: Workspace, ways: tuple[Way, ...] = ()
 ) -> Told | None:
-    """Return what to run for ``intent``, or None where nothing in the table serves here.
+    """Return what to run for ``intent``, or None if nothing in the table is suitable here.
 
-    ``ways`` are the commands, where they are others than the intent's own.
+    ``ways`` are used instead of the intent's own if there are any.
     """
     note = "" if ways else intent.note
     return chosen(ways or intent.ways, {**intent.defaults, **values}, values, workspace, note)
@@ -56,7 +56,7 @@ def chosen(
     workspace: Workspace,
     note: str = "",
 ) -> Told | None:
-    """Return the first of ``ways`` that serves; ``given`` are the values that were asked with."""
+    """Return the first of ``ways`` whose conditions hold; ``given`` is what the question has."""
     for way in ways:
         if all(_holds(term, values, given, workspace) for term in way.when):
             return Told(tuple(render(command, values) for command in way.run), way.note or note)
@@ -66,7 +66,7 @@ def chosen(
 def _holds(  # noqa: C901, PLR0911 - a row for each kind of condition
     term: str, values: Mapping[str, str], given: Mapping[str, str], workspace: Workspace
 ) -> bool:
-    """Return whether one condition of a way holds; ``!`` turns it round."""
+    """Return whether one condition of a way holds; ``!`` negates it."""
     if term.startswith("!"):
         return not _holds(term[1:], values, given, workspace)
     slot, equals, globs = term.partition("=")
@@ -98,7 +98,7 @@ def _holds(  # noqa: C901, PLR0911 - a row for each kind of condition
 
 
 def _has_crlf(root: Path, name: str) -> bool:
-    """Return whether a file's first line ends as in Windows."""
+    """Return whether a file's first line has a Windows line ending."""
     head = read_head(root, name, 300)
     raw = read_regular(root / name, 300) if head is not None else None
     return raw is not None and b"\r\n" in raw
@@ -107,7 +107,7 @@ def _has_crlf(root: Path, name: str) -> bool:
 def render(template: str, values: Mapping[str, str]) -> str:
     """Return a command of the table with its slots filled.
 
-    What stands in single quotes is quoted anew as a whole; elsewhere each value is, by itself.
+    Text in single quotes is quoted again as a whole; elsewhere each value is quoted separately.
     """
     return _PIECE.sub(lambda piece: _filled(piece, values), template)
 
@@ -126,7 +126,7 @@ def _filled(piece: re.Match[str], values: Mapping[str, str]) -> str:
 
 
 def _word(value: str, slot: str, piece: re.Match[str]) -> str:
-    """Return a value as a word, or as a part of the word that it stands in."""
+    """Return a value as a word, or as a part of the word that surrounds it."""
     kind = kind_of(slot)
     before = piece.string[piece.start() - 1] if piece.start() else " "
     if before == ":" and kind in _PATHS:
@@ -141,14 +141,14 @@ def _word(value: str, slot: str, piece: re.Match[str]) -> str:
 
 
 def _filled_quote(inner: str, values: Mapping[str, str]) -> str:
-    """Return what stood in single quotes, with its slots filled, as one word."""
+    """Return the text of a pair of single quotes, with its slots filled, as one word."""
     filled = SLOT.sub(lambda slot: _set(slot, values), inner)
     known = any(name in values and kind_of(name) in KINDS for name, _ in SLOT.findall(inner))
     return quoted(filled) if known else f"'{filled}'"
 
 
 def _set(slot: re.Match[str], values: Mapping[str, str]) -> str:
-    """Return the value of a slot or its placeholder; what only looks like a slot stays."""
+    """Return the value of a slot or its placeholder; what only looks like a slot is kept."""
     if kind_of(slot[1]) not in KINDS:
         return slot[0]
     if slot[1] not in values:
@@ -157,9 +157,9 @@ def _set(slot: re.Match[str], values: Mapping[str, str]) -> str:
 
 
 def _one_command(text: str) -> str:
-    """Return a command that the user gave so that it is one command behind another's words.
+    """Return a command of the user's so that it is a single command after the words of another.
 
-    A script by its mere name is started as its ending says: a shell looks for it elsewhere.
+    A script given by name alone is started by its extension: a shell would search PATH for it.
     """
     try:
         parts = shlex.split(text)
@@ -177,7 +177,7 @@ def _is_script(word: str) -> bool:
 
 
 def _started(file: str) -> str:
-    """Return the command that starts a file, by what its name ends in."""
+    """Return the command that starts a file, by its extension."""
     program = words().interpreters.get(file.rpartition(".")[2])
     if program and _local(file) != file:
         return f"{program} {quoted_path(file)}"
@@ -185,7 +185,7 @@ def _started(file: str) -> str:
 
 
 def _local(file: str) -> str:
-    """Return a file's path so that a shell does not look for it among its commands."""
+    """Return a file's path in a form that a shell does not search PATH for."""
     return file if file.startswith(("/", "./", "../", "~/")) else f"./{file}"
 
 
@@ -203,7 +203,7 @@ def _value(slot: str, way: str, values: Mapping[str, str]) -> str:
 
 
 def quoted(word: str) -> str:
-    """Return ``word`` so that bash takes it for one word; what is not seen is escaped."""
+    """Return ``word`` quoted as one word for bash, with invisible characters escaped."""
     if _PLAIN.fullmatch(word):
         return word
     if is_seen(word):
@@ -218,7 +218,7 @@ def _escape(character: str) -> str:
 
 
 def quoted_path(path: str) -> str:
-    """Return a path as one word that is no option; a home's ``~`` keeps its meaning."""
+    """Return a path as one word that is not an option; a leading ``~`` keeps its meaning."""
     if path == "~":
         return path
     if path.startswith("~/"):
@@ -245,10 +245,10 @@ _FORMS: Final[dict[str, Callable[[str], str]]] = {
 }
 
 
-#: Characters of one line.
+#: How many characters of a line are shown.
 _LINE_LIMIT = 300
 
-#: What a terminal takes for colors, also where its first character was stripped on the way.
+#: A terminal's color sequence, even if its escape character was removed on the way.
 _COLORS = re.compile(r"\x1b?\[[0-9;]{0,20}m")
 
 
@@ -259,12 +259,12 @@ def plain_line(text: str) -> str:
 
 
 def shortened(line: str) -> str:
-    """Return the beginning of a long line."""
+    """Return ``line``, or its beginning if it is long."""
     return line if len(line) <= _LINE_LIMIT else f"{line[:_LINE_LIMIT]}…"
 
 
 def _quoted(lines: Iterable[str]) -> Iterator[str]:
-    """Yield each line behind a mark, so that a ``CMD: `` in it is no suggestion."""
+    """Yield each line after a mark, so that a ``CMD: `` in it is not a suggestion."""
     for line in lines:
         yield f"> {shortened(plain_line(line))}"
 
@@ -275,8 +275,8 @@ CONNECT: Final = (
     "connect a real one."
 )
 
-#: Commands that act on the shell which they are typed in, or tell of it: run in another, they do
-#: nothing there.
+#: Commands that change the shell in which they are typed, or report on it: run in another shell,
+#: they have no effect there.
 _OF_ONE_SHELL: Final = re.compile(
     r"(?:cd|pushd|popd|export|unset|alias|unalias|history|source|\.|set|shopt|umask|ulimit|jobs|fg|bg"
     r"|disown|exit|logout|deactivate|eval|exec|fc|nvm\s+use|conda\s+(?:de)?activate)(?=\s|$)|echo\s+\"?\$[?!]|(?:sudo\s+)?!\S"
@@ -287,13 +287,13 @@ _IN_YOUR_TERMINAL: Final = (
 
 
 def acts_on_its_shell(command: str) -> bool:
-    """Return whether ``command`` does what it does to the shell that it is typed in."""
+    """Return whether ``command`` only has an effect in the shell in which it is typed."""
     return _OF_ONE_SHELL.match(command) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A sentence, quoted lines, commands and a note; they stand in this order."""
+    """A sentence, quoted lines, commands and a note, in this order."""
 
     sentence: str
     commands: tuple[str, ...] = ()
@@ -301,7 +301,7 @@ class Part:
     note: str = ""
 
     def lines(self) -> Iterable[str]:
-        """Yield the lines; none but a command that can be run from here begins as one."""
+        """Yield the lines; only commands that can be run from here begin with ``CMD: ``."""
         yield plain_line(self.sentence)
         yield from _quoted(self.quote)
         for command in self.commands:

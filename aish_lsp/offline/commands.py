@@ -1,11 +1,11 @@
-"""Questions that are commands already, "ls -la", and those that ask what a command means.
+"""Questions that are themselves commands, "ls -la", and those that ask what a command means.
 
-What is typed as a command is told as it stands: nobody who writes `git rebase -i HEAD~4` asks for
-another one. English is what has to be told apart from it, so a program whose name is a word
-(`find`, `sort`) needs more of the looks of a command than `grep` does.
+A typed command is suggested unchanged: nobody who writes `git rebase -i HEAD~4` wants another one.
+It has to be distinguished from English, so a command whose program is an English word (`find`,
+`sort`) needs clearer signs of being a command than one that begins with `grep`.
 
-What a command means is told part by part from the manuals that are installed. How much harm it
-could do is what aish says of each command before it runs (docs/risk.md).
+A command is explained part by part from the installed manuals. The harm that it could do is what
+aish says about every command before it runs (docs/risk.md).
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _PUNCTUATION: Final = re.compile(r"[|&;<>]+")
 _REDIRECTS: Final = re.compile(r"[<>]&?|>>|&>>?")
 _OPTION: Final = re.compile(r"--?[A-Za-z0-9][\w-]*(?:=.*)?")
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-#: What no word of English has in it.
+#: What no English word contains.
 _ARGUMENT: Final = re.compile(r"['\"`$*~/=:@+{}\\]|\d|\w\.\w|^\.\.?$")
 
-#: What the shell does itself, and is written with a value: ``export A=1``.
+#: Builtins of the shell that are followed by an assignment: ``export A=1``.
 _SETTERS: Final = frozenset(("alias", "declare", "export", "local", "readonly", "set"))
 _TYPED_BUILTINS: Final = frozenset((*_SETTERS, "cd", "echo", "printf", "source", "unset"))
-#: What stands before a command.
+#: Prefixes of a typed command.
 _BEFORE: Final = frozenset(("sudo", "time", "nohup", "env", "xargs", "watch", "exec", "command"))
-#: What is told of a program: ``which node``.
+#: Programs that report on another program: ``which node``.
 _TELLS: Final = frozenset(("man", "whereis", "which"))
-#: What no command has before a number: "kill -9 pid 4312".
+#: Words that come before a number only in English: "kill -9 pid 4312".
 _SPOKEN: Final = frozenset(("pid", "process", "port"))
 
 
 def typed_command(text: str, root: Path, machine: Machine, *, surely: bool) -> str | None:
-    """Return the command that ``text`` is, or None where it is a question in English.
+    """Return the command that ``text`` consists of, or None if it is a question in English.
 
     Args:
         text: what the user wrote.
-        root: the folder whose files it may name.
+        root: the folder whose files the command may name.
         machine: what is installed.
-        surely: whether it has to have an option or an operator as well.
+        surely: whether an option or an operator is required.
     """
     command = _ASKS_TO_RUN.sub("", words().bare(text), count=1).strip()
     if not 0 < len(command) <= _TYPED_MOST or not command.isprintable() or "->" in command:
@@ -72,7 +72,7 @@ def typed_command(text: str, root: Path, machine: Machine, *, surely: bool) -> s
 
 
 def _joined(command: str, tokens: Sequence[str]) -> Iterator[str]:
-    """Yield ``tokens`` with those joined between which there is no space: shlex parts ``a'b'``."""
+    """Yield ``tokens``, joining those with no space between them: shlex splits ``a'b'``."""
     at, word = 0, ""
     for token in tokens:
         begin = command.index(token, at)
@@ -86,7 +86,7 @@ def _joined(command: str, tokens: Sequence[str]) -> Iterator[str]:
 
 
 def _simple(tokens: Iterator[str]) -> Iterator[list[str]]:
-    """Yield the words of each command of a line, without where it reads from and writes to."""
+    """Yield the words of each command of a line, without its redirections."""
     simple: list[str] = []
     for word in tokens:
         if _REDIRECTS.fullmatch(word):
@@ -103,17 +103,17 @@ def _simple(tokens: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _is_mark(token: str) -> bool:
-    """Return whether ``token`` is what commands have and sentences have not."""
+    """Return whether ``token`` occurs in commands and not in sentences."""
     return token.startswith("$") or bool(_OPTION.fullmatch(token) or _PUNCTUATION.fullmatch(token))
 
 
 def _sets(simple: Sequence[str]) -> bool:
-    """Return whether a command gives a name a value."""
+    """Return whether a command assigns a value to a name."""
     return simple[0] in _SETTERS and any(map(_SETTING.fullmatch, simple[1:2]))
 
 
 def _asks_of_program(simple: Sequence[str], machine: Machine) -> bool:
-    """Return whether a command is ``which node``."""
+    """Return whether a command asks about a program: ``which node``."""
     of_program = len(simple) == 2 and simple[0] in _TELLS
     known = words().programs | words().names
     return of_program and machine.has(simple[0]) and simple[1] in known
@@ -182,14 +182,14 @@ _MARKS: Final = re.compile(r"[|&;<>$*/=]|(?:^|\s)-")
 
 _PARTS_MOST: Final = 24
 _COMMAND_MOST: Final = 1000
-#: What is set for the command behind it.
+#: Prefixes of a command that is to be explained.
 _PREFIXES: Final = frozenset(("sudo", "env", "nohup"))
 
 
-def explained_command(  # noqa: PLR0911 - what rules it out, one after the other
+def explained_command(  # noqa: PLR0911 - one exit for each reason against it
     text: str, workspace: Workspace
 ) -> str | None:
-    """Return the command that ``text`` asks to be explained, or None where it asks none."""
+    """Return the command that ``text`` asks to have explained, or None."""
     if len(text) > _COMMAND_MOST + 100:
         return None
     match = _QUESTION.fullmatch(text.strip())
@@ -235,7 +235,7 @@ def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
         found = manual(_without_prefix(piece, _PREFIXES), workspace.machine)
         if found is None:
             unknown.append(piece[0])
-            lines.append(f"{shlex.join(piece)}: no manual of {piece[0]} is installed")
+            lines.append(f"{shlex.join(piece)}: no manual for {piece[0]} is installed")
             continue
         sources.append(found.source)
         lines += _explained(piece, found)
@@ -252,7 +252,7 @@ def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
 
 
 def _risk(command: str) -> Part:
-    """Return what aish takes the command for, and why."""
+    """Return how risky aish judges the command to be, and why."""
     verdict = classify(command, "bash")
     reasons = f" ({'; '.join(verdict.reasons)})" if verdict.reasons else ""
     says = {
@@ -313,7 +313,7 @@ def _pieces(command: str) -> Iterator[list[str] | str]:
 def _without_prefix(
     words: Sequence[str], prefixes: Collection[str], *, numbers: bool = False
 ) -> list[str]:
-    """Return ``words`` without prefixes such as ``sudo`` and variables set for the program.
+    """Return ``words`` without prefixes such as ``sudo`` and assignments before the program.
 
     The options of a prefix are left out too, and ``numbers`` if they may follow: ``watch 5 ls``.
     """
@@ -340,7 +340,7 @@ def _explained(words: Sequence[str], found: Manual) -> Iterator[str]:
     while rest:
         word = rest.pop(0)
         if word == "--":
-            yield "--: what follows is no option"
+            yield "--: what follows is not an option"
             yield from (f"{argument}: an argument" for argument in rest)
             return
         if word.startswith("-") and len(word) > 1:
@@ -369,7 +369,7 @@ def _permissions(mode: str) -> str:
 
 
 def _option(word: str, rest: list[str], text: str) -> Iterator[str]:
-    """Yield what the manual says of an option, or of each letter where it is several in one."""
+    """Yield what the manual says about an option, or about each letter of combined ones."""
     name, equals, _ = word.partition("=")
     whole = option(text, name)
     if whole is not None:
@@ -382,7 +382,7 @@ def _option(word: str, rest: list[str], text: str) -> Iterator[str]:
     elif re.fullmatch(r"-[A-Za-z0-9]{2,}", word):
         yield from _letters(word[1:], rest, text, "-")
     else:
-        yield f"{word}: an option that its manual does not tell of"
+        yield f"{word}: an option that its manual does not mention"
 
 
 def _letters(letters: str, rest: list[str], text: str, mark: str) -> Iterator[str]:
@@ -392,7 +392,7 @@ def _letters(letters: str, rest: list[str], text: str, mark: str) -> Iterator[st
     for at, letter in enumerate(letters):
         found = option(text, f"{mark}{letter}")
         if found is None:
-            yield f"{mark}{letter}: an option that its manual does not tell of"
+            yield f"{mark}{letter}: an option that its manual does not mention"
             continue
         behind = letters[at + 1 :]
         if found.takes_value and mark and (behind or rest):

@@ -5,8 +5,8 @@ something is meant only by a question that has a verb for it, and never by one t
 shown or told something. An answer with another program than the question names is not what was
 asked either, however alike the words are: "outdated npm packages".
 
-Of a question some clauses only tell how things are: "my disk is full, ...". What asks stands in the
-others.
+Some clauses of a question only describe the situation, "my disk is full, ...": the request is in
+the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from aish_lsp.offline.choosing import render
 from aish_lsp.offline.table import Intent, Way, phrasings_of
 from aish_lsp.offline.words import group, words
 
-#: How a question begins that asks to be shown or told something.
+#: The beginning of a question that asks to be shown or told something.
 _ASKS: Final = re.compile(
     r"\W*(?:show|list|display|print|see|view|find|count|compare|is|are|was|were|do|does|did|has|have|"
     r"am|which|what|what's|whats|who|whos|who's|whose|where|wheres|when|why|how)\b",
@@ -70,7 +70,7 @@ def misfits(
 
 
 def deeds(terms: Iterable[str]) -> frozenset[str]:
-    """Return the kinds of deed that ``terms`` name."""
+    """Return the kinds of action that ``terms`` name."""
     known = words().deeds
     return frozenset(kind for term in terms for kind in known.get(term, ()))
 
@@ -87,7 +87,7 @@ def only_asks(question: str) -> bool:
     return begins is None or not deeds([words().term(begins[1].lower())])
 
 
-#: What is not to be done, and what asks for a definition: nothing that a command does.
+#: What is not to be done, and requests for a definition: no command serves either.
 _NO_REQUEST: Final = re.compile(
     r"\W*(?:please\s+)?(?:(?:i\s+)?(?:do\s+not|do ?n['\u2019]?t|never)"
     r"(?!\s+(?:know|remember|have|see|get|understand|care|need|"
@@ -104,7 +104,7 @@ _NO_REQUEST: Final = re.compile(
 
 
 def is_request(question: str) -> bool:
-    """Return whether ``question`` asks for what a command can do or tell."""
+    """Return whether ``question`` asks for something that a command can do or show."""
     return (
         _NO_REQUEST.match(question) is None
         or question.endswith("any more")
@@ -115,16 +115,16 @@ def is_request(question: str) -> bool:
 QUOTED: Final = re.compile(
     r"""(?<!\S)\{\s*"[^{}]*\}|`[^`]+`|(?<!\w)"[^"]+"|(?<!\w)'[^']+'(?!\w)|[\u201c\u201e][^\u201c\u201d]+[\u201c\u201d]"""
 )
-#: A word of English.
+#: An English word.
 PLAIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
-#: What begins a question that only asks to be shown something.
+#: Words that begin a question which only asks to be shown something.
 LOOKS: Final = frozenset(("show", "find", "search", "check", "count", "compare"))
 #: Where a clause ends.
 _CLAUSE: Final = re.compile(
     r"(?:[,;:!?]|(?<!\.)\.{1,3})\s+|(?<!\s)\s+-+\s+|(?<!\s)\s+(?=(?:but|so|because|since|how\s+(?:do|can)\s+i|what\s+do\s+i)\b)",
     re.IGNORECASE,
 )
-#: How a clause begins that tells how things are, and asks for nothing.
+#: The beginning of a clause that describes the situation and asks for nothing.
 _TELLS: Final = re.compile(
     r"""\W*(?:(?:and|but|so|because|since|oops|ugh|damn|sorry|well|hm+|hi|hey|hello)[\s,]+)*
     (?:(?:i|we|you)(?:\s+(?!(?:just\s+|only\s+|really\s+)?
@@ -139,12 +139,12 @@ _TELLS: Final = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-#: How one begins that says where, or with what.
+#: The beginning of a clause that says where, or with what.
 _SAYS_WHERE: Final = re.compile(
     r"\W*(?:in|on|at|as|from|under|with|without|inside|using|via|over|only|not|but|and|then)\b",
     re.IGNORECASE,
 )
-#: How a clause ends that tells what is wrong, unless it asks for something.
+#: A clause that says what is wrong, unless it asks for something.
 _ENDS_BADLY: Final = re.compile(
     r"""\W*(?:\S+\s+){0,4}(?:rejected|failed|froze|frozen|broke|broken|hangs|hung|crashed|full|busy
     |slow|stuck|denied|refused|gone|missing|wrong|sideways)\W*$""",
@@ -154,11 +154,11 @@ _SHOWS: Final = LOOKS | {"watch", "open", "explain", "download", "wait"}
 
 
 def asides(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield where the clauses stand that only tell how things are, where others do ask.
+    """Yield the start and end of each clause that only describes the situation, if others ask.
 
-    With each comes whether it surely does. Otherwise the clause merely asks for nothing and
-    stands before one that asks, "test suite takes forever, show the slowest tests": what it names
-    may still be meant.
+    The third value is whether that is certain. Otherwise the clause only asks for nothing and comes
+    before one that does, "test suite takes forever, show the slowest tests": what it names may
+    still be meant.
     """
     text = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
     marks = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
@@ -178,12 +178,12 @@ def asides(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _tells(clause: str) -> bool:
-    """Return whether a clause surely only tells how things are."""
+    """Return whether a clause certainly only describes the situation."""
     return bool(_TELLS.match(clause) or (_ENDS_BADLY.match(clause) and not _asks(clause)))
 
 
 def _asks(clause: str) -> bool:
-    """Return whether a clause begins as what asks for something: with a verb, or "which"."""
+    """Return whether a clause begins like a request: with a verb, or "which"."""
     found = PLAIN_WORD.search(words().bare(clause))
     first = found[0].lower() if found else ""
     term = words().term(first)
@@ -201,13 +201,13 @@ _REMEMBERED: Final = 1024
 _MOSTLY: Final = 0.6
 
 
-#: Verbs that mean too much to be compared elsewhere.
+#: Verbs with too many meanings to be compared elsewhere.
 _PLAIN_VERBS: Final = frozenset(["get", "go", "let", "give", "take", "bring", "put"])
 _NONE: Final[frozenset[str]] = frozenset()
 
 
 def deeds_of(intent: Intent) -> frozenset[str]:
-    """Return the kinds of deed that ``intent`` is there for, by its phrasings."""
+    """Return the kinds of action that ``intent`` is for, judging by its phrasings."""
     return _deeds_of(intent.number)
 
 
@@ -234,7 +234,7 @@ _risks: Final[dict[str, Risk]] = {}
 
 
 def verbs_of(intent: Intent) -> frozenset[str]:
-    """Return the words with which the phrasings of ``intent`` begin: what it is asked for with."""
+    """Return the verbs with which the phrasings of ``intent`` begin."""
     return _verbs_of(intent.number)
 
 
@@ -246,7 +246,7 @@ def _verbs_of(number: int) -> frozenset[str]:
 
 
 def risk_of(intent: Intent) -> Risk:
-    """Return how much the commands of ``intent`` can harm: the worst of them decides."""
+    """Return how risky the commands of ``intent`` are: the riskiest decides."""
     if intent.name not in _risks:
         _risks[intent.name] = max(_judged(intent), key=_LEVELS.index, default="safe")
     return _risks[intent.name]
@@ -282,7 +282,7 @@ def _used(way: Way) -> frozenset[str]:
 
 
 def agrees(intent: Intent, program: str) -> bool:
-    """Return whether a command of ``intent`` is of ``program``, or what is said of it names it."""
+    """Return whether ``intent`` has a command of ``program`` or names it in its description."""
     return (
         any(words().programs_of[program] & _used(way) for way in intent.ways)
         or program in intent.does.lower()
@@ -290,7 +290,7 @@ def agrees(intent: Intent, program: str) -> bool:
 
 
 def ways_with(intent: Intent, programs: Iterable[str]) -> tuple[Way, ...]:
-    """Return the ways of ``intent`` that are of one of ``programs``; none where all or none are.
+    """Return the ways of ``intent`` that use one of ``programs``; empty if all or none do.
 
     The last of them serves whatever is installed: the question says that it is to be that one.
     """

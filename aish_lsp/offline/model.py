@@ -1,7 +1,7 @@
-"""The offline model as an adapter, and its answers: a sentence, commands, what can go wrong.
+"""The offline model as an adapter, and its answers: a sentence, commands and what can go wrong.
 
-What comes from the user, from files or from an output is quoted where it gets into a command, and
-never stands at the beginning of a line elsewhere.
+Text from the user, from files or from an output is quoted when it becomes part of a command, and is
+never at the beginning of a line elsewhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from aish_lsp.offline.words import is_foreign, words
 from aish_lsp.offline.workspace import Machine, Workspace, to_install
 from aish_lsp.project.manifests.reading import Intent
 
-#: How an answer begins that is none.
+#: The beginning of an answer to what the model does not know.
 _BEYOND: Final = "That is beyond me."
 
 _HELLO: Final = re.compile(
@@ -53,35 +53,35 @@ _MEMORY: Final = (
 )
 
 
-#: As the code actions ask: the words behind it are the name of a file.
+#: The form in which the code actions ask; the words after it are the name of a file.
 _OF_CODE: Final = re.compile(r"^(?:explain|fix|suggest)\b.* lines? \d", re.IGNORECASE)
 
-#: Memory is the chat's own.
+#: Requests to remember something, which is a task of the chat.
 _OF_MEMORY: Final = re.compile(
     r"^\W*(?:please |can you |could you )?(?:remember|forget(?!.*\bkeys?\b)|memori[sz]e)\b",
     re.IGNORECASE,
 )
 
-#: Characters of a question that are looked at.
+#: How many characters of a question are looked at.
 _QUESTION_LIMIT = 2000
 
-#: User messages that are looked at.
+#: How many user messages are looked at.
 _EARLIER = 12
 
-#: The head of a block as the prompt writes it; in an output such a line never begins so.
+#: The head of a block as the prompt writes it; no line of an output begins in this way.
 _HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
 
-#: The head of text that the question is about, which follows the output; the whole of its block.
+#: The head of the text that the question is about, which follows the output, and its whole block.
 _ABOUT = re.compile(r"^\[(?:selection|definition|problems|file)\] ", re.MULTILINE)
 _BLOCK = re.compile(rf"{_ABOUT.pattern}.*\n(`{{3,}}).*\n(?:.*\n)*?\1$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The last user message: its text, the last command run, and how the two belong together.
+    """The last user message: its text, the last command run, and how the two are related.
 
-    ``ran_since`` says that the command was run since the message before; ``is_first`` that the
-    conversation has no reply yet. ``earlier`` are the questions before it, the oldest first.
+    ``ran_since`` says that the command was run after the previous message, ``is_first`` that the
+    conversation has no reply yet. ``earlier`` has the previous questions, the oldest first.
     """
 
     text: str
@@ -104,20 +104,20 @@ def read_question(messages: Sequence[RequestMessage]) -> Question:
     return Question(_readable(text), known, ran is not None, is_first, earlier)
 
 
-#: What cannot stand in a command: JSON may bring half a character.
+#: What a command cannot contain; JSON may contain half a surrogate pair.
 _UNSPEAKABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 def _readable(text: str) -> str:
-    """Return as much of a question as is looked at, without what cannot stand in a command."""
+    """Return the part of a question that is looked at, without what a command cannot contain."""
     return _UNSPEAKABLE.sub("", text[:_QUESTION_LIMIT])
 
 
 def _parted(content: str) -> tuple[Ran | None, str]:
-    """Return the last command whose output a user message carries, and the message's own text.
+    """Return the last command whose output a user message contains, and the message's own text.
 
-    Behind an output, which may have blank lines as well, the text is taken to be the last
-    paragraph; what the question is about has fences.
+    After an output, which may itself have blank lines, the last paragraph is taken for the text;
+    what the question is about is fenced.
     """
     about = _ABOUT.search(content)
     heads = list(_HEAD.finditer(content, 0, about.start() if about else len(content)))
@@ -140,15 +140,15 @@ class OfflineModel:
         self._machine = machine
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the answer word by word. Never raises of itself; the same question, same answer.
+        """Yield the answer word by word. Never raises by itself; the answer is deterministic.
 
-        It has no tokenizer, and tells no usage.
+        The model has no tokenizer and reports no usage.
         """
         question = read_question(request.messages)
         text = await asyncio.to_thread(reply, question, self._root, self._machine)
         for word in re.findall(r"\s*\S+|\s+", text):
             yield Text(word)
-            await asyncio.sleep(0)  # where a cancel takes effect
+            await asyncio.sleep(0)  # where a cancellation takes effect
         yield Finish("stop")
 
 
@@ -181,13 +181,13 @@ def _parts(question: Question, workspace: Workspace) -> Sequence[Part]:
 
 
 def _as_typed(question: Question, workspace: Workspace, *, surely: bool) -> Sequence[Part]:
-    """Return the command that the question is, or nothing."""
+    """Return the answer if the question is itself a command, else nothing."""
     command = typed_command(question.text, workspace.root, workspace.machine, surely=surely)
     return _with_tools("As you wrote it:", (command,), workspace) if command else []
 
 
 def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[Part]:
-    """Return the answer to what is not about the shell, or nothing."""
+    """Return the answer to a question that is not about the shell, else nothing."""
     text = question.text
     if _OF_CODE.search(" ".join(text.split())):
         return [Part(_CODE), Part(CONNECT, ("aish-lsp doctor",))]
@@ -201,12 +201,12 @@ def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[P
 
 
 def _of_the_table_alone(question: Question, workspace: Workspace) -> bool:
-    """Return whether the table knows the question, which may just sound like one of a result."""
+    """Return whether the table knows the question, which may only sound like one about a result."""
     return bool(read(question.text, (), workspace).meant)
 
 
 def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:
-    """Return what the table knows, else what came of the last command, else that it is beyond."""
+    """Return the table's answer, else the result of the last command, else that this is unknown."""
     text = question.text
     reading = read(text, question.earlier, workspace)
     if reading.meant:
@@ -228,7 +228,7 @@ def _help() -> Part:
 
 
 def _unknown(text: str, reading: Reading) -> Part:
-    """Return an honest answer, with what comes nearest."""
+    """Return the answer that the question is not known, with the nearest known ones."""
     if is_foreign(text):
         return Part(f"{_BEYOND} I only understand English; a language model understands more.")
     nearest = [_spoken(match) for match in reading.nearest if match.confidence > 0]
@@ -237,12 +237,12 @@ def _unknown(text: str, reading: Reading) -> Part:
 
 
 def _spoken(match: Match) -> str:
-    """Return how an intent is asked for, its slots as words."""
+    """Return an example of asking for an intent, with its slots as words."""
     return f"*{spoken(match.intent.example)}*"
 
 
 def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
-    """Return the answer to one thing that is asked for."""
+    """Return the answer to one of the things that are asked for."""
     intent = meant.match.intent
     if intent.topic:
         kind, _, name = intent.topic.partition(":")
@@ -257,13 +257,15 @@ def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
     if meant.suffix:
         commands = (f"{commands[0]}{render(meant.suffix, values)}",)
     if commands[0].startswith("git ") and _needs_repository(commands[0]) and not workspace.in_git:
-        return [Part("This folder is in no git repository; `git init` makes it one.", ("ls -la",))]
+        return [
+            Part("This folder is not in a git repository; `git init` makes it one.", ("ls -la",))
+        ]
     sentence = meant.sentence or intent.does
     return _with_tools(sentence, commands, workspace, way.note, _guessed_programs(values))
 
 
 def _guessed_programs(values: Mapping[str, str]) -> set[str]:
-    """Return what was taken for a program by where it stands, and is not known to be one."""
+    """Return what was taken for a program because of its position, but is not known to be one."""
     commands = (value.split() for slot, value in values.items() if kind_of(slot) == "command")
     given = {parts[0] for parts in commands if parts}
     return given - words().names - words().programs
@@ -276,7 +278,7 @@ def _with_tools(
     note: str = "",
     guessed: Collection[str] = (),
 ) -> Sequence[Part]:
-    """Return what to run, behind how to install what it needs and is not there."""
+    """Return what to run, after how to install a tool that it needs and that is missing."""
     missing = to_install(commands, workspace.machine, guessed)
     if missing is None:
         return [Part(sentence, commands, note=note)]
@@ -288,7 +290,7 @@ def _with_tools(
 
 
 def _needs_repository(command: str) -> bool:
-    """Return whether a git command is for a repository that has to be there."""
+    """Return whether a git command needs an existing repository."""
     words = command.split()
     return words[1] not in ("init", "clone", "config", "--version", "help", "ls-remote") and not (
         words[1] == "diff" and "--no-index" in words

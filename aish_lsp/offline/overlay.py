@@ -92,11 +92,11 @@ class Match:
     """An intent that may be meant, the values for its slots, and how sure that is.
 
     Attributes:
-        strength: what speaks for it, with which it is compared among the equally sure.
-        ignored: whether it leaves out a value that was asked with: a file, a quoted text.
-        evidence: what speaks for it and against it, by the names in confidence.toml.
-        wording: the phrasing that was laid over the question.
-        ways: those of the intent's that are of the program which the question names.
+        strength: how much speaks for it, to order equally sure matches.
+        ignored: whether it leaves out a value in the question: a file, a quoted text.
+        evidence: what speaks for and against it, by the names in confidence.toml.
+        wording: the words of the phrasing that was laid over the question.
+        ways: those of the intent's ways that use the program which the question names.
     """
 
     intent: Intent
@@ -233,7 +233,7 @@ class Overlay:
             self._lost += _TOLD_LOST * weight
 
     def _likeness(self) -> float:
-        """Return how much of the wording is the same: words and pairs of them, by Dice."""
+        """Return how similar the wordings are: Dice's coefficient of words and pairs of words."""
         asked: list[str] = []
         for at, token in enumerate(self._tokens):
             slot = self._slots.get(at)
@@ -259,7 +259,7 @@ class Overlay:
                 self._gained += weight(term) * (0.8 if self._tokens[at].near == term else 1.0)
 
     def _at(self, term: str) -> int | None:
-        """Return where the question has ``term``, rather where it is no value as well."""
+        """Return where the question has ``term``, preferably where it cannot also be a value."""
         places = [
             at
             for at, token in enumerate(self._tokens)
@@ -268,7 +268,7 @@ class Overlay:
         return min(places, key=lambda at: (bool(self._tokens[at].kinds), at), default=None)
 
     def _anchored(self, slot: Slot) -> bool:
-        """Fill a slot with a shape if a value stands behind the very word that announces it."""
+        """Fill a slot with a shape if a value follows exactly the word that announces it."""
         if slot.kind in FREE or not slot.before:
             return False
         taken = {*words().takes.get(slot.kind, ()), slot.kind}
@@ -301,7 +301,7 @@ class Overlay:
             self._lost += _UNFILLED
 
     def _is_branch(self, slot: Slot) -> bool:
-        """Return whether ``slot`` took the name of a branch that there is."""
+        """Return whether ``slot`` took the name of an existing branch."""
         taken = (self._tokens[at] for at, name in self._slots.items() if name == slot.name)
         return slot.kind == "branch" and any(token.branch for token in taken)
 
@@ -331,7 +331,7 @@ class Overlay:
                 self._gained += _NAMED
 
     def _typed(self, slot: Slot) -> bool:
-        """Fill a slot with a value of its kind, the one that stands behind the same word first."""
+        """Fill a slot with a value of its kind, preferably the one after the same word."""
         found = [
             (at, kind)
             for at, token in enumerate(self._tokens)
@@ -352,7 +352,7 @@ class Overlay:
         return True
 
     def _free_path(self, slot: Slot) -> bool:
-        """Fill a slot with the name of a file that is not there yet, or that has no extension."""
+        """Fill a slot with the name of a file that does not exist yet, or has no extension."""
         found = [
             at
             for at in range(len(self._tokens))

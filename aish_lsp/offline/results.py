@@ -1,7 +1,7 @@
-"""What the last command did, in a sentence and its telling lines, and what to do next.
+"""The result of the last command in a sentence with its most telling lines, and what to do next.
 
-errors.toml has the commonest errors of shells and tools: how each is known, what it means, and what
-mends it. What an expression captures is a value for the commands, and quoted as such.
+errors.toml has the commonest errors of shells and tools: how each is recognised, what it means and
+what fixes it. What an expression captures becomes a value in the commands, quoted like any other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aish_lsp.offline.words import group, words
 from aish_lsp.offline.workspace import Workspace, steps
 from aish_lsp.project.manifests.reading import Intent
 
-#: Lines of an output that are quoted.
+#: How many lines of an output are quoted.
 _LINES: Final = 6
 
 _EXITS: Final = {
@@ -62,7 +62,7 @@ class Ran:
 _IT = r"(?:that|it|this|they|the (?:\w+ )?(?:command|tests?|build|run|output|result|error)s?)"
 _ENDED = r"(?:ok|okay|good|fine|done|success\w*|work\w*|pass\w*|fail\w*|green|red)"
 
-#: What is asked of the command that was run last.
+#: Questions about the last command.
 _OF_A_RESULT: Final = (
     rf"\bdid (?:{_IT}|everything|anything|all)\b",
     rf"\b(?:is|was|were|are|has|have) {_IT} {_ENDED}\b",
@@ -82,7 +82,7 @@ _OF_A_RESULT: Final = (
 )
 _RESULT: Final = re.compile("|".join(_OF_A_RESULT), re.IGNORECASE)
 
-#: What may be asked of a command that was just run, where the question names nothing else.
+#: What may refer to a command that was just run, if the question is not otherwise understood.
 _OF_TROUBLE: Final = re.compile(
     r"\b(?:error|errors|fail\w*|fix|broke\w*|wrong|crash\w*|problem|trouble|mean|means|meaning|output"
     r"|result|exit|solve|repair|mend|not work\w*|does ?n['\u2019]?t work|happen\w*)\b"
@@ -92,19 +92,19 @@ _OF_TROUBLE: Final = re.compile(
 
 
 def asks_of_result(text: str) -> bool:
-    """Return whether ``text`` asks what came of the last command."""
+    """Return whether ``text`` asks about the result of the last command."""
     return _RESULT.search(" ".join(text.split())) is not None
 
 
 def says_no_more(text: str) -> bool:
-    """Return whether ``text``, which asks of a result, names nothing else: no program, no file."""
+    """Return whether ``text``, a question about a result, names nothing else, such as a file."""
     terms = (words().term(word) for word in re.findall(r"[\w./-]*\w", text.lower()))
     known = {words().term(word) for word in group("of_any_result")}
     return all(term in known for term in terms if term)
 
 
 def asks_of_trouble(text: str) -> bool:
-    """Return whether ``text`` may be about the command that was just run, and what it printed."""
+    """Return whether ``text`` may be about the command that was just run or its output."""
     return _OF_TROUBLE.search(" ".join(text.split())) is not None
 
 
@@ -140,7 +140,7 @@ def told(ran: Ran) -> tuple[str, tuple[str, ...]]:
 
 
 def _next(ran: Ran, workspace: Workspace) -> Sequence[Part]:
-    """Return what helps after a failure, or what comes next after a success, if anything does."""
+    """Return what helps after a failure, or what usually follows a success, if anything."""
     intent = next((t.intent for t in workspace.tasks if steps(t)[-1] == ran.command), None)
     if ran.exit == 0:
         return _after_success(intent, ran, workspace)
@@ -159,7 +159,7 @@ def _after_success(intent: Intent | None, ran: Ran, workspace: Workspace) -> Seq
 
 
 def _cure(ran: Ran, workspace: Workspace) -> Sequence[Part]:
-    """Return what is known of the error that ``ran`` ended with."""
+    """Return what is known about the error that ``ran`` ended with."""
     found = known_error(ran)
     if found is None:
         return []
@@ -183,19 +183,19 @@ def _fallback(intent: Intent | None, ran: Ran, workspace: Workspace) -> Sequence
 
 _FILE: Final = Path(__file__).with_name("errors.toml")
 
-#: Characters of an output that are looked through, from its end.
+#: How many characters are searched, at the end of an output.
 _MOST: Final = 20_000
 
-#: What a value may hold that came from an output, where it has to be a name.
+#: Kinds that may be any text; a value of another kind without a shape has to be a name.
 _SENTENCES: Final = frozenset(("text", "pattern", "name"))
 
 
 @dataclass(frozen=True, slots=True)
 class KnownError:
-    """An error: the expression that knows it, what is said, and the ways to mend it.
+    """An error: the expression that recognises it, what is said, and the ways to fix it.
 
-    ``task`` is what the project itself may have for it; that goes before the ways. ``command`` is
-    an expression that the command must fit, where the output alone tells too little.
+    ``task`` is a task that the project itself may have for it, which is preferred to the ways.
+    ``command`` is an expression that the command must match if the output alone is not enough.
     """
 
     name: str
@@ -208,7 +208,7 @@ class KnownError:
 
 @cache
 def known_errors() -> tuple[KnownError, ...]:
-    """Return the table of errors; it is read when it is first needed."""
+    """Return the table of errors, which is read when first needed."""
     data = tomllib.loads(_FILE.read_text("utf-8"))
     return tuple(_error(**given) for given in data["error"])
 
@@ -227,7 +227,7 @@ def _error(  # noqa: PLR0917 - the keys of a row
 
 
 def known_error(ran: Ran) -> tuple[KnownError, dict[str, str]] | None:
-    """Return the first error of the table that the output of ``ran`` tells of, and its values."""
+    """Return the first error of the table found in the output of ``ran``, and its values."""
     output = ran.output[-_MOST:]
     for error in known_errors():
         if error.command is not None and not error.command.search(ran.command):
@@ -240,7 +240,7 @@ def known_error(ran: Ran) -> tuple[KnownError, dict[str, str]] | None:
 
 
 def _is_sound(name: str, value: str) -> bool:
-    """Return whether a value from an output may stand in a command: as a name, not as an option."""
+    """Return whether a value from an output may be put into a command: a name, not an option."""
     kind = kind_of(name)
     if len(value) > 300:
         return False

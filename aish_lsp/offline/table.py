@@ -1,4 +1,4 @@
-"""The table of intents: what the model knows, read from intents/*.toml at the first question.
+"""The table of intents: what the model knows, read from intents/*.toml for the first question.
 
 intents/README.md says how an intent is written; ``known`` makes a page of them, for
 ``:help offline`` and docs/offline.md.
@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar, overload
 
 from aish_lsp.offline.words import words
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 FOLDER: Final = Path(__file__).with_name("intents")
 
@@ -49,7 +49,7 @@ _PART: Final = re.compile(r"\{([a-z]+\d?)\}|[^\s{}?!,;]+")
 
 
 def said(word: str) -> str:
-    """Return a word as it is compared with the wording of a phrasing; options keep their case."""
+    """Return a word in the form in which wordings are compared; options keep their case."""
     return word if word.startswith("-") else word.lower()
 
 
@@ -60,7 +60,7 @@ def kind_of(slot: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A value in a phrasing, and the words on both sides of it."""
+    """A slot for a value in a phrasing, and the words on both sides of it."""
 
     name: str
     before: str
@@ -68,7 +68,7 @@ class Slot:
 
     @property
     def kind(self) -> str:
-        """What value it takes."""
+        """The kind of value that it takes."""
         return kind_of(self.name)
 
 
@@ -84,14 +84,14 @@ class Phrasing:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Commands, and where they serve: all of ``when`` has to hold (choosing.py)."""
+    """Commands, and the conditions for them: all of ``when`` must hold (choosing.py)."""
 
     run: tuple[str, ...]
     when: tuple[str, ...] = ()
     note: str = ""
 
 
-#: Intents that are kept once they are made.
+#: How many intents are kept once they are made.
 _MADE: Final = 256
 
 #: What most intents have of both: one for all, since there are thousands.
@@ -126,26 +126,26 @@ class Intent:
     number: int = -1
 
 
-class _Made(Sequence[T]):
-    """A sequence of what is held in fewer bytes, and made when it is asked for."""
+class _Made(Sequence[_T]):
+    """A sequence that is stored compactly, and whose elements are made on demand."""
 
     @overload
-    def __getitem__(self, index: int) -> T: ...
+    def __getitem__(self, index: int) -> _T: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        """Return the one with a number."""
+    def __getitem__(self, index: slice) -> Sequence[_T]: ...
+    def __getitem__(self, index: int | slice) -> _T | Sequence[_T]:
+        """Return the element with a number, or those of a slice."""
         if isinstance(index, slice):
             return [self.made(at) for at in range(*index.indices(len(self)))]
         return self.made(index)
 
-    def made(self, index: int) -> T:
-        """Return the one with a number, made from what is held of it."""
+    def made(self, index: int) -> _T:
+        """Return the element with a number, made from what is stored."""
         raise NotImplementedError
 
 
 class Phrasings(_Made[Phrasing]):
-    """The phrasings of the table, held as the numbers of their words; each is made when asked for.
+    """The phrasings of the table, stored as the numbers of their words and made on demand.
 
     There are twenty thousand, of some three thousand different words.
     """
@@ -159,7 +159,7 @@ class Phrasings(_Made[Phrasing]):
         self._intents = array("H")
 
     def add(self, intent: int, text: str) -> None:
-        """Add a way to ask for ``intent``, as it is written in the table."""
+        """Add a phrasing of ``intent``, as written in the table."""
         for part in _PART.finditer(words().plain(text)):
             if part[1] and kind_of(part[1]) not in KINDS:
                 raise ValueError(f"no such kind of slot: {part[1]}")
@@ -196,7 +196,7 @@ class Phrasings(_Made[Phrasing]):
 
 
 class Intents(_Made[Intent]):
-    """The intents of the table, held as the text of their blocks; each is made when asked for.
+    """The intents of the table, stored as the text of their blocks and made on demand.
 
     There are some two thousand, and a question looks at a hundred.
     """
@@ -206,7 +206,7 @@ class Intents(_Made[Intent]):
         self.made = lru_cache(_MADE)(self._make)  # type: ignore[method-assign]
 
     def add(self, family: str, block: Mapping[str, Any]) -> None:
-        """Add the block of a table's file, which is made once so that it is known to be sound."""
+        """Add a block of a table's file; its intent is made once to check that it is valid."""
         _intent(family, block, len(self))
         kept = {**block, "ask": block["ask"][:1]}
         self._blocks.append(json.dumps([family, kept], separators=(",", ":")).encode())
@@ -221,13 +221,13 @@ class Intents(_Made[Intent]):
 
 
 def _beside(wording: Iterable[str]) -> str:
-    """Return the first of ``wording`` that is no filler: what stands beside a slot."""
+    """Return the first of ``wording`` that is not a filler: the word beside a slot."""
     return next((word for word in wording if word not in words().fillers), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All intents, and all the ways in which they are asked for."""
+    """All intents and all their phrasings."""
 
     intents: Sequence[Intent]
     phrasings: Sequence[Phrasing]
@@ -258,14 +258,14 @@ def table() -> Table:
 
 
 def phrasings_of(intent: int) -> Sequence[Phrasing]:
-    """Return the ways in which the intent with a number is asked for."""
+    """Return the phrasings of the intent with a number."""
     known, number = table().phrasings, attrgetter("intent")
     start = bisect_left(known, intent, key=number)
     return known[start : bisect_left(known, intent + 1, start, key=number)]
 
 
 def terms_of(intent: int) -> set[str]:
-    """Return the words in which the intent with a number is asked for."""
+    """Return the wordings of the intent with a number."""
     return {term for phrasing in phrasings_of(intent) for term in phrasing.terms}
 
 

@@ -1,8 +1,8 @@
-"""What is told of the project itself: how its tasks are run, and what it is.
+"""Answers about the project itself: how its tasks are run, and what it is.
 
 A question may ask to run one of the project's own targets, recipes or scripts by its name. The
-names are the project's, and mean whatever it says: "deploy" is a target here and nothing there. So
-a question is only taken for one where each of its other words says no more than "run this".
+names are the project's own: "deploy" may be a target in one project and unknown in another. So a
+question is taken for such a request only if its other words say no more than "run this".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tasks import NamedTask
 
-#: A task in words, for "To ... here".
+#: How a task is described in "To ... here".
 _IN_WORDS: Final[Mapping[Intent, str]] = {
     "test": "run the tests",
     "build": "build it",
@@ -32,7 +32,7 @@ _IN_WORDS: Final[Mapping[Intent, str]] = {
     "clean": "clean up",
     "install": "install what it needs",
 }
-#: What is usual for a language, where a project has set up nothing.
+#: The usual commands for a language, if a project has set up nothing.
 _USUAL: Final[Mapping[Intent, tuple[Way, ...]]] = {
     "format": (
         Way(("ruff format .",), ("here:*.py|*/*.py",)),
@@ -56,15 +56,15 @@ _USUAL: Final[Mapping[Intent, tuple[Way, ...]]] = {
 
 _README_LIMIT: Final = 16384
 
-#: Other ways that are told, and parts of a project.
+#: How many other ways, and other parts of a project, are shown.
 _OTHER_WAYS: Final = 1
 _OTHER_PARTS: Final = 3
 
 
 def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
-    """Return how a task is done here: the surest way, and another one that the project sets up.
+    """Return how a task is done here: the surest way, and another that the project configures.
 
-    Where only parts of the project tell, all of them are told, up to a few.
+    If only parts of the project have the task, several of them are shown.
     """
     found = workspace.best(intent)
     if not found:
@@ -93,7 +93,7 @@ def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
 
 
 def overview(workspace: Workspace) -> Part:
-    """Return what the manifests and the first words of the README tell of the project."""
+    """Return what the manifests and the beginning of the README say about the project."""
     sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
     known = (
         f"I find its tasks in {', '.join(sources)}."
@@ -113,19 +113,19 @@ def overview(workspace: Workspace) -> Part:
     return Part(f"This is the folder {workspace.root.name}. {known}{begins}", tuple(look), quote)
 
 
-#: Words of a question that asks for no more than that.
+#: The most words that a question about an entry may have.
 _MOST: Final = 16
 _WORD: Final = re.compile(r"[\w.:@+/=-]+")
 
 _RUNNERS: Final = frozenset(("make", "just", "task", "npm", "pnpm", "yarn", "bun"))
-#: Verbs that may stand before what an entry makes: "build the docs".
+#: Verbs that may come before what an entry makes: "build the docs".
 _MAKES: Final = frozenset(["build", "make", "generate", "create", "produce"])
 _STANDARD: Final = frozenset(name for names in ENTRY_NAMES.values() for name in names)
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*=[\w./:@+-]*")
 
 
 def entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
-    """Return how the entry is run that ``text`` asks for by its name; else nothing."""
+    """Return how to run the entry that ``text`` asks for by name; else nothing."""
     said = [word.strip(".:") for word in _WORD.findall(words().bare(text).lower())]
     if not 0 < len(said) <= _MOST or not _may_ask(said):
         return ()
@@ -138,14 +138,14 @@ def entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
 
 
 def _may_ask(said: Sequence[str]) -> bool:
-    """Return whether all but a word or two say no more than that something is to be run."""
+    """Return whether all words but one say only that something is to be run."""
     others = [word for word in said if not _says_nothing(word)]
     return len(set(others)) <= 1
 
 
 def _says_nothing(word: str) -> bool:
     ours = (_RUNNERS, group("entries"), group("runs"), _MAKES, group("says_nothing"))
-    return any(word in group for group in ours) or _SETTING.fullmatch(word) is not None
+    return any(word in listed for listed in ours) or _SETTING.fullmatch(word) is not None
 
 
 def _asked(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | None:

@@ -1,7 +1,7 @@
-"""A question cut into words, each with what it may be the name or the value of.
+"""A question cut into words, each with the kinds of value that it may be.
 
-A kind is what a slot of the table is called: ``file``, ``port``, ``span``. What is free (a branch,
-a package, a pattern) has no shape of its own: matching.py tells it by the words around it.
+A kind is the name of a slot in the table: ``file``, ``port``, ``span``. A free kind (a branch, a
+package, a pattern) has no shape of its own: matching.py recognises it by the words around it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aish_lsp.offline.deeds import PLAIN_WORD, QUOTED, asides
 from aish_lsp.offline.words import group, words
 from aish_lsp.offline.workspace import Workspace
 
-#: Words of a question that are looked at.
+#: How many words of a question are looked at.
 _MOST: Final = 120
 
 _TOKEN: Final = re.compile(
@@ -52,24 +52,24 @@ def _token_pattern() -> re.Pattern[str]:
     return re.compile(_TOKEN.pattern.replace("NUMBER", numbers), _TOKEN.flags)
 
 
-#: What there is one first of: "the first column".
+#: Things of which "first" means number one: "the first column".
 _COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
 
 
 #: Words that make an extension mean the files that have it: "all py".
 _ALL_OF: Final = frozenset(("all", "every", "arent", "aren't", "non"))
 
-#: Words for a folder behind its name.
+#: Words for a folder, after its name.
 FOLDERS: Final = frozenset(("folder", "directory", "dir"))
 #: An hour of the day: "5am".
 _HOUR: Final = re.compile(r"(1[0-2]|0?[1-9])([ap])\.?m\.?", re.IGNORECASE)
-#: A message that ends a question, and is not quoted: "commit with message fix typo".
+#: An unquoted message at the end of a question: "commit with message fix typo".
 _MESSAGE: Final = re.compile(
     r"(\b(?:with|and)\s+(?:the\s+|a\s+)?(?:commit\s+)?message:?\s+)([^\"'`{}\u201c]+?)\s*$",
     re.IGNORECASE,
 )
 _CONVERSIONS: Final = frozenset(("to", "into", "as", "from"))
-#: What stands between two files: "compare readme and todo.md".
+#: Words between two files: "compare readme and todo.md".
 _BETWEEN_FILES: Final = frozenset(("and", "with", "to", "against", "versus", "vs", "into", "from"))
 _DESTINATIONS: Final = frozenset(("to", "into", "as", "called", "named"))
 _MARKS: Final = frozenset(("TODO", "FIXME", "XXX"))
@@ -95,7 +95,7 @@ _REVISION: Final = re.compile(
     r"|(?:origin|upstream)/[\w./-]+",
     re.IGNORECASE,
 )
-#: An abbreviated commit, which may be a word as well.
+#: An abbreviated commit, which may also be a word.
 _COMMIT: Final = re.compile(r"(?=[a-f]*\d)[0-9a-f]{4,40}|[a-f]{7,40}")
 _RANGE: Final = re.compile(r"(\d{1,7})\s?(?:-|\.\.|\u2013)\s?(\d{1,7})")
 _MODE: Final = re.compile(r"0?[0-7]{3}|[ugoa]*[+=-][rwxXst]+")
@@ -117,15 +117,15 @@ _CODE_HOSTS: Final = frozenset(("github.com", "gitlab.com", "bitbucket.org", "go
 _URL: Final = re.compile(r"(?:https?|ftp)://[^\s\"'<>]+", re.IGNORECASE)
 #: Words for a machine, whatever files there are.
 _MACHINES: Final = frozenset(("server", "host", "machine", "computer"))
-#: What machines are mostly called: "web01", "db-2".
+#: Usual names of machines: "web01", "db-2".
 _MACHINE: Final = re.compile(
     r"(?:web|app|db|api|prod|staging|dev|srv|server|host|vm|gpu|build|ci|mail|lb|worker|backup"
     r"|bastion|box|pi|nas|vps)-?\d{1,3}|nas|vps|bastion|jumphost|raspberrypi|homeserver",
     re.IGNORECASE,
 )
-#: Signs that lines begin with, which are told from punctuation by standing alone.
+#: Signs that lines may begin with; they are not punctuation if they stand alone.
 _SIGNS: Final = frozenset(("#", "//", "--", ",", ";", ":", "|", "$", "%", "@", "<", ">"))
-#: What looks like the name of a file and is none: a unit, a time zone, a branch, an address.
+#: What looks like the name of a file but is not: a unit, a time zone, a branch, an address.
 _NO_FILE: Final = re.compile(
     r"[\w@-]+\.(?:service|timer|socket)|(?:Africa|America|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific|US)/\S+"
     r"|[\w.-]+@[\w-]+(?:\.[\w-]+)*(?::.*)?|(?:origin|upstream)/\S+"
@@ -140,16 +140,16 @@ class Token:
     """A word, or several that are one value.
 
     Attributes:
-        text: as it was written, without its quotes.
-        term: what stands for it in a comparison; nothing for a stop word or a value.
-        before, after: the words on both sides, in lower case; fillers are passed over before.
-        behind: the word right before it.
-        quoted: whether it stood in quotes.
-        kinds: what it may be, and the value in that case.
-        near: a word of the table that it is probably a slip for.
+        text: the word as written, without its quotes.
+        term: what it is compared by; empty for a stop word or a value.
+        before, after: the words on both sides, in lower case; fillers before it are skipped.
+        behind: the word immediately before it.
+        quoted: whether it was in quotes.
+        kinds: the kinds that it may be, each with the value in that case.
+        near: a word of the table that it probably misspells.
         branch: whether the repository has a branch of that name.
-        aside: whether it stands in a clause that only tells how things are: "my disk is full, ...".
-        start, end: where it stands in the question.
+        aside: whether it is in a clause that only describes the situation: "my disk is full, ...".
+        start, end: its position in the question.
     """
 
     text: str
@@ -167,12 +167,12 @@ class Token:
 
     @property
     def lower(self) -> str:
-        """The word in lower case, or nothing where it is quoted."""
+        """The word in lower case; empty if it is quoted."""
         return "" if self.quoted else self.text.lower()
 
 
 def cut(text: str, workspace: Workspace) -> list[Token]:
-    """Return the words of ``text``; ``workspace`` knows the names in the workspace."""
+    """Return the words of ``text``; ``workspace`` has the names that they may mean."""
     found: list[Token] = []
     text = _MESSAGE.sub(r'\1"\2"', plain(text))
     for match in _token_pattern().finditer(text):
@@ -188,7 +188,7 @@ def cut(text: str, workspace: Workspace) -> list[Token]:
 
 
 def plain(text: str) -> str:
-    """Return ``text`` with one word for each phrase that means it, outside of quotes."""
+    """Return ``text`` with each known phrase outside quotes replaced by one word."""
     parts: list[str] = []
     end = 0
     for quoted in QUOTED.finditer(text):

@@ -1,4 +1,4 @@
-"""What a conversation asks for: one intent or several, or more of what was asked before."""
+"""What a conversation asks for: one intent or several, or a variation of what was asked before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aish_lsp.offline.tokens import Token, cut, is_name
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
 
-#: Earlier questions that a follow-up may go back to.
+#: How many earlier questions a follow-up may refer to.
 _EARLIER: Final = 6
 
 #: So sure that a question is one question, whatever "and" is in it.
@@ -82,9 +82,9 @@ class Meant:
 
     Attributes:
         match: the intent and its values.
-        ways: the commands, where they are others than the intent's own.
-        suffix: what goes behind the intent's command: a pipe, a redirection.
-        sentence: what is said, where it is not what the intent says.
+        ways: the commands to use instead of the intent's own, if any.
+        suffix: what follows the intent's command: a pipe, a redirection.
+        sentence: what to say instead of the intent's own description, if anything.
     """
 
     match: Match
@@ -95,14 +95,14 @@ class Meant:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was understood, and else what comes nearest."""
+    """What was understood, or else what comes nearest."""
 
     meant: tuple[Meant, ...]
     nearest: tuple[Match, ...]
 
 
 def read(text: str, earlier: Sequence[str], workspace: Workspace) -> Reading:
-    """Return what ``text`` asks for; ``earlier`` are the questions before it, the oldest first."""
+    """Return what ``text`` asks for; ``earlier`` has the previous questions, the oldest first."""
     if earlier and any(one.search(text) for one in (_GOES_ON, _PRONOUN, _SOME_OF_THEM)):
         before = read(earlier[-1], earlier[:-1][-_EARLIER:], workspace)
         if before.meant:
@@ -162,9 +162,9 @@ def _in_parts(text: str, workspace: Workspace, sure: float) -> list[Match]:
 
 
 def _asks_more(rest: str, separator: str, workspace: Workspace) -> bool:
-    """Return whether ``rest`` asks for something by itself, and is no more of what was asked.
+    """Return whether ``rest`` asks for something itself, and does not continue the request.
 
-    Behind a mere comma it has to begin with a verb: ", biggest on top" and ", last 50" do not.
+    After just a comma it has to begin with a verb: ", biggest on top" and ", last 50" do not.
     """
     tokens = cut(words().bare(rest), workspace)
     if separator.strip() == ",":
@@ -202,7 +202,7 @@ def _it(values: Mapping[str, str]) -> str | None:
 
 
 def _fetched(named: tuple[str, str]) -> str | None:
-    """Return the file or folder that comes of downloading or cloning a value, if it is a URL."""
+    """Return the file or folder that downloading or cloning a value creates, if it is a URL."""
     slot, value = named
     base = value.rstrip("/").rpartition("/")[2]
     if kind_of(slot) == "repository":
@@ -211,7 +211,7 @@ def _fetched(named: tuple[str, str]) -> str | None:
 
 
 def _following(text: str, before: Meant, workspace: Workspace) -> Meant | None:
-    """Return what ``text`` asks for as a follow-up to ``before``, or None where it is none."""
+    """Return what ``text`` asks for as a follow-up to ``before``, or None if it is not one."""
     found = _some_of_them(text, before, workspace)
     again = _AGAIN.match(text)
     if found is None and again is not None:
@@ -227,7 +227,7 @@ def _following(text: str, before: Meant, workspace: Workspace) -> Meant | None:
 
 
 def _of_it(text: str, before: Meant, workspace: Workspace) -> Meant | None:
-    """Return what is asked for with the value of ``before`` in the place of "it"."""
+    """Return what is asked for if "it" is the value of ``before``."""
     named = _with_names(text, before.match.values)
     if named == text:
         return None
@@ -236,7 +236,7 @@ def _of_it(text: str, before: Meant, workspace: Workspace) -> Meant | None:
 
 
 def _with_other_values(text: str, before: Meant, workspace: Workspace) -> Meant | None:
-    """Return ``before`` with the values in ``text``, or None where it has no place for them."""
+    """Return ``before`` with the values in ``text``, or None if it has no slots for them."""
     values = _changed(cut(_unprefixed(text), workspace), before)
     return None if values is None else replace(before, match=replace(before.match, values=values))
 

@@ -1,6 +1,6 @@
-"""Words as they are compared: in lower case, stemmed, and a synonym for each of its group.
+"""Words as they are compared: in lower case, stemmed, and one for each group of synonyms.
 
-The stemmer takes plurals and the endings -ing and -ed off, in the manner of the first steps of
+The stemmer removes plural endings, -ing and -ed, in the manner of the first steps of
 M. F. Porter, "An algorithm for suffix stripping", Program 14 (1980).
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 _FILE = Path(__file__).with_name("words.toml")
 
-#: From this length on, a word may have two slips.
+#: A word of at least this length may have two slips.
 _LONG: Final = 8
 
 _VOWEL = re.compile(r"[aeiouy]")
@@ -23,32 +23,32 @@ _KEEPS_ITS_S = ("ss", "us", "is", "as", "os")
 
 
 class Words:
-    """What words.toml says.
+    """The contents of words.toml.
 
     Attributes:
-        stop: words that say nothing of what is wanted.
+        stop: words that say nothing about what is wanted.
         names: programs, services and packages that are known by their names.
-        programs: programs whose names are no words of English.
-        usual_folders, usual_files: what is known by its name where there is none of it.
-        light: terms that say little where nothing else has them.
-        beyond: terms of programming, of knowledge and of daily life, which no command answers.
-        fillers: words that may stand between a word and the value that it announces.
-        canonical: the word of its group that stands for a stem.
-        phrases: several words that mean one, and that one.
-        any_phrase: what fits where any of them does; most phrasings of the table have none.
-        extensions: what files of a language or format are called after their dot.
-        foreign: words that are common in other languages and are none in English.
-        deeds: the kinds of deed that a term names.
-        kinds: what the value of a slot is called, besides the slot's own name.
-        takes: what a slot takes besides, or before, a value of its own kind.
-        placeholders: what stands for a value that is missing, where it is not the slot's name.
-        groups: lists of words, by what these are for.
+        programs: programs whose names are not English words.
+        usual_folders, usual_files: names that are recognised even if nothing of that name exists.
+        light: terms that say little if a phrasing does not have them.
+        beyond: terms from programming, general knowledge and daily life, which no command answers.
+        fillers: words that may come between a word and the value that it announces.
+        canonical: for each stem, the word that stands for its group of synonyms.
+        phrases: patterns of several words, each with the one word that they mean.
+        any_phrase: a pattern that matches if any of them does; most phrasings have none.
+        extensions: the extension of the files of a language or format.
+        foreign: words that are common in other languages and do not exist in English.
+        deeds: for each term, the kinds of action that it names.
+        kinds: other words for the value of a slot, besides the slot's own name.
+        takes: the kinds that a slot takes besides, or in preference to, its own.
+        placeholders: what replaces a missing value, if not the slot's name.
+        groups: lists of words, by their purpose.
         numbers: words for numbers.
         seconds: words for spans of time.
-        programs_of: programs that a question may name, and those whose commands it then means.
+        programs_of: for each program that a question may name, those whose commands it means.
         operators: what the shell's operators do.
-        interpreters: what starts a file, by what its name ends in.
-        lead_in, trailer: what stands before and behind a question and says nothing.
+        interpreters: the program that starts a file, by its extension.
+        lead_in, trailer: what comes before and after a question without adding anything.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -103,7 +103,7 @@ class Words:
         return text
 
     def term(self, word: str) -> str:
-        """Return what stands for ``word`` in a comparison; nothing for a stop word."""
+        """Return the term that ``word`` is compared by; empty for a stop word."""
         if word in self.stop:
             return ""
         known = self.canonical.get(word)
@@ -113,7 +113,7 @@ class Words:
         return self.canonical.get(stemmed, stemmed)
 
     def plain(self, text: str) -> str:
-        """Return ``text`` with one word for each phrase that means it."""
+        """Return ``text`` with each known phrase replaced by the one word that it means."""
         if not self.any_phrase.search(text):
             return text
         for pattern, word in self.phrases:
@@ -123,22 +123,22 @@ class Words:
 
 @cache
 def words() -> Words:
-    """Return the words; they are read when they are first needed."""
+    """Return the words, which are read when first needed."""
     return Words(tomllib.loads(_FILE.read_text("utf-8")))
 
 
 def group(name: str) -> frozenset[str]:
-    """Return a list of words by the name that words.toml has for what they are for."""
+    """Return the list of words that words.toml keeps under ``name``."""
     return words().groups[name]
 
 
 def _whole_words(pattern: str) -> re.Pattern[str]:
-    # A part of a name is no word: ".venv", "src/trash-can.txt".
+    # A part of a name is not a word: ".venv", "src/trash-can.txt".
     return re.compile(rf"(?<![\w/.-])(?:{pattern})(?![\w/]|[.-]\w)", re.IGNORECASE)
 
 
 def stem(word: str) -> str:
-    """Return ``word`` without the endings of plurals, of what goes on and of what is past."""
+    """Return ``word`` without its plural ending, -ing or -ed."""
     word = word.removesuffix("'s").removesuffix("'")
     if len(word) <= 3:
         return word
@@ -159,13 +159,13 @@ def stem(word: str) -> str:
 
 
 def _undoubled(word: str) -> str:
-    """Return ``word`` with one consonant at its end where it was doubled: "runn"."""
+    """Return ``word`` with a doubled final consonant made single: "runn"."""
     doubled = len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeioulsz"
     return word[:-1] if doubled else word
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """Return the one of ``known`` that ``word`` is a slip for, or nothing where two may be."""
+    """Return the word of ``known`` that ``word`` misspells; empty if there are none or several."""
     most = 2 if len(word) >= _LONG else 1
     best: list[str] = []
     for other in known:
@@ -180,7 +180,7 @@ def near(word: str, known: Iterable[str]) -> str:
 
 
 def distance(one: str, other: str) -> int:
-    """Return how many letters are wrong, missing, too many, or swapped with the next."""
+    """Return how many letters are wrong, missing, surplus or swapped with the next."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one, 1):
@@ -194,7 +194,7 @@ def distance(one: str, other: str) -> int:
 
 
 def is_foreign(text: str) -> bool:
-    """Return whether ``text`` is in another language than English, rather than just unknown."""
+    """Return whether ``text`` is in a language other than English, and not merely unknown."""
     letters = [character for character in text if character.isalpha()]
     beyond_latin = sum(ord(character) > 0x24F for character in letters)
     if letters and beyond_latin > len(letters) / 2:

@@ -1,6 +1,6 @@
-"""Where a question is asked: the machine with its tools, the folder with its names and tasks.
+"""Where a question is asked: the machine and its tools, the folder with its names and tasks.
 
-All of it is looked up when a question may mean it.
+Each is looked up only when a question may refer to it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from aish_lsp.project.manifests.reading import Intent, Task
 from aish_lsp.project.safe_read import read_regular
 from aish_lsp.project.tasks import NamedTask, find_entries, find_tasks
 
-#: Entries that are looked at for a name that stands somewhere below, and how deep.
+#: How many entries, and how many levels of folders, are searched for a name below the root.
 _MOST: Final = 3000
 _DEPTH: Final = 4
 
-#: Bytes of the list of branches that are read.
+#: How many bytes of the list of branches are read.
 _REFS_LIMIT: Final = 262144
 
 _PASSED_OVER: Final = {"node_modules", "__pycache__", "venv", "target", "dist", "build"}
 
-#: What may be meant as well where a project has no such task.
+#: Tasks that may be meant instead if a project has no such task.
 _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "test": ("check",),
     "run": ("start",),
@@ -38,13 +38,13 @@ _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "lint": ("check",),
 }
 
-#: A command whose " && " stand outside of quotes and brackets, as far as a glance can tell.
+#: A command whose " && " are all outside quotes and brackets, as far as a quick look can tell.
 _STEPS_ARE_PLAIN: Final = re.compile(r"(?:[^'\"()]|'[^'\"&]*')*")
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A system (``linux``, ``darwin``), the folders that tools are looked for in, and a home."""
+    """A system (``linux``, ``darwin``), the folders that are searched for tools, and a home."""
 
     system: str
     path: str
@@ -68,24 +68,25 @@ class Machine:
         return self.which(tool) is not None
 
 
-#: What stands before a command's own words, and options of these behind which a value follows.
+#: Prefixes of a command, and those of their options that take a value.
 _PREFIXES: Final = frozenset(("sudo", "nohup", "time", "env", "command"))
 _TAKES_A_VALUE: Final = re.compile(r"-[a-zA-Z]*[ug]|-C|-S")
 
 
 @cache
 def _install() -> dict[str, Any]:
-    """Return what install.toml says of tools that are missing; it is read when first needed."""
+    """Return the contents of install.toml, which is read when first needed."""
     return tomllib.loads(Path(__file__).with_name("install.toml").read_text("utf-8"))
 
 
 def to_install(
     commands: Sequence[str], machine: Machine, guessed: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]] | None:
-    """Return the tool that ``commands`` need and this machine has not, and what installs it.
+    """Return a tool that ``commands`` need and this machine lacks, and what installs it.
 
-    Where no package manager is known, nothing is said: the commands tell themselves. Neither is of
-    what is only ``guessed`` to be a program: a package of that name may be anybody's.
+    Returns None if no package manager is known: the commands then fail with their own messages.
+    Nothing is said either of what is only ``guessed`` to be a program: anybody may have published a
+    package of that name.
     """
     for command in commands:
         tool = _tool(command)
@@ -111,7 +112,7 @@ def install_command(tool: str, machine: Machine) -> str | None:
 
 
 def _tool(command: str) -> str:
-    """Return the program that a command of the table begins with, or nothing."""
+    """Return the program that a command of the table begins with; empty if there is none."""
     words = re.sub(r"^\w+=\$\(", "", command).split()
     while words and (words[0] in _PREFIXES or re.match(r"\w+=", words[0])):
         words = words[1:]
@@ -144,7 +145,7 @@ class Workspace:
         return any((folder / ".git").exists() for folder in (self.root, *self.root.parents))
 
     def best(self, intent: Intent) -> list[Task]:
-        """Return the tasks for ``intent``, or for what may be meant as well."""
+        """Return the tasks for ``intent``, or else for what may be meant instead."""
         for meant in (intent, *_INSTEAD.get(intent, ())):
             found = [task for task in self.tasks if task.intent == meant]
             if found:
@@ -152,11 +153,11 @@ class Workspace:
         return []
 
     def best_steps(self, intent: Intent) -> tuple[str, ...]:
-        """Return the commands of the surest task for ``intent``; none where there is none."""
+        """Return the commands of the surest task for ``intent``; empty if there is no such task."""
         return next(map(steps, self.best(intent)), ())
 
     def exists(self, name: str) -> bool:
-        """Return whether there is something of that name, told from the workspace."""
+        """Return whether something of that name exists, relative to the workspace."""
         if not name or len(name) > 1024 or "\0" in name:
             return False
         try:
@@ -165,14 +166,14 @@ class Workspace:
             return False
 
     def is_folder(self, name: str) -> bool:
-        """Return whether that name is a folder's."""
+        """Return whether that name belongs to a folder."""
         try:
             return (self.root / os.path.expanduser(name)).is_dir()  # noqa: PTH111
         except (OSError, ValueError):
             return False
 
     def find(self, name: str, *, folders: bool = False) -> str | None:
-        """Return the path of what is called ``name``: here, else the only one somewhere below."""
+        """Return the path of ``name``: at the root, or else the only one of that name below it."""
         if self.exists(name):
             return name if not folders or self.is_folder(name) else None
         if "/" in name or ("." not in name.lstrip(".") and not folders):
@@ -181,12 +182,12 @@ class Workspace:
         return found[0] if len(found) == 1 else None
 
     def alike(self, word: str) -> str | None:
-        """Return the one entry here that ``word`` means in another spelling: "readme"."""
+        """Return the only entry at the root that ``word`` means in another spelling: "readme"."""
         found = self._spoken.get(stem(word.lower()), ())
         return found[0] if len(found) == 1 else None
 
     def has_branch(self, name: str) -> bool:
-        """Return whether the repository here has a branch of that name."""
+        """Return whether the repository has a branch of that name."""
         return name in self._branches
 
     @cached_property
@@ -214,7 +215,7 @@ class Workspace:
 
     @cached_property
     def _spoken(self) -> dict[str, list[str]]:
-        """The entries by their names without extension, in lower case and stemmed."""
+        """The entries at the root, by their names without extension, in lower case and stemmed."""
         spoken: dict[str, list[str]] = {}
         for name in self._entries:
             bare = name.lower().partition(".")[0]
@@ -224,7 +225,7 @@ class Workspace:
 
     @cached_property
     def _below(self) -> dict[str, list[str]]:
-        """The paths of what lies in folders, by name; bounded."""
+        """The paths of what is in folders below the root, by name; bounded."""
         below: dict[str, list[str]] = {}
         left = _MOST
         waiting = [("", 0)]
@@ -246,7 +247,7 @@ class Workspace:
 
 
 def steps(task: Task) -> tuple[str, ...]:
-    """Return the commands of a task, each to be run by itself, in order."""
+    """Return the commands of a task in order, each to be run separately."""
     if _STEPS_ARE_PLAIN.fullmatch(task.command):
         return tuple(task.command.split(" && "))
     return (task.command,)

@@ -90,8 +90,8 @@ def test_a_program_of_the_user_is_not_started_for_its_help(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        ("ls | '' foo", "'' foo: no manual of  is installed"),
-        ("env 5 ls", "env 5 ls: no manual of env is installed"),
+        ("ls | '' foo", "'' foo: no manual for  is installed"),
+        ("env 5 ls", "env 5 ls: no manual for env is installed"),
     ],
 )
 def test_a_command_without_a_manual_is_told_as_such(
