@@ -68,7 +68,7 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 #: Characters of a tool's schema and of its description, and levels of its schema. A tool that
-#: exceeds one of these is left out: no model could do much with it, and some servers of models fail.
+#: exceeds one of these is left out: no model could do much with it, some servers of models fail.
 _LARGEST_SCHEMA: Final = 1 << 16
 _LONGEST_DESCRIPTION: Final = 1 << 14
 _DEEPEST: Final = 40
