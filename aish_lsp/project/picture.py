@@ -1,6 +1,6 @@
 """The picture of the project that the prompt carries: tree, tasks and instruction files.
 
-Those are the files in which a workspace tells assistants how to work in it: AGENTS.md and its kin.
+Instruction files are those that tell assistants how to work in a workspace, such as AGENTS.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aish_lsp.project.tree import INSTRUCTIONS, ProjectBlock, tree
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Project
 
-#: Seconds that a turn waits for a new picture; after that it goes with the one there is.
+#: Seconds that a turn waits for a new picture; after that it uses the old one.
 _PATIENCE = 3.0
 
 #: Characters of the instruction file that are read, and of the nested ones together.
@@ -40,12 +40,12 @@ class Shape:
 
 
 class ProjectPicture:
-    """One workspace's picture. Off by the user's word, or where the configuration says so.
+    """One workspace's picture. The user or the configuration can switch it off.
 
     Attributes:
-        files: the files that it is made from; None where no folder is open.
+        files: the files that it is made from; None if no folder is open.
         block: the file tree as of the last refresh.
-        tasks: what can be run here, on one line, as of then; empty where nothing tells.
+        tasks: what can be run here, on one line, as of then; empty if nothing is known.
         instructions: the workspace's instruction file as of then, and those for the focus.
     """
 
@@ -67,13 +67,13 @@ class ProjectPicture:
     def set_focus_file(self, path: Path) -> None:
         """Show the instruction files for ``path`` as well, until another file is at hand.
 
-        The words stay in the prompt behind questions that name no file: a prompt whose beginning
-        changes at each turn is one that no server keeps.
+        They stay in the prompt for later questions that name no file: no server can cache a prompt
+        whose beginning changes at each turn.
         """
         self._focus_file = path
 
     def switch(self, *, on: bool) -> None:
-        """Show the project to the model, or do not."""
+        """Switch on or off whether the model sees the project."""
         self._switched = on
 
     def shape(self, depth: int | None, max_chars: int | None) -> None:
@@ -86,12 +86,12 @@ class ProjectPicture:
         return config.auto_tree if self._switched is None else self._switched
 
     def renew(self) -> None:
-        """Have the next refresh scan the whole folder, whatever is known of it."""
+        """Make the next refresh scan the whole folder, whatever is known of it."""
         if self.files is not None:
             self.files.renew()
 
     async def refresh(self, config: Project, *, patience: float | None = _PATIENCE) -> None:
-        """Look at the project anew; with ``patience`` (seconds) keep the old picture meanwhile."""
+        """Look at the project again; after ``patience`` seconds, keep the old picture meanwhile."""
         if self._root is None or self.files is None:
             return
         self._wanted = Shape(
@@ -99,7 +99,7 @@ class ProjectPicture:
             config.max_chars if self._max_chars is None else self._max_chars,
         )
         if self._look is None or self._look.done() or self._look_begun:
-            # One that has begun may have missed what is asked about; one that waits will not.
+            # A look that has begun may have missed the latest changes; one that waits will not.
             self._look_begun = False
             self._look = asyncio.create_task(self._look_anew(self._look, self._root, self.files))
         look = self._look
@@ -152,10 +152,10 @@ def _told(root: Path, focus_file: Path | None) -> tuple[tuple[Instructions, ...]
     return nested, tasks_line(find_tasks(root), _TASKS_CHARS)
 
 
-#: Those instruction files that may lie in a folder of it too, for what is in that.
+#: The instruction files that a folder inside may have too, for what is in it.
 _NESTED_NAMES = tuple(name for name in INSTRUCTIONS if "/" not in name)
 
-#: Folders, from that of a file up, that are looked into.
+#: Folders that are looked into, from a file's own upwards.
 _LEVELS = 20
 
 #: The last line of a text that was cut.
@@ -173,8 +173,8 @@ class Instructions:
 def read_instructions(root: Path, max_chars: int) -> Instructions | None:
     """Return the workspace's instruction file, ``max_chars`` characters of it at most.
 
-    A longer one is cut, behind a whole line where there is one, and ends in CUT. Files that are
-    empty, binary, unreadable, or that lead out of the workspace are passed over.
+    A longer one is cut, after a whole line if possible, and ends in CUT. Files that are empty,
+    binary, unreadable, or that lead out of the workspace are skipped.
     """
     return _first(root, "", INSTRUCTIONS, max_chars)
 
@@ -182,8 +182,8 @@ def read_instructions(root: Path, max_chars: int) -> Instructions | None:
 def nested_instructions(root: Path, at: Path, max_chars: int) -> tuple[Instructions, ...]:
     """Return the instruction files between ``root`` and the file ``at``, the nearest one last.
 
-    That of ``root`` itself is not among them. Together they have ``max_chars`` characters at most;
-    where that is too little the nearest ones have it. None for a file that lies elsewhere.
+    The one in ``root`` itself is not among them. Together they have at most ``max_chars``
+    characters, of which the nearest get theirs first. A file outside ``root`` has none.
     """
     top = Path(os.path.realpath(root))
     folder = Path(os.path.realpath(at.parent))
@@ -194,7 +194,7 @@ def nested_instructions(root: Path, at: Path, max_chars: int) -> tuple[Instructi
     for one in inner[:_LEVELS]:
         prefix = f"{one.relative_to(top).as_posix()}/"
         read = _first(top, prefix, _NESTED_NAMES, max_chars)
-        # One that a link repeats says nothing new.
+        # One that is repeated by a link says nothing new.
         if read is not None and all(read.text != other.text for other in found):
             found.append(read)
             max_chars -= len(read.text)
@@ -202,7 +202,7 @@ def nested_instructions(root: Path, at: Path, max_chars: int) -> tuple[Instructi
 
 
 def _first(root: Path, prefix: str, names: Sequence[str], max_chars: int) -> Instructions | None:
-    """Return the first of the files ``prefix`` and a name that says something."""
+    """Return the first of the files ``prefix`` + name that has any text."""
     for name in names:
         # Four bytes are the longest character; some more for what is stripped.
         head = read_head(root, prefix + name, max_chars * 4 + 4096)
@@ -216,7 +216,7 @@ def _first(root: Path, prefix: str, names: Sequence[str], max_chars: int) -> Ins
 
 
 def _bounded(text: str, limit: int, *, whole: bool) -> str:
-    """Return ``text``, or its beginning and CUT where it is longer than ``limit``."""
+    """Return ``text``, or its beginning and CUT if it is longer than ``limit``."""
     if whole and len(text) <= limit:
         return text
     room = text[: max(limit - len(CUT) - 1, 0)]

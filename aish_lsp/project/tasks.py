@@ -25,7 +25,7 @@ from aish_lsp.project.manifests.reading import (
     is_plain_path,
 )
 
-#: One function per kind of manifest. Of tasks of one rank, those that stand first here come first.
+#: One function for each kind of manifest. Tasks of the same rank keep the order of this table.
 _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
     runners.just,
     runners.taskfile,
@@ -57,15 +57,15 @@ _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
 )
 
 
-#: What makes a folder within the project a project of its own; folders that hold such folders; and
-#: those whose manifests are those of others, or serve something else than the project.
+#: Files that make a folder inside a project of its own; folders that hold such folders; and folders
+#: whose manifests belong to others, or serve something other than the project.
 _MANIFESTS, _GROUPS, _NO_PARTS = map(
     frozenset[str], (COMMANDS["parts"][key] for key in ("manifests", "groups", "none"))
 )
-#: Such folders that are looked into.
+#: How many such projects inside are looked into.
 _PARTS = 20
 
-#: Characters of a command that the prompt's line has.
+#: The longest command in the prompt's line, in characters.
 _SHORT_COMMAND = 100
 
 #: The intents in the order of the prompt's line.
@@ -78,9 +78,8 @@ _HARMLESS = re.compile(r"[\w ./:@=&+,*'()\[\]-]+", re.ASCII)
 def find_tasks(root: Path) -> tuple[Task, ...]:
     """Return what can be done in the project at ``root``, the surest first.
 
-    Reads manifests as text and runs nothing. What is missing or broken is passed over; a folder
-    that is gone has no tasks. What a folder of it tells, where that is a project of its own, runs
-    there.
+    Reads manifests as text and runs nothing. What is missing or broken is skipped; a folder that is
+    gone has no tasks. The tasks of a folder inside that is a project of its own run in that folder.
     """
     manifests = Manifests(root)
     found: dict[tuple[Intent, str], Task] = {}
@@ -90,13 +89,13 @@ def find_tasks(root: Path) -> tuple[Task, ...]:
 
 
 def _told(manifests: Manifests) -> Iterator[Task]:
-    """Yield what the manifests of one folder tell."""
+    """Yield the tasks that the manifests of one folder tell of."""
     for finder in _FINDERS:
         yield from finder(manifests)
 
 
 def _parts(manifests: Manifests) -> Iterator[Task]:
-    """Yield what the folders tell that are projects of their own."""
+    """Yield the tasks of the folders inside that are projects of their own."""
     places = [name for name in manifests.folders if name not in _NO_PARTS | _GROUPS]
     places += manifests.members(f"{name}/*" for name in sorted(_GROUPS & manifests.names))
     parts = (manifests.within(place) for place in places if is_plain_path(place))
@@ -112,9 +111,9 @@ def _parts(manifests: Manifests) -> Iterator[Task]:
 def tasks_line(tasks: Sequence[Task], max_chars: int) -> str:
     """Return the surest command for each intent as one line, ``max_chars`` characters at most.
 
-    ``Tasks: test: uv run pytest; lint: uv run ruff check .``. Hints are not among them. Nor is a
-    command with words from the names of files, which could say anything; nothing at all where no
-    command is left. The same tasks, the same line.
+    For example ``Tasks: test: uv run pytest; lint: uv run ruff check .``. Hints are left out, and
+    so are commands that contain names of files, which could say anything. Empty if no command is
+    left. The same tasks always give the same line.
     """
     line = ""
     for intent in _LINE:
@@ -129,7 +128,7 @@ def tasks_line(tasks: Sequence[Task], max_chars: int) -> str:
 
 
 def _is_plain(command: str) -> bool:
-    """Return whether a command is short, and of words that are no sentence in quotes."""
+    """Return whether a command is short, and holds no sentence in quotes."""
     if len(command) > _SHORT_COMMAND or not _HARMLESS.fullmatch(command):
         return False
     return all(" " not in quoted for quoted in command.split("'")[1::2])
@@ -143,7 +142,7 @@ class NamedTask:
         name: as the project calls it.
         runner: the program that runs it: ``make``, ``just``, ``task``, ``npm``.
         command: how it is run.
-        source: the file that tells of it.
+        source: the file that defines it.
     """
 
     name: str
@@ -153,9 +152,9 @@ class NamedTask:
 
 
 def find_entries(root: Path) -> tuple[NamedTask, ...]:
-    """Return what the task runners at ``root`` know; names with other than plain signs are not.
+    """Return the entries of the task runners at ``root`` whose names are plain.
 
-    Reads manifests as text and runs nothing. What is missing or broken is passed over.
+    Reads manifests as text and runs nothing. What is missing or broken is skipped.
     """
     return tuple(_entries(Manifests(root)))
 

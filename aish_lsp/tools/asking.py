@@ -34,7 +34,7 @@ _LONGEST_NAME: Final = 100
 _SHOWN: Final = 600
 _MOST_LINES: Final = 30
 
-#: In place of a tool's hash: it is known, and not allowed.
+#: In place of a tool's hash: the tool is known, but not allowed.
 _NOT_ALLOWED: Final = ""
 
 #: Characters of a definition that are kept, to show what changed.
@@ -61,7 +61,7 @@ class ServerTool:
 
 
 class Permissions:
-    """The user's word on the tools of servers, in one session of a workspace."""
+    """What the user allows the tools of servers, in one session of a workspace."""
 
     def __init__(self, trust: TrustStore, root: Path, ask_user: AskUser, choose: Choose) -> None:
         self._trust = trust
@@ -72,7 +72,7 @@ class Permissions:
         self._asking = asyncio.Lock()
 
     def scope(self, server: str, tool: ServerTool) -> Scope | None:
-        """Return how long the tool, as it is now, may be called; None where it has to be asked."""
+        """Return how long the tool, as it is now, may be called; None if the user must be asked."""
         pin, scope = self._here.get((server, tool.name), ("", None))
         if pin == tool.pin:
             return scope
@@ -82,8 +82,8 @@ class Permissions:
     def allows(self, server: str, tool: ServerTool) -> bool:
         """Return whether the tool, as it is now, may be called without a question.
 
-        So may one that only reads, of a server that is trusted, unless the user has been asked
-        about it before: then it was another, or they want to be asked.
+        A tool of a trusted server that only reads may be, unless the user was asked about it
+        before: then it has changed, or they want to be asked.
         """
         if self.scope(server, tool) is not None:
             return True
@@ -93,7 +93,7 @@ class Permissions:
         """Let the tool, as it is now, be called.
 
         Raises:
-            StoreUnavailable, Busy: what is for good cannot be kept.
+            StoreUnavailable, Busy: a permission for good cannot be kept.
         """
         if scope == "always":
             await self._keep(server, tool.name, tool.pin, tool.definition)
@@ -101,9 +101,9 @@ class Permissions:
             self._here[server, tool.name] = tool.pin, scope
 
     async def revoke(self, server: str, tool: str, there: Iterable[ServerTool]) -> None:
-        """Have the user asked about a tool again, or about all of the server where it is empty.
+        """Ask the user about a tool again, or about all of the server's if it is empty.
 
-        ``there`` is what the server has now: what only reads is then asked about as well.
+        ``there`` are the tools that the server has now: even those that only read are asked about.
 
         Raises:
             StoreUnavailable, Busy: the grants cannot be written.
@@ -120,10 +120,10 @@ class Permissions:
                 await self._keep(server, name, _NOT_ALLOWED, definition)
 
     async def may_call(self, server: str, tool: ServerTool, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the tool may be called now; the user is asked where that is due.
+        """Return whether the tool may be called now, asking the user if necessary.
 
         Raises:
-            StoreUnavailable, Busy: what the user said cannot be kept.
+            StoreUnavailable, Busy: the user's answer cannot be kept.
         """
         async with self._asking:
             if self.allows(server, tool):
@@ -138,12 +138,12 @@ class Permissions:
                 await self.allow(server, tool, scope)
             is_known = before == tool.definition[:_KEPT]
             if scope != "always" and not is_known and (scope is not None or before is None):
-                # Were it said to only read from now on, that would be a change.
+                # If the server later says that it only reads, that is a change.
                 await self._keep(server, tool.name, _NOT_ALLOWED, tool.definition)
             return scope is not None
 
     def _before(self, server: str, name: str) -> str | None:
-        """Return what a tool was when the user was asked about it last; None where never."""
+        """Return a tool's definition when the user was last asked about it; None if never."""
         return self._trust.definition(self._root, "tool", f"{server}/{name}")
 
     async def _keep(self, server: str, name: str, pin: str, definition: str) -> None:
@@ -193,16 +193,16 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def _difference(before: str, after: str) -> list[str]:
-    """Return what went, and what came, characters that are not seen escaped.
+    """Return what was removed and what was added, with invisible characters escaped.
 
-    A description is one line: of a long one, its words are compared.
+    A description is one line; a long one is compared sentence by sentence.
     """
     rows = difflib.unified_diff(_parts(before), _parts(after), n=0, lineterm="")
     return [escaped(row) for row in rows if not row.startswith(("---", "+++", "@@"))]
 
 
 def _parts(definition: str) -> list[str]:
-    """Return the lines of a definition, a sentence each where a line is long."""
+    """Return the lines of a definition, with long lines split into sentences."""
     lines = definition.split("\n")
     return [
         part
@@ -211,8 +211,8 @@ def _parts(definition: str) -> list[str]:
     ]
 
 
-#: Characters of a server's question and of a field's title that are shown, the fields that it may
-#: ask for, and the choices of one.
+#: Characters of a server's question and of a field's title that are shown, how many fields it may
+#: ask for, and how many choices a field may have.
 _QUESTION_SHOWN: Final = 600
 _LONGEST_TITLE: Final = 80
 _MOST_FIELDS: Final = 5
@@ -222,10 +222,10 @@ _CANCEL: Final = "Cancel"
 
 
 class Elicitation:
-    """Answers what a server asks while a tool of it is called, one question after the other.
+    """Answers what a server asks while one of its tools is called, one question at a time.
 
     Attributes:
-        calls: those that it carries out now; without any, it has nothing to ask.
+        calls: how many calls it is carrying out; if there are none, it may not ask anything.
     """
 
     def __init__(self, server: str, ask_user: AskUser, choose: Choose) -> None:
@@ -238,8 +238,8 @@ class Elicitation:
     async def answer(self, context: Any, params: Any) -> Any:
         """Return the user's answer: a yes or no, or one thing among several.
 
-        What is asked for in words is declined: no editor shows a form for it. So is an address,
-        which would be opened with the user's cookies.
+        A question that wants text is declined, since no editor shows a form for it. So is one with
+        an address to open: it would be opened with the user's cookies.
         """
         from mcp_types import ElicitResult  # noqa: PLC0415 - brings pydantic
 
@@ -270,7 +270,7 @@ class Elicitation:
             return ElicitResult(action="accept", content=content)
 
     async def _value(self, asked: str, field: dict[str, Any]) -> bool | str | None:
-        """Return what the user gives for a field; None where they turn away."""
+        """Return the user's value for a field, or None if they cancel."""
         options = _options(field)
         if not options:
             return await self._ask_user(Question(f"{asked}?", yes="Yes", no="No"))
@@ -288,7 +288,7 @@ def _action(agreed: bool | None) -> Any:
 
 
 def _options(field: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the values of an enumeration, each with its title; none that buttons cannot tell."""
+    """Return the values of an enumeration with their titles; none if buttons cannot show them."""
     values, titles = field.get("enum"), field.get("enumNames")
     if values is None:
         listed = field.get("oneOf")
@@ -301,6 +301,6 @@ def _options(field: dict[str, Any]) -> list[tuple[str, str]]:
     named = titles if isinstance(titles, list) and len(titles) == len(values) else values
     shown = [escaped(str(title or value))[:60] for title, value in zip(named, values, strict=True)]
     if len(values) > _MOST_CHOICES or len({*shown, _CANCEL}) <= len(shown):
-        # Two would look alike, or like a way out.
+        # There are too many, or two would look alike or like Cancel.
         return []
     return list(zip(values, shown, strict=True))

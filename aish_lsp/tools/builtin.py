@@ -46,7 +46,7 @@ def _tool(
     flags: str = "",
     reads: bool = False,
 ) -> Tool:
-    """Return a tool and the arguments that it takes, by their kinds: names with blanks between."""
+    """Return a tool; its arguments are given by their types, as names separated by blanks."""
     kinds = {"string": text, "integer": numbers, "boolean": flags}
     properties = {one: {"type": kind} for kind, names in kinds.items() for one in names.split()}
     parameters = {"type": "object", "properties": properties, "required": required.split()}
@@ -122,10 +122,10 @@ _TOOLS: Final = (
         numbers="timeout",
     ),
 )
-#: Those that are offered where the editor answers.
+#: The tools that are offered only if the editor can answer.
 _OF_EDITOR: Final = frozenset(("diagnostics", "symbols", "definition"))
 
-#: Places that an answer tells at most, and characters of what is said of one.
+#: The most places in an answer, and characters of the text for each.
 _MOST: Final = 200
 _SAID: Final = 300
 
@@ -133,7 +133,7 @@ _SAID: Final = 300
 class EditorLookups:
     """Asks the editor on a model's behalf, about files that the model may read.
 
-    Of what the editor finds elsewhere the model is told the place alone.
+    If the editor finds something elsewhere, the model is told only the place.
     """
 
     def __init__(self, workplace: Workplace, looking: Looking) -> None:
@@ -151,7 +151,7 @@ class EditorLookups:
         return await self._answer(lookup, "The editor has no errors and no warnings there.", around)
 
     async def symbols(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Return what a file defines, or what the workspace does by a name like ``query``.
+        """Return what a file defines, or what the workspace defines under a name like ``query``.
 
         Raises:
             AishError: there is no such file, or neither it nor a query is given.
@@ -178,7 +178,7 @@ class EditorLookups:
         return await self._answer(lookup, "No definition was found.", around)
 
     async def _file(self, arguments: Mapping[str, Any]) -> Place | None:
-        """Return the file that is asked about; None where none is named.
+        """Return the file that is asked about, or None if none is named.
 
         Raises:
             AishError: there is no such file, or the model may not see it.
@@ -218,7 +218,7 @@ def _row(one: Found, root: Path, shown: set[str]) -> str:
 
 
 class BuiltInTools:
-    """The tools of ours, in one session of a workspace."""
+    """Our own tools, in one session of a workspace."""
 
     name = OWN_TOOLS
 
@@ -245,23 +245,23 @@ class BuiltInTools:
         return ServerStatus("ready", granted=True)
 
     def allows(self, name: str, /) -> bool:
-        """Return whether a tool only reads; what runs or changes something asks by itself."""
+        """Return whether a tool only reads; those that run or change something ask themselves."""
         return any(tool.reads for tool in self.tools() if tool.schema.name == name)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return them, always in the same order; those that ask the editor where it answers."""
+        """Return the tools, always in the same order; some only if the editor can answer."""
         answers = self._workplace.look_up.is_offered()
         return tuple(tool for tool in _TOOLS if answers or tool.schema.name not in _OF_EDITOR)
 
     async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
-        """Call one of them; it asks the user where that is due.
+        """Call a tool, which asks the user if necessary.
 
         Raises:
             AishError: it failed; the message tells the model why.
         """
         schema = next(tool.schema for tool in self.tools() if tool.schema.name == name)
         if unknown := [one for one in arguments if one not in schema.parameters["properties"]]:
-            # Of a `file_path` that is passed over, a model would take the result for the file's.
+            # If a `file_path` were ignored, a model would take the result for that file's.
             takes = ", ".join(schema.parameters["properties"])
             raise InvalidArgument(f"{name} has no argument {shown(unknown[0])}. It takes: {takes}.")
         return await self._work[name](arguments, around)

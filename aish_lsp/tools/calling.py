@@ -1,6 +1,6 @@
-"""What a tool is written against: a call, its result, who brings tools; and what ours reach.
+"""What a tool is written against: a call, its result, and who provides tools.
 
-That is the workspace: its files, its user, the way to run a command.
+Also what our own tools work with: the workspace's files, its user, and the way to run a command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import ToolSchema
     from aish_lsp.shell.runner import RunResult
 
-#: What providers take as a tool's name, and characters of it.
+#: What providers of models do not accept in a tool's name, and its length in characters.
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME: Final = 64
 
@@ -39,7 +39,7 @@ ResultStatus: TypeAlias = Literal["done", "failed", "denied"]
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call, as the model is told it."""
+    """The result of a call, as the model is told it."""
 
     text: str
     status: ResultStatus = "done"
@@ -50,10 +50,10 @@ class Around:
     """What a call is made in.
 
     Attributes:
-        emit: passes on what happens meanwhile.
+        emit: passes on what happens during the call.
         warn: tells the user something.
-        group: what the changes that it makes are undone together with.
-        limit: characters that its result may have.
+        group: the group of changes with which its own are undone.
+        limit: how many characters its result may have.
     """
 
     emit: Emit
@@ -72,9 +72,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A tool as a person is shown it; ``tokens`` are those of its schema, an estimate.
+    """A tool as it is shown to a person; ``tokens`` estimates the size of its schema.
 
-    ``allowed``: its calls go on without a question that is asked about each.
+    ``allowed``: it is called without asking the user each time.
     """
 
     name: str
@@ -86,9 +86,9 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """How a tool server is: ``off`` before it was needed, ``starting``, ``ready``, ``failed``.
+    """The state of a tool server: ``off`` before it is needed, ``starting``, ``ready``, ``failed``.
 
-    ``granted``: it may start; ``error``: why it failed, or what of it cannot be used.
+    ``granted``: it may start; ``error``: why it failed, or which of its tools cannot be used.
     """
 
     state: str
@@ -97,7 +97,7 @@ class ServerStatus:
 
 
 class Provider(Protocol):
-    """Somebody who brings tools: we ourselves, or a tool server.
+    """A source of tools: our own, or a tool server.
 
     Attributes:
         name: the server's name, ``aish`` for ours.
@@ -111,15 +111,15 @@ class Provider(Protocol):
         ...
 
     def allows(self, name: str, /) -> bool:
-        """Return whether a call of one of them goes on without a question about each."""
+        """Return whether a tool is called without asking the user each time."""
         ...
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return what it has now, each by the name that the model calls it by."""
+        """Return the tools it has now, under the names by which the model calls them."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
-        """Call one of them; it asks the user where that is due. It may be cancelled.
+        """Call a tool, asking the user if necessary. It may be cancelled.
 
         Raises:
             AishError: it failed; the message tells the model why.
@@ -128,7 +128,7 @@ class Provider(Protocol):
 
 
 def offered_name(server: str, name: str) -> str:
-    """Return ``SERVER__NAME``, of characters that providers take, and no longer than they do."""
+    """Return ``SERVER__NAME``, in characters and of a length that providers of models accept."""
     whole = _NOT_IN_NAMES.sub("_", f"{server}__{name}")
     if len(whole) <= _LONGEST_NAME:
         return whole
@@ -136,13 +136,13 @@ def offered_name(server: str, name: str) -> str:
     return f"{whole[: _LONGEST_NAME - 9]}_{digest}"
 
 
-#: Digits of a number that is larger than anything that is counted.
+#: Digits of a number that is larger than anything we count.
 _DIGITS: Final = 10
 
 #: Where whole results are kept, relative to the workspace. Git ignores it; the model may read it.
 OUTPUTS: Final = ".aish/output/"
 
-#: Have a change written down while it is made, so that it can be undone.
+#: Records a change while it is made, so that it can be undone.
 Covered: TypeAlias = "Callable[[str, Around], AbstractAsyncContextManager[None]]"
 
 
@@ -152,7 +152,7 @@ class Run(Protocol):
     async def __call__(
         self, command: str, cwd: str | None, seconds: float | None, around: Around
     ) -> ToolResult:
-        """Return what came of it; the user is asked where that is due.
+        """Return the result; the user is asked if necessary.
 
         Raises:
             AishError: it could not be run.
@@ -161,18 +161,18 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What the tools of ours need of a session and its workspace.
+    """What our own tools need of a session and its workspace.
 
     Attributes:
         root: the workspace's folder.
         files: which files belong to the project.
         open_text, edit_open: the files that an editor has open.
         look_up: asks the editor about the code.
-        ask_user, consents: the user's word, also on files of keys.
+        ask_user, consents: ask for the user's consent, also to reading files that hold keys.
         without_secrets: takes the secrets out of a text.
         run: runs a command.
-        read: runs a command of ours, confined; None where it cannot be.
-        covered: writes a change down for an undo.
+        read: runs a command of ours, confined; None if it cannot be confined.
+        covered: records a change for an undo.
     """
 
     root: Path
@@ -197,15 +197,15 @@ class Place:
 
     @property
     def is_output(self) -> bool:
-        """Whether a whole result of ours is kept there."""
+        """Whether it is where whole results are kept."""
         return self.name.startswith(OUTPUTS)
 
 
 async def locate(root: Path, named: str) -> Place:
-    """Return the place that ``named`` stands for, which may be missing.
+    """Return the place that ``named`` stands for; nothing needs to exist there.
 
     Raises:
-        Denied: it lies outside of the workspace, or a link leads there.
+        Denied: it lies outside the workspace, or a link leads outside.
         InvalidArgument: no file can have that name.
     """
     return await asyncio.to_thread(_locate, root, named)
@@ -225,9 +225,9 @@ def _locate(root: Path, named: str) -> Place:
 
 
 async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -> str:
-    """Return ``text``, or of a long one its head and its tail; then all of it is kept.
+    """Return ``text``, or the head and tail of a long one, which is then kept in a file.
 
-    ``kept`` is the file that has it already, relative to the workspace.
+    ``kept`` is the file that holds it already, if any, relative to the workspace.
     """
     if len(text) <= around.limit:
         return text
@@ -250,7 +250,7 @@ async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -
 
 
 def nearest_names(name: str, names: list[str]) -> str:
-    """Return a sentence that names the files that may have been meant; empty for none."""
+    """Return a sentence with the files that may have been meant; empty if there are none."""
     last = name.rpartition("/")[2]
     same = [one for one in names if one.rpartition("/")[2] == last][:3]
     near = same or difflib.get_close_matches(name, names[:20_000], n=3)
@@ -258,10 +258,10 @@ def nearest_names(name: str, names: list[str]) -> str:
 
 
 def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """Return a text of a model's arguments.
+    """Return a text from a model's arguments.
 
     Raises:
-        InvalidArgument: there is none; the message tells the model so.
+        InvalidArgument: it is missing or not a proper text; the message tells the model so.
     """
     value = arguments.get(key, default)
     if not isinstance(value, str):
@@ -272,10 +272,10 @@ def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) 
 
 
 def number_of(arguments: Mapping[str, Any], key: str, default: int | None = None) -> int | None:
-    """Return a whole number of at least 1 of a model's arguments; models write them as text too.
+    """Return a whole number of at least 1 from a model's arguments; it may be written as text.
 
     Raises:
-        InvalidArgument: it is something else, or larger than anything that is counted.
+        InvalidArgument: it is something else, or larger than anything we count.
     """
     value = arguments.get(key)
     if value is None or value == "":

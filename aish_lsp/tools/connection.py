@@ -39,25 +39,26 @@ logger = logging.getLogger(__name__)
 
 State = Literal["off", "starting", "ready", "failed"]
 
-#: Seconds that a server has to answer ``initialize`` and to list its tools: ``uvx`` and ``npx`` may
-#: have to fetch it first. And that a call may take.
+#: Seconds that a server has to answer ``initialize`` and to list its tools (``uvx`` and ``npx`` may
+#: have to fetch it first), and seconds that a call may take.
 _CONNECT_SECONDS: Final = 60.0
 _CALL_SECONDS: Final = 600.0
 
-#: Seconds after which a server that failed is started again: at first, and at most.
+#: Seconds before a server that failed may be started again: at first, and at most.
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 
-#: Pages of a list of tools that are read, and tools of it; seconds before it is read again.
+#: How many pages of a list of tools are read, how many tools are kept, and seconds before the list
+#: is read again.
 _MOST_PAGES: Final = 50
 _MOST_TOOLS: Final = 1000
 _LIST_PAUSE: Final = 1.0
 
-#: Seconds between two signs of progress that are told, and characters of one.
+#: Seconds between two reports of progress, and characters of a report.
 _PROGRESS_PAUSE: Final = 0.1
 _LONGEST_PROGRESS: Final = 200
 
-#: What a server gets of our environment: what it needs to be found and to be itself, no secrets.
+#: The variables of our environment that a server gets: those that it needs to run, no secrets.
 _INHERITED: Final = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"),
     *("USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
@@ -66,8 +67,8 @@ _INHERITED: Final = (
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-#: Characters of a tool's schema and description, and levels of its schema, beyond which it is left
-#: out: no model could do much with it, and some servers of models fail.
+#: Characters of a tool's schema and of its description, and levels of its schema. A tool that
+#: exceeds one of these is left out: no model could do much with it, some servers of models fail.
 _LARGEST_SCHEMA: Final = 1 << 16
 _LONGEST_DESCRIPTION: Final = 1 << 14
 _DEEPEST: Final = 40
@@ -75,9 +76,9 @@ _DEEPEST: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What servers are started in, and how their user is asked.
+    """Where servers are started, and how their user is asked.
 
-    ``environ`` is our own environment, of which a server gets what is harmless.
+    ``environ`` is our own environment, of which a server gets the harmless part.
     """
 
     root: Path
@@ -90,9 +91,9 @@ class Connection:
     """A tool server, as it is configured, and the connection to it while there is one.
 
     Attributes:
-        tools: what it has, as it said last.
-        state: ``off`` before it was needed.
-        error: why it failed, or what of it cannot be used; empty where all is well.
+        tools: its tools, as it last listed them.
+        state: ``off`` before it is needed.
+        error: why it failed, or which of its tools cannot be used; empty if all is well.
     """
 
     def __init__(self, name: str, configured: ToolServer, surroundings: Surroundings) -> None:
@@ -138,7 +139,7 @@ class Connection:
             raise BackendUnavailable(self.error or f"The tool server {self.name} was ended.")
 
     async def disconnect(self) -> None:
-        """End the server, whatever it does."""
+        """End the server, whatever it is doing."""
         self._is_wanted = False
         self._failures = 0
         self._over.set()
@@ -152,10 +153,10 @@ class Connection:
     async def call(
         self, tool: ServerTool, arguments: Mapping[str, Any], told: Callable[[str], Awaitable[None]]
     ) -> CallToolResult:
-        """Call a tool; ``told`` is told of its progress. A cancel is passed on.
+        """Call a tool, passing its progress to ``told``. A cancel is passed on to the server.
 
         Raises:
-            AishError: it failed, or the server did.
+            AishError: the call failed, or the server did.
         """
         from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - heavy, and there by now
         from pydantic import ValidationError  # noqa: PLC0415 - as above
@@ -210,7 +211,7 @@ class Connection:
         raise BackendUnavailable(self.error or f"The tool server {self.name} ended.")
 
     async def _serve(self) -> None:
-        """Hold the connection, from its beginning to its end."""
+        """Run the connection from start to end."""
         self._process = None
         try:
             await _import_sdk()
@@ -238,7 +239,7 @@ class Connection:
             self._settled.set()
 
     def _transport(self) -> Transport:
-        """Return what leads to the server.
+        """Return the transport for the server.
 
         Raises:
             NotFound: its program is not installed.
@@ -273,7 +274,7 @@ class Connection:
         return self._process
 
     def _variable(self, name: str) -> str:
-        """Return the value of a variable of our environment that a header names.
+        """Return the value of an environment variable that a header names.
 
         Raises:
             InvalidArgument: it is not set.
@@ -283,7 +284,7 @@ class Connection:
         raise InvalidArgument(f"its headers name the variable {name}, which is not set")
 
     def _wait_for_user(self, seconds: float) -> None:
-        """Give the server, and the user who is asked something, more time."""
+        """Give the server more time, while the user is asked something."""
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
@@ -359,7 +360,7 @@ class Connection:
 
 
 async def _import_sdk() -> None:
-    """Import the SDK, and our transports for it, in a thread: it takes a second.
+    """Import the SDK and our transports for it in a thread, since it takes a second.
 
     Raises:
         NotFound: it is not installed.
@@ -370,7 +371,7 @@ async def _import_sdk() -> None:
 
 
 def _checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerTool], list[str]]:
-    """Return the tools of a server that can be offered, and why others cannot."""
+    """Return the tools of a server that can be offered, and why the others cannot."""
     found: list[ServerTool] = []
     left_out: list[str] = []
     taken: set[str] = set()
@@ -391,7 +392,7 @@ def _checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerT
 
 
 def _definition(tool: McpTool) -> str:
-    """Return what a server says of a tool, each character of it seen, a line for each part."""
+    """Return a server's description of a tool, all characters visible, a line for each part."""
     annotations = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
     parts = {
         "name": tool.name,

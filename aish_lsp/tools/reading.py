@@ -36,28 +36,28 @@ from aish_lsp.tools.calling import (
 if TYPE_CHECKING:
     from aish_lsp.tools.calling import Around
 
-#: Folders deep that a list goes where the model does not say.
+#: How many folders deep a list goes unless the model says.
 _DEPTH: Final = 3
 
-#: Names that a list has at most; folders with more are counted.
+#: The most names in a list; if there are more, folders are listed with their counts.
 _LISTED: Final = 1000
 
-#: Matches that a search tells, and in each file; characters of a line that it shows.
+#: Matches that a search shows in all, and in each file, and characters of a line.
 _MATCHES: Final = 200
 _IN_FILE: Final = 20
 _LINE: Final = 240
 
 _RIPGREP: Final = "rg"
 
-#: Bytes of a line that is read; of a longer one the rest is dropped.
+#: Bytes that are read of a line; the rest of a longer one is dropped.
 _LONGEST_LINE: Final = 1 << 20
 
 
 class Looking:
-    """Reads the files of one workspace for a model, and knows what it has shown of them.
+    """Reads the files of one workspace for a model, and remembers what the model was shown.
 
-    Only what a question could name with ``@``: the project's own files by their real path, none
-    that an ignore rule leaves out, and of files of keys those that the user lets go.
+    It reads only what a question could name with ``@``: the project's own files by their real path,
+    none that an ignore rule leaves out, and files that hold keys only with the user's consent.
     """
 
     def __init__(self, workplace: Workplace) -> None:
@@ -69,11 +69,11 @@ class Looking:
         return self._shown.get(name) == _digest(text)
 
     def showed(self, name: str, text: str) -> None:
-        """Take note that the model knows that the file ``name`` holds ``text``."""
+        """Remember that the model knows that the file ``name`` holds ``text``."""
         self._shown[name] = _digest(text)
 
     async def read_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Return the lines of a file, or as many of them as there is room for.
+        """Return lines of a file, as many as there is room for.
 
         Raises:
             AishError: there is no such file, or the model may not see it.
@@ -103,10 +103,10 @@ class Looking:
         return ToolResult(_page(place.name, lines[start - 1 : end], start, len(lines), around))
 
     async def may_be_read(self, place: Place, named: str) -> None:
-        """See that a file is there and belongs to the project.
+        """Check that a file exists and belongs to the project.
 
         Raises:
-            NotFound, Denied, InvalidArgument: it is not; the message says why.
+            NotFound, Denied, InvalidArgument: it does not; the message says why.
         """
         if not place.path.exists():
             names = [name for name in await self._at.files.names() if not name.endswith(FOLDED)]
@@ -123,10 +123,10 @@ class Looking:
             )
 
     async def agreed(self, place: Place, named: str, text: str, around: Around) -> None:
-        """Ask the user about a file of keys.
+        """Ask for the user's consent if a file usually holds keys.
 
         Raises:
-            Denied: they did not let it go.
+            Denied: they did not consent.
         """
         if not (is_secret_file(place.name) or is_secret_file(named)):
             return
@@ -138,7 +138,7 @@ class Looking:
             raise Denied(f"{shown_path(named)} usually holds keys or passwords: it is not shown.")
 
     def _on_disk(self, place: Place) -> str | None:
-        """Return what a file holds; None where it is an output too long to be read at once."""
+        """Return a file's text, or None for an output that is too long to be read at once."""
         head = read_head(self._at.root, place.name, LARGEST, secret=True)
         if head is None:
             raise Denied(f"{shown_path(place.name)} is binary or cannot be read.")
@@ -149,10 +149,10 @@ class Looking:
         raise Denied(f"{shown_path(place.name)} is larger than {LARGEST >> 20} MiB.")
 
     async def list_files(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Return the project's files below a folder; of what lies deeper, how many there are.
+        """Return the project's files below a folder, and the number of files in deeper folders.
 
         Raises:
-            AishError: there is no such folder, or it lies outside.
+            AishError: there is no such folder, or it lies outside the workspace.
         """
         depth = number_of(arguments, "depth", _DEPTH)
         assert depth is not None
@@ -174,7 +174,7 @@ class Looking:
         """Return the lines of the project's files that hold a text, or match an expression.
 
         Raises:
-            AishError: there is no such place, or the expression is none.
+            AishError: there is no such place, or the expression is not valid.
         """
         pattern = text_of(arguments, "pattern")
         if not pattern or "\0" in pattern or "\n" in pattern:
@@ -265,7 +265,7 @@ def _digest(text: str) -> str:
 
 
 def _page(name: str, lines: Sequence[str], start: int, count: int | None, around: Around) -> str:
-    """Return lines under a heading; as many as there is room for. ``count``: of the whole file."""
+    """Return lines under a heading, as many as fit. ``count``: the lines of the whole file."""
     room, shown = around.limit, 0
     for line in lines:
         if room < len(line) and shown:
@@ -283,7 +283,7 @@ def _page(name: str, lines: Sequence[str], start: int, count: int | None, around
 
 
 def _some_lines(path: Path, start: int, end: int | None) -> tuple[list[str], bool]:
-    """Return lines of a long output, and whether the last of them was among those."""
+    """Return lines of a long output, and whether its last line is among them."""
     with path.open("rb") as file:
         every = iter(lambda: file.readline(_LONGEST_LINE), b"")
         wanted = islice(every, start - 1, min(end or start + 4000, start + 4000))
@@ -292,7 +292,7 @@ def _some_lines(path: Path, start: int, end: int | None) -> tuple[list[str], boo
 
 
 def _rows(names: Sequence[str], depth: int) -> list[str]:
-    """Return the names that lie no deeper than ``depth``, and folders with what is below them."""
+    """Return the names no deeper than ``depth``, and deeper folders with their number of files."""
     while True:
         rows: Counter[str] = Counter()
         for name in names:
@@ -313,7 +313,7 @@ def _rows(names: Sequence[str], depth: int) -> list[str]:
 
 
 def _matches(root: Path, names: Sequence[str], text: str) -> list[tuple[str, str, str]]:
-    """Return the lines of files that hold ``text``: name, number, line."""
+    """Return the lines that hold ``text``: the file's name, the line's number, the line."""
     found: list[tuple[str, str, str]] = []
     for name in names:
         found += islice(_matches_in(root, name, text), _IN_FILE + 1)

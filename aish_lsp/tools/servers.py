@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from aish_lsp.tools.calling import Around
     from aish_lsp.tools.connection import Surroundings
 
-    #: Bounds a result: its head and tail, where all of it is too long.
+    #: Bounds a result: reduces one that is too long to its head and tail.
     Bound = Callable[[str, Around], Awaitable[str]]
 
-#: Seconds that a question waits for servers that start; one that takes longer comes to the next.
+#: Seconds that a question waits for servers to start; a slower one is there for the next question.
 _PATIENCE: Final = 20.0
 
 
 class ToolServers:
-    """The servers that are configured for a workspace; they are shared by its sessions.
+    """The servers that are configured for a workspace; its sessions share them.
 
-    Those that the workspace itself asks for start once the user has granted each.
+    A server that the workspace itself asks for starts only once the user has granted it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ToolServers:
         self._ending: set[asyncio.Task[None]] = set()
 
     def all(self) -> list[Connection]:
-        """Return the servers as they are configured now; what is another than before is ended."""
+        """Return the servers as they are configured now, ending those that changed."""
         configured = self._configuration.config.tools.servers
         for name, known in list(self._connections.items()):
             if configured.get(name) != known.configured:
@@ -63,14 +63,14 @@ class ToolServers:
         return [self._connections[name] for name in configured if name in self._connections]
 
     def is_granted(self, name: str) -> bool:
-        """Return whether a server may start: it is the user's own, or they granted it as it is."""
+        """Return whether a server may start: it is the user's own, or granted as it is now."""
         server = self._configuration.config.tools.servers.get(name)
         if server is None or name not in self._configuration.loaded.workspace_servers:
             return server is not None
         return self._trust.granted(self._at.root, "server", name, _digest(server))
 
     async def start(self, is_on: Callable[[str], bool]) -> list[str]:
-        """Start what is not there yet; wait some time for it. Return what is wrong."""
+        """Start the servers that are not ready, wait a while for them, return what is wrong."""
         waiting = [
             asyncio.create_task(connection.connect(), name=f"start {connection.name}")
             for connection in self.all()
@@ -90,7 +90,7 @@ class ToolServers:
         return [str(error) for task in done if isinstance(error := task.exception(), AishError)]
 
     async def connect(self, name: str) -> None:
-        """Start a server; one that the workspace asks for, once the user has granted it.
+        """Start a server, after asking the user if the workspace asks for it.
 
         Raises:
             NotFound: there is no such server.
@@ -160,7 +160,7 @@ class SessionServers:
         ]
 
     async def start(self, is_on: Callable[[str], bool]) -> list[str]:
-        """Start what is not there yet: see ``ToolServers.start``."""
+        """Start the servers that are not ready: see ``ToolServers.start``."""
         return await self._servers.start(is_on)
 
     async def connect(self, name: str) -> None:
@@ -172,7 +172,7 @@ class SessionServers:
         await self._servers.disconnect(name)
 
     async def allow(self, name: str, tool: str, scope: Scope) -> None:
-        """Let a tool (or all that a server has, where it is empty) be called without a question.
+        """Let a tool, or all of a server's if it is empty, be called without a question.
 
         Raises:
             NotFound: there is no such server or tool.
@@ -182,9 +182,9 @@ class SessionServers:
             await self._permissions.allow(name, one, scope)
 
     async def revoke(self, name: str, tool: str) -> None:
-        """Have the user asked again about a tool, or about all of a server.
+        """Ask the user again before a tool, or any tool of a server, is called.
 
-        One that the workspace asks for does not start again before it is granted again.
+        A server that the workspace asks for does not start again before it is granted again.
 
         Raises:
             NotFound: there is no such server.
@@ -221,11 +221,11 @@ class ServerTools:
 
     @property
     def status(self) -> ServerStatus:
-        """How it is now."""
+        """Its current state."""
         return ServerStatus(self._connection.state, self._granted, self._connection.error)
 
     def allows(self, name: str, /) -> bool:
-        """Return whether a call of one of them goes on without a question."""
+        """Return whether a tool is called without a question."""
         return any(
             self._permissions.allows(self.name, one)
             for one in self._connection.tools
@@ -233,11 +233,11 @@ class ServerTools:
         )
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return what it has now."""
+        """Return the tools it has now."""
         return tuple(Tool(one.schema, reads=one.reads) for one in self._connection.tools)
 
     async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
-        """Call one of them; the user is asked where that is due.
+        """Call a tool, asking the user if necessary.
 
         Raises:
             AishError: it failed; the message tells the model why.
@@ -257,7 +257,7 @@ class ServerTools:
 
 
 def _told(server: str, result: CallToolResult) -> str:
-    """Return a result as a model is told it: as data, with its source named."""
+    """Return a result for the model: as data, naming its source."""
     parts = [_part(content) for content in result.content]
     if result.structured_content is not None and not any(parts):
         parts.append(json.dumps(result.structured_content, ensure_ascii=False, indent=1))
@@ -266,7 +266,7 @@ def _told(server: str, result: CallToolResult) -> str:
 
 
 def _part(content: Any) -> str:
-    """Return a part of a result: text as it is, of all else what it is."""
+    """Return a part of a result: a text itself, or what kind of thing it is."""
     match content.type:
         case "text":
             return str(content.text)

@@ -1,4 +1,4 @@
-"""The tools of one session, whoever brings them: which are offered, at what cost, and called."""
+"""The tools of one session, ours and those of servers: which are offered, their cost, calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Fields of a request that its server takes no tools beside, or that are tools of the user's own.
+#: Fields of a request beside which its server accepts no tools, or that are the user's own tools.
 _INSTEAD_OF_TOOLS: Final = frozenset(
     {
         "grammar",
@@ -39,13 +39,13 @@ _INSTEAD_OF_TOOLS: Final = frozenset(
     }
 )
 
-#: The same call so many times in a row asks the user, and again after as many more.
+#: After so many equal calls in a row the user is asked, and again after as many more.
 _SAME: Final = 5
 
-#: Tools that one search brings.
+#: Tools that one search fetches.
 _FOUND: Final = 5
 
-#: Characters of a question that tell a call.
+#: Characters of a call that a question shows.
 _SHOWN: Final = 400
 
 TOOL_SEARCH: Final = "tool_search"
@@ -54,9 +54,9 @@ TOOL_SEARCH: Final = "tool_search"
 class Toolbox:
     """The tools of all ``providers``, as ``settings`` and the user have switched them on.
 
-    Where their schemas take more than ``tools.share`` of a model's window, it is told their names
-    and a line on each, by a tool that fetches the rest: that comes behind, so that the beginning of
-    the prompt stays as it is.
+    If their schemas take more than ``tools.share`` of a model's window, the model is offered one
+    tool that names them with a line on each, and fetches those it wants: these come after it, so
+    that the beginning of the prompt stays as it is.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Toolbox:
 
     @property
     def providers(self) -> Sequence[Provider]:
-        """Who brings tools now: we ourselves, and the servers that are configured."""
+        """The current sources of tools: our own, and the servers that are configured."""
         return (*self._own, *(self._servers.providers() if self._servers else ()))
 
     def server(self, name: str) -> Provider:
@@ -111,7 +111,7 @@ class Toolbox:
         return on
 
     def switch(self, server: str, tool: str, /, *, on: bool) -> None:
-        """Offer a server's tool, or all of them where it is empty, or do not, in this session.
+        """Switch a server's tool, or all of them if it is empty, on or off for this session.
 
         Raises:
             NotFound: there is no such server or tool.
@@ -123,7 +123,7 @@ class Toolbox:
         self._switched[server, tool] = on
 
     def servers(self) -> Sequence[str]:
-        """Return who brings tools, by name."""
+        """Return the names of the sources of tools."""
         return [provider.name for provider in self.providers]
 
     def listed(self, server: str, preset: Preset, /) -> list[Listed]:
@@ -141,7 +141,7 @@ class Toolbox:
         ]
 
     def costs(self, preset: Preset, window: int, /) -> dict[str, int]:
-        """Return the servers whose tools are offered, and about how many tokens these take."""
+        """Return the servers whose tools are offered, and roughly how many tokens these take."""
         offered = {schema.name: schema for schema in self.definitions(preset, window)}
         costs = {
             provider.name: sum(
@@ -154,7 +154,7 @@ class Toolbox:
         return {name: tokens for name, tokens in costs.items() if tokens}
 
     def names(self) -> Collection[str]:
-        """Return the names of all that may be called, whether they are offered or not."""
+        """Return the names of all tools that may be called, whether they are offered or not."""
         names = [tool.schema.name for _, tool in self._enabled()]
         return [*names, TOOL_SEARCH] if names else names
 
@@ -163,9 +163,9 @@ class Toolbox:
         return any(tool.reads for _, tool in self._enabled() if tool.schema.name == name)
 
     def definitions(self, preset: Preset, window: int, /) -> tuple[ToolSchema, ...]:
-        """Return what is offered now to a model with a window of so many tokens.
+        """Return the tools that are now offered to a model with a window of so many tokens.
 
-        None where not even names and a line on each are within the share of it.
+        There are none if not even the shortest list of them fits into the share.
         """
         if preset.provider == "offline" or not _INSTEAD_OF_TOOLS.isdisjoint(preset.extra_body):
             return ()
@@ -190,9 +190,9 @@ class Toolbox:
     # Calling one
 
     async def begin(self) -> list[str]:
-        """Prepare for another turn: start the servers. Return what is wrong with them.
+        """Prepare for another turn: start the servers, and return what is wrong with them.
 
-        What was called before does not count any more.
+        Earlier calls no longer count as repeated.
         """
         self._last, self._times = None, 0
         return await self._servers.start(self.is_on) if self._servers else []
@@ -209,7 +209,7 @@ class Toolbox:
         return self._servers
 
     async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
-        """Call a tool; the same call for the fifth time in a row asks the user first.
+        """Call a tool; before the same call for the fifth time in a row, ask the user.
 
         Raises:
             AishError: it failed; the message tells the model why.
@@ -241,7 +241,7 @@ class Toolbox:
         return await self._ask_user(question) is True
 
     def _search(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Fetch the tools that a query fits, to be offered from the next round on."""
+        """Fetch the tools that match a query, to be offered from the next round on."""
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
             raise InvalidArgument("`query` has to be a text: words of what is to be done.")
@@ -265,7 +265,7 @@ class Toolbox:
 
 
 async def call_tool(tools: Toolbox, call: ToolCall, around: Around) -> ToolResult:
-    """Return what comes of a model's call, whatever it wrote: the model is to read its mistakes."""
+    """Return the result of a model's call; its mistakes are results too, for it to read."""
     known = tools.names()
     if call.name not in known:
         there_are = f"There are: {', '.join(known)}." if known else "There are none."
@@ -288,7 +288,7 @@ async def call_tool(tools: Toolbox, call: ToolCall, around: Around) -> ToolResul
 def _search_schemas(
     schemas: Sequence[ToolSchema], by_server: Mapping[str, Sequence[ToolSchema]]
 ) -> Iterator[ToolSchema]:
-    """Yield the tool that fetches others: naming them with a line each, by name, by server."""
+    """Yield the tool that fetches others: with a line on each, with their names, with servers."""
     yield _search_schema([f"{schema.name}: {_one_line(schema.description)}" for schema in schemas])
     yield _search_schema([", ".join(schema.name for schema in schemas)])
     yield _search_schema(

@@ -1,9 +1,9 @@
-"""The ways to a tool server: one that we start, over its pipes, or one at an address.
+"""The transports to tool servers: over the pipes of one that we start, or to one at an address.
 
-The first is under the supervisor of commands: the SDK's own transport would leave the server
-running where we are killed, lets a line of any length grow in memory, and reports on each line that
-is not JSON. So it is given this one. The second is the SDK's streamable HTTP, with signing in by
-OAuth where the server wants that.
+A server that we start runs under the supervisor of commands. The SDK's own transport would leave it
+running if we are killed, lets a line of any length grow in memory, and reports each line that is
+not JSON. A server at an address is reached by the SDK's streamable HTTP, with signing in by OAuth
+if the server wants it.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ M = TypeVar("M", bound=BaseModel)
 #: Bytes of a message. A longer one is not read to its end.
 LONGEST_MESSAGE: Final = 16 << 20
 
-#: Lines that are no messages: as many are passed over.
+#: How many lines that are not messages are skipped.
 _MOST_GARBAGE: Final = 1000
 
-#: Messages after which the others get their turn, and for how many seconds: a flood is slowed.
+#: After so many messages we pause for so many seconds, for the sake of others: it slows a flood.
 _AT_ONCE: Final = 100
 _PAUSE: Final = 0.02
 
-#: Bytes of what a server writes to its stderr that are kept in the log, and told.
+#: Bytes of a server's stderr that are kept in the log, and bytes that are shown.
 _LOG_SIZE: Final = 1 << 20
 _TOLD: Final = 400
 
@@ -71,10 +71,10 @@ _GRACE: Final = 2.0
 class StdioTransport:
     """Starts a tool server and speaks with it, as the SDK's ``Transport``.
 
-    ``over`` is called when the server is gone, or says what no client could read.
+    ``over`` is called when the server is gone, or sends something that no client could read.
 
     Attributes:
-        trouble: what it said that nobody could read; empty where nothing.
+        trouble: what was wrong with its output; empty if nothing was.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class StdioTransport:
 
     @property
     def last_words(self) -> str:
-        """The end of what the server has written to its stderr."""
+        """The end of what the server wrote to its stderr."""
         return clean_output(self._tail[-_TOLD:].decode("utf-8", "replace")).strip()
 
     async def __aenter__(self) -> TransportStreams:
@@ -123,7 +123,7 @@ class StdioTransport:
         return received, sent
 
     async def __aexit__(self, *_: object) -> None:
-        """End the server: its input ends, and if that is not enough, as commands are ended."""
+        """End the server: close its input, and if that is not enough, end it as commands are."""
         for task in self._tasks:
             task.cancel()
         ending = asyncio.ensure_future(self._end())
@@ -146,7 +146,7 @@ class StdioTransport:
         await asyncio.gather(*self._tasks, draining, return_exceptions=True)
 
     async def _drain(self) -> None:
-        """Read what comes still: a server whose pipe is full could not end."""
+        """Read what still comes: a server whose pipe is full could not end."""
         while await self._process.stdout.read():
             pass
 
@@ -155,7 +155,7 @@ class StdioTransport:
             async with self._incoming:
                 await self._read_messages()
         except anyio.BrokenResourceError:
-            pass  # Nobody listens any more.
+            pass  # Nobody is listening any more.
         finally:
             self._over()
 
@@ -192,7 +192,7 @@ class StdioTransport:
                     await self._writer.drain()
 
     async def _keep_log(self) -> None:
-        """Write what the server writes to its stderr into the log, which begins anew."""
+        """Copy the server's stderr into the log, which starts empty."""
         kept = 0
         self._log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
@@ -205,7 +205,7 @@ class StdioTransport:
 
 
 def _message(line: bytes) -> SessionMessage | None:
-    """Return the message on a line; None where it is something else."""
+    """Return the message on a line, or None if it is something else."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except (ValueError, RecursionError):
@@ -224,9 +224,8 @@ async def _writer_to(descriptor: int) -> asyncio.StreamWriter:
 #: Seconds that the user has to sign in.
 _SIGN_IN_SECONDS: Final = 300.0
 
-#: Where a browser brings the code of a sign-in: a port of this machine, the same for a server each
-#: time, since its provider may compare the whole address. It is above those that Linux gives to
-#: connections of its own choice.
+#: Where a browser brings the code of a sign-in: a local port, always the same for a server, since
+#: its provider may compare the whole address. It is above the ports that Linux picks by itself.
 _FIRST_PORT: Final = 61_000
 _PORTS: Final = 4_000
 
@@ -241,9 +240,9 @@ async def remote_transport(
 ) -> AsyncGenerator[TransportStreams]:
     """Speak with a server over streamable HTTP, as the SDK's ``Transport``.
 
-    What it may have to wait for comes with the first request. ``headers`` go with each; with an
-    ``Authorization`` of its own nobody signs in. ``wait`` is told for how many seconds more the
-    user may keep the connection waiting.
+    The first request may have to wait for the user to sign in. ``headers`` go with each request; if
+    they hold an ``Authorization``, nobody signs in. ``wait`` is called with the number of seconds
+    that the user may keep the connection waiting.
 
     Raises:
         Denied: a header would go unencrypted to another machine.
@@ -265,18 +264,18 @@ async def remote_transport(
 
 
 def _is_open_to_others(url: str) -> bool:
-    """Return whether what is sent to an address can be read on its way."""
+    """Return whether others can read what is sent to an address."""
     return urlsplit(url).scheme != "https" and not is_loopback(url)
 
 
 async def _bounded(response: httpx2.Response) -> None:
-    """Have a response of JSON end in an error where it is too long; events are bounded each."""
+    """Make a JSON response that is too long fail; the size of an event has its own limit."""
     if "event-stream" not in response.headers.get("content-type", ""):
         response.stream = _BoundedStream(response.stream)
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The bytes of a response, as long as they are not too many."""
+    """The bytes of a response, up to a limit."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -311,7 +310,7 @@ class _SignIn:
         self._listener: asyncio.Server | None = None
 
     def provider(self) -> OAuthClientProvider:
-        """Return what adds tokens to requests, and gets them."""
+        """Return the authentication, which gets tokens and adds them to requests."""
         back: Any = f"http://127.0.0.1:{self._port}/callback"
         return OAuthClientProvider(
             self._url,
@@ -322,10 +321,10 @@ class _SignIn:
         )
 
     async def _open(self, address: str) -> None:
-        """Lead the user to the provider, once they agree.
+        """Open the provider's page in the user's browser, once they agree.
 
         Raises:
-            Denied: they do not, or it would not be safe.
+            Denied: they do not agree, or it would not be safe.
         """
         if urlsplit(address).scheme not in ("https", "http"):
             raise Denied("its provider's address is not one of the web")
@@ -349,7 +348,7 @@ class _SignIn:
         """Return what the browser brings back.
 
         Raises:
-            TimeoutError: it brings nothing.
+            TimeoutError: it brings nothing in time.
         """
         assert self._code is not None
         assert self._listener is not None
@@ -360,7 +359,7 @@ class _SignIn:
             self._listener.close()
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take the code of a request, and answer a person."""
+        """Take the code from a browser's request, and answer with a line for its user."""
         try:
             async with asyncio.timeout(10):
                 line = await reader.readline()
@@ -395,7 +394,7 @@ class _TokenFile:
         self._path = path
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens; None where there are none."""
+        """Return the tokens, or None if there are none."""
         return self._get("tokens", OAuthToken)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -403,11 +402,11 @@ class _TokenFile:
         await self._set("tokens", tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return what the provider knows us as; None where it does not."""
+        """Return our registration with the provider, or None if there is none."""
         return self._get("client", OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep what the provider knows us as."""
+        """Keep our registration with the provider."""
         await self._set("client", client_info)
 
     def _get(self, key: str, kind: type[M]) -> M | None:

@@ -1,4 +1,4 @@
-"""The tools that write: replace a text in a file, write a whole file. The user says yes to each."""
+"""The tools that write: replace a text in a file, write a whole file. The user confirms each."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _BOM: Final = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What a file holds before a change. ``raw`` has the line ends of the disk, ``text`` LF.
+    """What a file holds before a change: ``raw`` with the line ends on the disk, ``text`` with LF.
 
-    ``is_open``: an editor has it, whose text counts; ``exists``: it is on the disk.
+    ``is_open``: an editor has it open, and its text counts; ``exists``: it is on the disk.
     """
 
     raw: str
@@ -58,7 +58,7 @@ class _Now:
 
 
 class Changing:
-    """Changes the files of one workspace for a model, as the user agrees to.
+    """Changes files of one workspace for a model, with the user's consent to each change.
 
     ``looking`` knows what the model has been shown.
     """
@@ -84,13 +84,13 @@ class Changing:
                 f"There is no file {shown_path(named)}: write_file makes one."
                 f"{nearest_names(place.name, names)}"
             )
-        # What an edit is told of a file tells what is in it.
+        # What an edit answers tells what is in the file.
         await self._looking.agreed(place, named, now.text, around)
         after = _replaced(now.raw, old, new, shown_path(place.name), every=every)
         return await self._changed("edit_file", place, now, after, around)
 
     async def write_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Write a file, a new one or all of one that the model has read.
+        """Write a new file, or all of a file that the model has read.
 
         Raises:
             AishError: it was not done; the message tells the model why.
@@ -117,10 +117,10 @@ class Changing:
         return await self._changed("write_file", place, now, after, around)
 
     async def _place(self, named: str) -> Place:
-        """Return where a file is, or is to be, that may be changed.
+        """Return the place of a file that may be changed or made.
 
         Raises:
-            Denied: it is outside, protected, or part of no project.
+            Denied: it is outside the workspace, protected, or not part of the project.
         """
         place = await locate(self._at.root, named)
         if reason := _why_ours(self._at.root, place, named):
@@ -130,10 +130,10 @@ class Changing:
         return place
 
     async def _now(self, place: Place, named: str) -> _Now:
-        """Return what a file holds.
+        """Return what a file holds now.
 
         Raises:
-            AishError: it is no text, or the model may not see it.
+            AishError: it is not text, or the model may not see it.
         """
         exists = place.path.exists()
         if exists:
@@ -147,7 +147,7 @@ class Changing:
     async def _changed(
         self, tool: str, place: Place, now: _Now, after: str, around: Around
     ) -> ToolResult:
-        """Ask, and make a change; ``after`` has the line ends of ``now.raw``."""
+        """Ask the user, and make a change; ``after`` has the line ends of ``now.raw``."""
         name = shown_path(place.name)
         text = with_line_feeds(after.removeprefix(_BOM))
         if after == now.raw and (now.exists or now.is_open):
@@ -163,19 +163,19 @@ class Changing:
         if not answer:
             return ToolResult(f"The user refused this change of {name}.", "denied")
         async with self._at.covered(f"{tool} {shlex.quote(place.name)}", around):
-            # Behind the snapshot, which takes its time.
+            # Check again after the snapshot, which may take a while.
             again = await locate(self._at.root, place.name)
             if again != place or await self._now(place, place.name) != now:
                 raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
             if now.is_open:
                 return await self._in_editor(place, now, text)
-            # A thread goes on, whatever is cancelled: its end belongs to the snapshot behind it.
+            # A thread goes on when this is cancelled: the change must end before the block does.
             await run_uncancellable(asyncio.to_thread(write_keeping, place.path, after.encode()))
         self._looking.showed(place.name, text)
         return ToolResult(_told(name, now, text))
 
     async def _in_editor(self, place: Place, now: _Now, text: str) -> ToolResult:
-        """Have the editor change the file that it has open."""
+        """Let the editor change the file that it has open."""
         name = shown_path(place.name)
         if not await self._at.edit_open(place.path, now.text, text):
             raise Denied(f"The editor did not change {name}, which it has open. Read it again.")
@@ -187,8 +187,8 @@ class Changing:
 
 
 def _why_ours(root: Path, place: Place, named: str) -> str:
-    """Return why a tool does not change what was ``named``; empty where it may."""
-    # It brings the grammar of commands, which no start waits for.
+    """Return why a tool may not change what was ``named``; empty if it may."""
+    # Late: it brings the grammar of commands, for which the start does not wait.
     from aish_lsp.shell.risk.paths import why_protected  # noqa: PLC0415 - as above
 
     spelled = os.path.normpath(Path(root, named))
@@ -232,7 +232,7 @@ def _has_crlf(text: str) -> bool:
 
 
 def _replaced(text: str, old: str, new: str, name: str, *, every: bool) -> str:
-    """Return ``text`` with ``new`` for ``old``; the line ends of all else stay as they are.
+    """Return ``text`` with ``new`` for ``old``; other line ends stay as they are.
 
     Raises:
         InvalidArgument, NotFound: ``old`` does not occur as it should.
@@ -269,11 +269,11 @@ def _places(text: str, wanted: str) -> list[int]:
 
 
 def _difference(before: str, after: str) -> list[str]:
-    """Return what changes, in the lines of a diff without its heading."""
+    """Return the lines of a diff, without its heading."""
     old, new = before.split("\n"), after.split("\n")
     first, end = _same_ends(old, new)
     if (len(old) - first - end) * (len(new) - first - end) > _MOST_COMPARED:
-        # To compare each line with each would take minutes.
+        # Comparing each line with each other would take minutes.
         head, tail = old[max(0, first - _AROUND) : first], old[len(old) - end :][:_AROUND]
         gone = [f"-{line}" for line in old[first : len(old) - end]]
         came = [f"+{line}" for line in new[first : len(new) - end]]
@@ -283,7 +283,7 @@ def _difference(before: str, after: str) -> list[str]:
 
 
 def _same_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines are the same at the beginning, and how many others at the end."""
+    """Return how many lines are the same at the beginning, and how many more at the end."""
     most, first, end = min(len(old), len(new)), 0, 0
     while first < most and old[first] == new[first]:
         first += 1
@@ -335,10 +335,10 @@ def _told(name: str, now: _Now, after: str) -> str:
 
 
 def write_keeping(path: Path, data: bytes) -> None:
-    """Put ``data`` in the place of a file in one rename that keeps its mode; or make it. Blocks.
+    """Replace a file by ``data`` in one rename that keeps its mode, or make a new file. Blocks.
 
     Raises:
-        StoreUnavailable: it cannot be written; what was there stays.
+        StoreUnavailable: it cannot be written; the old file stays.
     """
     with store_errors(path, "write"):
         try:
