@@ -1,6 +1,6 @@
 """The prompt: the system message composed from its blocks, and the messages as they are sent.
 
-The one place that decides what a model is sent (seed: aish-context-lua; formats.md, "The prompt").
+Only this module decides what a model is sent (seed: aish-context-lua; formats.md, "The prompt").
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GOAL: complete
 When it cannot be reached, or you need the user, write this on a line of its own, with the reason:
 GOAL: blocked: REASON"""
 
-#: Headings that only we write. A line of data that begins like one gets a blank before it.
+#: Headings that only aish writes. A line of data that begins like one gets a blank before it.
 _OURS = re.compile(
     r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
     r"|selection|definition|problems|file|norris)\]|\[tool:|\[NORRIS )",
@@ -58,7 +58,7 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where the commands will run, as the base prompt names it."""
+    """Where the commands will run, as the base prompt describes it."""
 
     system: str
     shell: str
@@ -75,7 +75,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The parts of the system message, in their order. An empty one leaves no trace."""
+    """The parts of the system message, in order. An empty part leaves no trace."""
 
     base: str
     background: str = ""
@@ -99,7 +99,7 @@ class Blocks:
 
 
 def norris_block(goal: str, steps: Iterable[str] = ()) -> str:
-    """Return what a model is told that pursues ``goal``; ``steps`` are those it no longer sees."""
+    """Return the prompt for a model that pursues ``goal``; it no longer sees ``steps``."""
     rows = [f"- {as_data(step, on_one_line=True)}" for step in steps]
     before = ["Earlier steps, which are not shown any more:", *rows] if rows else []
     return "\n".join(
@@ -108,18 +108,18 @@ def norris_block(goal: str, steps: Iterable[str] = ()) -> str:
 
 
 def base_prompt(surroundings: Surroundings, wording: str = "") -> str:
-    """Return the base prompt; ``wording`` replaces who aish is, never the contract."""
+    """Return the base prompt; ``wording`` replaces the role, but never the contract."""
     return "\n".join((wording.strip() or ROLE, CONTRACT, surroundings.line()))
 
 
 def tree_part(tree: str, tasks: str = "") -> str:
-    """Return the file tree as it stands under ``[project]``, and the line of tasks behind it."""
+    """Return the file tree as it appears under ``[project]``, and the line of tasks after it."""
     parts = (fenced(tree) if tree.strip() else "", as_data(tasks, on_one_line=True))
     return "\n".join(filter(None, parts))
 
 
 def instructions_part(name: str, text: str) -> str:
-    """Return the workspace's instruction file as it stands under ``[project]``."""
+    """Return the workspace's instruction file as it appears under ``[project]``."""
     return f"{as_data(name, on_one_line=True)}:\n{fenced(text)}" if text.strip() else ""
 
 
@@ -129,13 +129,13 @@ def summary_block(summary: str) -> str:
 
 
 def as_data(text: str, *, on_one_line: bool = False) -> str:
-    """Return ``text`` so that it cannot pass for a heading of ours or hide what it says."""
+    """Return ``text`` in a form that cannot pass for a heading of aish's or hide what it says."""
     clean = without_hidden(well_formed(text))
     return _OURS.sub(" ", one_line(clean) if on_one_line else clean)
 
 
 def fenced(text: str, info: str = "") -> str:
-    """Return ``text`` as data in a fence that nothing in it can close; ``info`` follows that."""
+    """Return ``text`` as data in a fence that nothing in it can close, with ``info`` after it."""
     data = as_data(text).rstrip()
     longest = max((len(run) for run in re.findall(r"`{3,}", data)), default=2)
     fence = "`" * (longest + 1)
@@ -182,7 +182,7 @@ def in_force(
 ) -> Sequence[Message]:
     """Return the messages that are sent: all, or for a ``local_compress`` preset the last ones.
 
-    That is for the conversation alone: Norris is never compressed.
+    Only the conversation is compressed, never Norris.
     """
     return (
         compressed(messages, compress) if preset.local_compress and not blocks.norris else messages
@@ -202,7 +202,7 @@ def compressed(messages: Sequence[Message], compress: Compress) -> list[Message]
 
 
 def _cut(message: Message, limit: int) -> Message:
-    """Return ``message`` with no more than the last ``limit`` characters of what it says."""
+    """Return ``message`` with at most the last ``limit`` characters of what it says."""
     if message.role != "user":
         return (
             message
@@ -216,14 +216,14 @@ def _cut(message: Message, limit: int) -> Message:
     if len(text) <= limit:
         return message
     tail = text[-limit:]
-    # The cut may lay bare what looks like a heading of ours and stood within a line of data.
+    # The cut may expose what looks like a heading of aish's, and was within a line of data.
     if _OURS.match(tail) and text[-limit - 1] != "\n":
         tail = tail[1:]
     return replace(message, content=tail, exec=(), attached=())
 
 
 def _cut_attached(message: Message, limit: int) -> Message:
-    """Return ``message`` with the end of each text that is attached, or with none of them.
+    """Return ``message`` with the end of each attached text, or with none of them.
 
     With the question they fit into ``limit`` characters: no fence is ever cut open.
     """
@@ -254,14 +254,14 @@ def request_message(message: Message, preset: Preset) -> RequestMessage:
 def _folded(rendered: Iterable[RequestMessage]) -> Iterable[RequestMessage]:
     """Yield the messages with calls and their results folded into one assistant text.
 
-    For chat templates that know no tool role; neighboring assistant texts merge.
+    This is for chat templates without a tool role; neighbouring assistant texts merge.
     """
     for is_reply, group in groupby(rendered, key=lambda message: message.role != "user"):
         if not is_reply:
             yield from group
             continue
         reply = list(group)
-        # A text that stands alone goes as it is, with its reasoning.
+        # A reply that is only a text goes as it is, with its reasoning.
         alone = len(reply) == 1 and not reply[0].tool_calls
         yield reply[0] if alone else _as_text(reply)
 

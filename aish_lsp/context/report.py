@@ -1,4 +1,4 @@
-"""What the context holds and what a session has cost, as data and as pages for people."""
+"""What the context contains and what a session has cost, as data and as pages to read."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class ContextReport:
-    """Where the tokens of the next request go. All in tokens but ``percent``.
+    """Where the tokens of the next request go. All numbers but ``percent`` are tokens.
 
-    ``basis`` is actual where the server has counted all but the ``new_since`` tokens of messages
-    that came after its last call; ``tokenizer`` is who counts the rest: heuristic, or endpoint.
+    ``basis`` is actual if the server has counted all but the ``new_since`` tokens of messages that
+    came after its last call; ``tokenizer`` says what counts the rest: heuristic, or endpoint.
     """
 
     total: int
@@ -118,7 +118,7 @@ def context_page(
 
 
 def _grounds(report: ContextReport) -> list[str]:
-    """Return the lines that say how sure the numbers are, and what has happened so far."""
+    """Return the lines that say how reliable the numbers are, and what has happened so far."""
     call, compared = report.last_call, report.accuracy
     lines = []
     if report.basis == "actual":
@@ -151,7 +151,7 @@ class CostReport:
 
 @dataclass(frozen=True, slots=True)
 class SlotReport:
-    """One model's use for one category. ``cost`` is null where no dollars are known."""
+    """One model's usage in one category. ``cost`` is null if it is not known."""
 
     input: int
     output: int
@@ -236,7 +236,7 @@ class Meter:
         return replace(usage, cost=self.usage.add(preset.name, category, usage, preset))
 
     def verified(self, preset: Preset, usage: Usage, size: Measure) -> None:
-        """Compare the size that a request was sent with to what its server reported of it."""
+        """Compare the size of a request when it was sent with what its server reported."""
         self._last_calls[preset.name] = LastCall(
             input=usage.input_tokens,
             output=usage.output_tokens,
@@ -263,7 +263,7 @@ class Meter:
     def context(
         self, size: Measure, limit: Limits, preset: Preset, tokenizer: str
     ) -> ContextReport:
-        """Return the report of the next request, with what the model's last call came to."""
+        """Return the report of the next request, with the numbers of the model's last call."""
         return ContextReport(
             total=size.total,
             token_budget=limit.budget,

@@ -291,6 +291,26 @@ async def test_closing_the_generator_where_it_yielded(http: HttpClient) -> None:
         await asyncio.wait_for(closed.wait(), 20)
 
 
+async def test_closing_the_generator_after_a_refused_field(http: HttpClient) -> None:
+    closed = asyncio.Event()
+
+    async def script(request: Request, peer: Peer) -> None:
+        if "stream_options" in request.json:
+            words = "Unrecognized request argument supplied: stream_options"
+            await peer.reply({"error": {"message": words}}, "400 Bad Request")
+            return
+        await peer.head()
+        await peer.event(chunk_of("part"))
+        await peer.wait_closed()
+        closed.set()
+
+    async with FaultServer(script) as server:
+        stream = OpenAIModel(http).stream(ask(server.url))
+        assert await anext(stream) == Text("part")
+        await stream.aclose()
+        await asyncio.wait_for(closed.wait(), 20)
+
+
 async def test_a_key_that_is_refused_is_asked_for_again(http: HttpClient, tmp_path: Any) -> None:
     counter = tmp_path / "asked"
     command = ["sh", "-c", f"echo x >> {counter}; wc -l < {counter} | tr -d ' '"]
