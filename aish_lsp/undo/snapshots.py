@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, TooSlow
 from aish_lsp.undo.listing import Listing, is_plain
@@ -42,19 +42,25 @@ def as_name(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file or a link of a snapshot: git's mode of it, git's id of its content, its permission."""
+    """A file or a link of a snapshot.
+
+    Attributes:
+        mode: git's mode of it.
+        content: git's id of its content; empty if nothing but the permission differs.
+        permission: its permission.
+    """
 
     mode: str
     content: str
     permission: int
 
-    def holds_the_same_as(self, other: FileState | None) -> bool:
-        """Return whether both hold the same, and git has the same mode of both."""
-        return other is not None and (self.mode, self.content) == (other.mode, other.content)
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a name stands for in two snapshots; None for nothing."""
 
-#: The files of a snapshot, by name.
-Files: TypeAlias = Mapping[bytes, FileState]
+    old: FileState | None
+    new: FileState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Snapshot:
 
     Attributes:
         tree: the id of git's tree.
-        umask: what most files and folders do not have of the permissions that there are.
+        umask: the permissions that most files and folders lack.
         modes: the permissions that are not what they would be by ``umask``; a folder's name ends
             in ``/``.
         uncovered, repositories: as a ``Listing`` has them.
@@ -143,10 +149,12 @@ def _few(names: frozenset[bytes]) -> frozenset[bytes]:
 
 
 def _umask(listing: Listing) -> int:
-    """Return what most files do not have, which is most often what new ones do not get."""
-    common = Counter(found.st_mode & 0o666 for found in listing.files.values()).most_common(1)
-    missing = 0o666 & ~common[0][0] if common else 0o022
-    # Who may not read a program or a folder may not execute it either.
+    """Return what most files lack, which is usually what new ones are not given."""
+    counts = Counter(found.st_mode & 0o666 for found in listing.files.values())
+    # Of modes that are equally common the highest: the order of the files changes.
+    common = max(counts, key=lambda mode: (counts[mode], mode), default=0o644)
+    missing = 0o666 & ~common
+    # Whoever may not read a program or a folder may not execute it either.
     return missing | (missing & 0o444) >> 2
 
 
@@ -162,23 +170,48 @@ def _unusual(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
             yield f"{as_text(name)}/", permission
 
 
-def files_of(git: Git, snapshot: Snapshot) -> Files:
-    """Return the files of a snapshot.
+def difference(git: Git, old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
+    """Return what differs from ``old`` to ``new``, by name.
 
     Raises:
-        NoUndo: it is gone.
+        NoUndo: one of them is gone.
     """
-    files = {}
-    for entry in git.own("ls-tree", "-r", "-z", snapshot.tree).split(b"\0")[:-1]:
-        about, _, name = entry.partition(b"\t")
-        mode, _, content = about.decode().split(" ")
-        files[name] = FileState(mode, content, snapshot.permission(name, mode))
-    return files
+    raw = git.own(
+        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old.tree, new.tree
+    )
+    parts = raw.split(b"\0")[:-1]
+    changes = {}
+    for about, name in zip(parts[::2], parts[1::2], strict=True):
+        was, now, content, later, _ = about.decode().lstrip(":").split(" ")
+        changes[name] = Change(_state(old, name, was, content), _state(new, name, now, later))
+    for name, mode in _perhaps_other_permissions(git, old, new):
+        was_permitted, permitted = old.permission(name, mode), new.permission(name, mode)
+        if name not in changes and was_permitted != permitted:
+            changes[name] = Change(
+                FileState(mode, "", was_permitted), FileState(mode, "", permitted)
+            )
+    return changes
 
 
-def different(old: Files, new: Files) -> set[bytes]:
-    """Return the names that do not stand for the same in both."""
-    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+def _state(snapshot: Snapshot, name: bytes, mode: str, content: str) -> FileState | None:
+    if mode == "000000":
+        return None
+    return FileState(mode, content, snapshot.permission(name, mode))
+
+
+def _perhaps_other_permissions(
+    git: Git, old: Snapshot, new: Snapshot
+) -> Iterator[tuple[bytes, str]]:
+    """Yield the files, and git's mode of each, that may differ in permissions git does not keep."""
+    if old.umask != new.umask:
+        # It may be any of them.
+        for entry in git.own("ls-tree", "-r", "-z", old.tree).split(b"\0")[:-1]:
+            about, _, name = entry.partition(b"\t")
+            yield name, about.partition(b" ")[0].decode()
+    elif old.modes != new.modes:
+        for text, permission in (old.modes | new.modes).items():
+            if not text.endswith("/"):
+                yield as_name(text), PROGRAM if permission & 0o100 else "100644"
 
 
 # Puts files of a work tree back, whole or not at all, and never through a link.
