@@ -135,10 +135,15 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadLine | Tor
     return iter_jsonl(read_file(path))
 
 
-def iter_jsonl(data: bytes) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
-    """Yield each line of a file of JSON lines with its number, from 1. Blank ones are skipped."""
-    # A line at a time: all of them would take many times as much.
-    for number, line in enumerate(io.BytesIO(data), start=1):
+def iter_jsonl(
+    data: bytes, first_number: int = 1
+) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
+    """Yield each line of a file of JSON lines, or of its rest, with its number.
+
+    Lines are numbered from ``first_number``. Blank ones are skipped.
+    """
+    # A line at a time: a list of all of them would take many times the memory of ``data``.
+    for number, line in enumerate(io.BytesIO(data), start=first_number):
         bare = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         record = _record(bare.strip(b" \t\r\n"), number)
         if type(record) is BadLine and not line.endswith(b"\n"):
@@ -254,7 +259,8 @@ class Document:
             with os.fdopen(fd, "rb") as file:
                 data = file.read(self.largest + 1)
         try:
-            text = data.decode() if len(data) <= self.largest else ""
+            # An editor may have saved it in UTF-16, or with a byte order mark.
+            text = data.decode(json.detect_encoding(data)) if len(data) <= self.largest else ""
             document = _decoder.decode(text)
         except (ValueError, RecursionError):
             document = None

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import (
@@ -43,6 +43,10 @@ from aish_lsp.memory.items import (
     without_forgotten,
 )
 
+#: Bytes before the end as it was known that must still be there for a longer file to be the same
+#: one, grown. They hold the last line's id and time.
+_PROBE: Final = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Added:
@@ -65,6 +69,10 @@ class MemoryStore:
         self._mutex = threading.RLock()
         self._contents = Contents(path, scope)
         self._stamp: FileStamp | None = None
+        self._probe = b""
+        self._lines = 0
+        # Whether what another process appended was read without a look at what stands before it.
+        self._is_partial = False
         # Where in the file a last line begins that was never finished.
         self._torn_at: int | None = None
         # Never lowered, not even by a file that was cut short by hand: no id is given twice.
@@ -111,8 +119,9 @@ class MemoryStore:
                 changed = self._stamp is not None
                 self._start_over()
                 return changed
-            if not self._catch_up(fd):
+            if stamp_of(os.fstat(fd)) == self._stamp and not self._is_partial:
                 return False
+            self._reload(fd)
         if self._torn_at is not None:
             self._mend_at_leisure()
         return True
@@ -296,38 +305,54 @@ class MemoryStore:
         ]
         header = {"meta": {"version": VERSION, "created": ts}}
         written = records if os.fstat(fd).st_size else [header, *records]
-        data = "\n".join(map(json_line, written)).encode()
-        append_line(fd, self.path, data, sync=True)
+        append_line(fd, self.path, "\n".join(map(json_line, written)), sync=True)
         with store_errors(self.path, "read"):
-            known, stamp = self._stamp, stamp_of(os.fstat(fd))
-            if known is not None and stamp[2] == known[2] + len(data) + 1:
-                self._contents.take(iter_jsonl(data))
-                self._highest = ids[-1]
-                self._stamp = stamp
-            else:
-                self._reload(fd)
+            # What was just written is read back: one way into the contents, whoever wrote it.
+            self._catch_up(fd, is_ours=True)
         return ids
 
-    def _catch_up(self, fd: int) -> bool:
-        """Read the file where somebody has touched it since the last look; return whether."""
-        if stamp_of(os.fstat(fd)) == self._stamp:
-            return False
-        self._reload(fd)
-        return True
+    def _catch_up(self, fd: int, *, is_ours: bool = False) -> None:
+        """Read what was appended since the last look; if more has changed, the whole file.
+
+        To read 100,000 items anew for each line of another process takes longer than the lock may
+        be held.
+        """
+        known, stamp = self._stamp, stamp_of(os.fstat(fd))
+        if stamp == known:
+            return
+        is_grown = known is not None and stamp[:2] == known[:2] and stamp[2] > known[2]
+        if known is None or not is_grown or not self._is_probe_before(fd, known[2]):
+            self._reload(fd)
+            return
+        self._is_partial |= not is_ours
+        self._take(fd, known[2])
+
+    def _is_probe_before(self, fd: int, end: int) -> bool:
+        """Return whether the bytes before ``end`` are as they were, and end with a whole line."""
+        probe = os.pread(fd, len(self._probe), end - len(self._probe))
+        return probe == self._probe and probe.endswith(b"\n")
 
     def _reload(self, fd: int) -> None:
+        """Read the whole file."""
         self._start_over()
-        # Before the read, with the size that is read: what comes meanwhile is still to be seen.
-        device, inode, _, modified = stamp_of(os.fstat(fd))
-        data = _read(fd, 0)
-        torn = self._contents.take(iter_jsonl(data))
-        self._highest = max(self._highest, self._contents.highest)
-        self._stamp = (device, inode, len(data), modified)
-        self._torn_at = None if torn is None else torn.offset
+        self._take(fd, 0)
 
     def _start_over(self) -> None:
         self._contents = Contents(self.path, self.scope)
-        self._stamp = self._torn_at = None
+        self._stamp, self._probe, self._lines = None, b"", 0
+        self._is_partial, self._torn_at = False, None
+
+    def _take(self, fd: int, start: int) -> None:
+        """Read the lines from ``start`` on."""
+        # Before the read, with the size that is read: what comes meanwhile is still to be seen.
+        device, inode, _, modified = stamp_of(os.fstat(fd))
+        data = _read(fd, start)
+        torn = self._contents.take(iter_jsonl(data, self._lines + 1))
+        self._highest = max(self._highest, self._contents.highest)
+        self._lines += data.count(b"\n")
+        self._stamp = (device, inode, start + len(data), modified)
+        self._probe = (self._probe + data[-_PROBE:])[-_PROBE:]
+        self._torn_at = None if torn is None else start + torn.offset
 
     def _mend_at_leisure(self) -> None:
         """Put a torn last line aside, if it still is one once the lock is held."""
