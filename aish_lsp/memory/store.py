@@ -1,7 +1,7 @@
 """The store: one memory.jsonl, append-only, shared by any number of processes.
 
-Every append takes the file's lock for itself alone, reads what others appended since, numbers its
-line, and returns when the line is on the disk. All of it blocks.
+Every append takes the file's exclusive lock, reads what others have appended since, numbers its
+line, and returns when the line is on the disk. All methods block.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PROBE: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The item's id; ``duplicate`` where an item that says the same was there already."""
+    """The item's id; ``duplicate`` if an item that says the same was there already."""
 
     id: int
     duplicate: bool
@@ -81,7 +81,7 @@ class MemoryStore:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the user should know: lines put aside since the start, bad lines of the file."""
+        """What the user should know: lines put aside since the start, and bad lines in the file."""
         return (*self._events, *self._contents.notices)
 
     def items(self) -> tuple[MemoryItem, ...]:
@@ -106,10 +106,10 @@ class MemoryStore:
             return self._contents.records()
 
     def refresh(self) -> bool:
-        """Take in what others did to the file; return whether anything changed.
+        """Read what others have done to the file; return whether anything has changed.
 
-        It costs a stat where nothing did, else a look at the whole file: it may have been edited by
-        hand. A torn last line is put aside.
+        This costs a stat if nothing has changed. Otherwise the whole file is read: it may have been
+        edited by hand. A torn last line is put aside.
 
         Raises:
             StoreUnavailable: the file cannot be read, or is from a newer version.
@@ -145,10 +145,10 @@ class MemoryStore:
             content: the text, kept as it is.
             tags: words to find it by.
             source: who added it and from which session: ``{"session", "how"}``.
-            force: also where it looks like a secret.
+            force: even if it looks like a secret.
 
         Raises:
-            InvalidArgument: a bad kind or tag; an empty content; what looks like a secret.
+            InvalidArgument: a bad kind or tag, empty content, or what looks like a secret.
             Busy: another process held the lock for too long.
             StoreUnavailable: it could not be written; nothing was added.
         """
@@ -188,7 +188,7 @@ class MemoryStore:
         ]
 
     def forget(self, item_id: int) -> bool:
-        """Hide an item for good by a tombstone; return False where no such item is active.
+        """Hide an item for good with a tombstone; return False if no such item is active.
 
         Raises:
             Busy, StoreUnavailable: as ``add``.
@@ -202,8 +202,8 @@ class MemoryStore:
     def edit(self, item_id: int, content: str) -> int:
         """Replace an item's content; return its new id.
 
-        The new item and the tombstone of the old one are written together. Where another item says
-        the same already, the old one goes and that other's id is returned.
+        The new item and the tombstone of the old one are written together. If another item already
+        says the same, the old one is forgotten and the other's id is returned.
 
         Raises:
             InvalidArgument: as ``add``.
@@ -228,7 +228,7 @@ class MemoryStore:
             return new_id
 
     def clear(self, known: Iterable[MemoryItem] | None = None) -> int:
-        """Forget every item, or of ``known`` those that are still as they were; return how many.
+        """Forget every item, or those of ``known`` that have not changed; return how many.
 
         Raises:
             Busy, StoreUnavailable: as ``add``.
@@ -243,10 +243,10 @@ class MemoryStore:
             return len(ids)
 
     def compact(self) -> int:
-        """Rewrite the file without what is forgotten; return how many lines went.
+        """Rewrite the file without forgotten items; return how many lines were dropped.
 
-        The other lines stay as they are, bad ones and unknown fields included. The header keeps the
-        highest id ever given.
+        The other lines stay as they are, including bad ones and unknown fields. The header keeps
+        the highest id ever given.
 
         Raises:
             Busy, StoreUnavailable: as ``add``; the file is then as it was.
@@ -261,12 +261,12 @@ class MemoryStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[int]:
-        """Hold the lock, with the file open, sound, and known to its end."""
-        # Ahead of the lock, so that it is held for a moment only: to read the file takes its time.
+        """Hold the lock, with the file open, without a torn line, and read to its end."""
+        # Read first without the lock, so that it is held only briefly: a large file takes a while.
         with self._reading() as readable:
             if readable is not None:
                 self._catch_up(readable)
-        # In this order, so that who only reads does not wait while another process has the lock.
+        # In this order, so that a mere reader does not wait while another process has the lock.
         with locked(self.path), self._mutex:
             fd = open_append(self.path)
             try:
@@ -280,7 +280,7 @@ class MemoryStore:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[int | None]:
-        """Have the file open to read it, without the lock; None where there is no file."""
+        """Open the file to read it, without the lock; yield None if there is no file."""
         with self._mutex, store_errors(self.path, "read"):
             try:
                 fd = open_to_read(self.path)
@@ -293,7 +293,7 @@ class MemoryStore:
                 os.close(fd)
 
     def _append(self, fd: int, *lines: Mapping[str, Any]) -> list[int]:
-        """Number the lines and write them as one; return their ids. The lock is held."""
+        """Number the lines and write them in one go; return their ids. The lock is held."""
         ts = now()
         first = self._highest + 1
         if first + len(lines) - 1 > MAX_ID:

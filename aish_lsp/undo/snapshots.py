@@ -1,6 +1,6 @@
-"""Snapshots: a work tree as a tree of git's, byte for byte, and what git does not keep of it.
+"""Snapshots: a work tree as a git tree, byte for byte, with what git does not keep of it.
 
-And files put back from one.
+This module also puts files back from a snapshot.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Final
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, TooSlow
 from aish_lsp.undo.listing import Listing, is_plain
 
-#: Files that git may refuse before a snapshot is given up: their names, or a change meanwhile.
+#: How many files git may refuse (for their names, or a change meanwhile) before we give up.
 _REFUSALS: Final = 20
-#: Names of what is not covered that are written down one by one.
+#: How many names of what is not covered are written down one by one.
 _UNCOVERED: Final = 5000
 _REFUSED: Final = re.compile(rb"^fatal: Unable to process path (.+)\n\Z", re.MULTILINE | re.DOTALL)
 
@@ -31,12 +31,12 @@ PROGRAM: Final = "100755"
 
 
 def as_text(name: bytes) -> str:
-    """Return a file's name as it is written down: any bytes must come back."""
+    """Return a file's name as it is written down; ``as_name`` restores its exact bytes."""
     return name.decode("latin-1")
 
 
 def as_name(text: str) -> bytes:
-    """Return the name that ``as_text`` has written down."""
+    """Return the name that ``as_text`` wrote down."""
     return text.encode("latin-1", "replace")
 
 
@@ -95,10 +95,10 @@ class Snapshot:
 
 
 def take(git: Git, listing: Listing) -> Snapshot:
-    """Write the files of ``listing`` into git's store; return what there is to know of them.
+    """Write the files of ``listing`` into git's store; return the snapshot of them.
 
     Raises:
-        NoUndo: git does not take them: the disk is full, or not to be written to.
+        NoUndo: git cannot store them: the disk is full, or not writable.
     """
     refused: set[bytes] = set()
     try:
@@ -106,7 +106,7 @@ def take(git: Git, listing: Listing) -> Snapshot:
     except TooSlow:
         raise
     except NoUndo:
-        # What was kept from the last time may not fit any more: contents are gone, or damaged.
+        # The index kept from the last time may be stale: contents are gone, or damaged.
         with suppress(OSError):
             (git.private / "index").unlink()
         tree = _write(git, listing, refused)
@@ -142,7 +142,7 @@ def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
 
 
 def _few(names: frozenset[bytes]) -> frozenset[bytes]:
-    """Return ``names``, or where they are too many to be written down the folders of them all."""
+    """Return ``names``, or their folders if there are too many names to write down."""
     if len(names) <= _UNCOVERED:
         return names
     return frozenset(name[: name.rstrip(b"/").rfind(b"/") + 1] or name for name in names)
@@ -214,7 +214,7 @@ def _perhaps_other_permissions(
                 yield as_name(text), PROGRAM if permission & 0o100 else "100644"
 
 
-# Puts files of a work tree back, whole or not at all, and never through a link.
+# Putting files of a work tree back, whole or not at all, and never through a link.
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

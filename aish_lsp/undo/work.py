@@ -1,6 +1,6 @@
-"""The three things that undo does in a work tree: before a command, after it, and to take it back.
+"""What undo does in a work tree: before a command, after it, and to take it back.
 
-All of it blocks. One at a time: the folder of our own is locked.
+All of it blocks, and only one runs at a time: our own folder is locked.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _NOTHING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A command that runs, and what was there before it; ``names`` are those of its files."""
+    """A running command, and what was there before it; ``names`` are those of the files."""
 
     top: Path
     ref: Ref
@@ -155,7 +155,7 @@ class Worker:
             return group[-1][1].group if group else ""
 
     def forget(self, group: str) -> None:
-        """Drop what ``begin`` has written, or has not, for a command that does not run after all.
+        """Drop what ``begin`` may have written for a command that does not run after all.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
@@ -172,10 +172,10 @@ class Worker:
         saved: Iterable[Path] = (),
         edited: Iterable[tuple[Path, str, str]] = (),
     ) -> list[bytes]:
-        """Write down what is there after it; return what was not covered, and is gone.
+        """Write down what is there after a command; return what was not covered and is now gone.
 
         ``saved`` are files that the user saved meanwhile, anywhere; ``edited`` are files of the
-        work tree that it changed in the editor, each with the text before and after.
+        work tree that the command changed in the editor, each with the text before and after.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
@@ -328,7 +328,7 @@ def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Change]) -> di
     back = [(name, step.old) for name, step in sorted(steps.items()) if step.old is not None]
     ids = [wanted.content for _, wanted in back if wanted.content]
     git.check_contents(ids)
-    # What stands where a folder was goes first, and so does what lies where a file was.
+    # Remove first what stands in the place of a folder or a file that is to come back.
     gone = [name for name, step in steps.items() if step.old is None]
     for name in gone:
         with _noted(name, failed):
