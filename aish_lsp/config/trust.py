@@ -1,7 +1,7 @@
 """What the user has granted: DATA/trust.json.
 
-A grant is for one hash of contents; what has changed since is not granted. Whatever is wrong with
-the file, nothing counts as granted by it.
+A grant is for one hash of contents; contents that have changed since are not granted. If anything
+is wrong with the file, it grants nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.files import locked
 from aish_lsp.foundation.jsonl import Document, now
 
-#: What a grant is for. A provider's and a key's are not a workspace's but the user's own.
+#: What a grant is for. Consents to a provider or a key are the user's own, not a workspace's.
 What = Literal["overlay", "server", "settings", "tool", "norris"]
 
-#: Bytes of a file of grants: enough for ten thousands of them.
+#: The most bytes of the file: enough for tens of thousands of grants.
 _LARGEST: Final = 16 << 20
 
 #: A yes or no of the user's own: to a provider, and to a key that goes out unencrypted.
@@ -29,9 +29,9 @@ _ANSWERS: Final = {"granted": True, "denied": False}
 
 
 class TrustStore:
-    """The grants of the user. Another process's change counts at once.
+    """The user's grants. Another process's change counts at once.
 
-    All of it blocks, shortly; every look is a ``stat`` where the file has not changed.
+    All methods block briefly; a look costs one ``stat`` if the file has not changed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,7 +41,7 @@ class TrustStore:
         self._trouble: str | None = None
 
     def trouble(self) -> str | None:
-        """Return what is wrong with the file, for the user; None where nothing is."""
+        """Return what is wrong with the file, for the user; None if nothing is."""
         self._refresh()
         return self._trouble
 
@@ -51,7 +51,7 @@ class TrustStore:
         return bool(self._grants(about))
 
     def definition(self, workspace: Path, what: What, name: str) -> str | None:
-        """Return what was kept with the grant of ``name``; None where nothing is granted."""
+        """Return what was kept with the grant of ``name``; None if nothing is granted."""
         found = self._grants({"workspace": _place(workspace), "what": what, "name": name})
         return str(found[-1].get("definition", "")) if found else None
 
@@ -63,9 +63,9 @@ class TrustStore:
     def grant(
         self, workspace: Path, what: What, name: str, contents: str, *, definition: str = ""
     ) -> None:
-        """Grant these ``contents``, in place of what of ``name`` was granted before.
+        """Grant these ``contents`` of ``name``, in place of those granted before.
 
-        ``definition`` is kept with it, to show later what changed.
+        ``definition`` is kept with the grant, to show later what has changed.
 
         Raises:
             StoreUnavailable: the file is from a newer version, or cannot be written.
@@ -76,7 +76,7 @@ class TrustStore:
         self._replace(about, {**about, "hash": contents, **more, "at": now()})
 
     def revoke(self, workspace: Path, what: What | None = None, name: str | None = None) -> int:
-        """Take back the workspace's grants (all, or of a kind or a name); return how many.
+        """Revoke the workspace's grants (all, or those of a kind or a name); return how many.
 
         Raises:
             StoreUnavailable, Busy: as ``grant``.
@@ -85,13 +85,13 @@ class TrustStore:
         return self._replace({key: value for key, value in about.items() if value is not None})
 
     def answer(self, what: Consent, name: str, place: str) -> bool | None:
-        """Return what the user said of sending to ``place`` for ``name``; None: not asked."""
+        """Return the user's answer about sending to ``place`` for ``name``; None if not asked."""
         about = {"workspace": None, "what": what, "name": name, "hash": _digest(place)}
         found = self._grants(about)
         return _ANSWERS.get(str(found[-1].get("answer"))) if found else None
 
     def keep_answer(self, what: Consent, name: str, place: str, *, granted: bool) -> None:
-        """Keep what the user said.
+        """Keep the user's answer.
 
         Raises:
             StoreUnavailable, Busy: as ``grant``.
@@ -101,12 +101,12 @@ class TrustStore:
         self._replace(about, {**about, "hash": _digest(place), "answer": answer, "at": now()})
 
     def _grants(self, about: Mapping[str, str | None]) -> list[dict[str, Any]]:
-        """Return the grants that have all that ``about`` says."""
+        """Return the grants that match all of ``about``."""
         self._refresh()
         return [grant for grant in self._document.get("grants", ()) if _is_about(grant, about)]
 
     def _replace(self, about: Mapping[str, str | None], *grants: dict[str, Any]) -> int:
-        """Put ``grants`` in the place of those that ``about`` names; return how many they were."""
+        """Replace the grants that match ``about`` by ``grants``; return how many matched."""
         with locked(self._file.path):
             document = self._file.read_to_write(self._file.empty())
             kept = [grant for grant in document["grants"] if not _is_about(grant, about)]
@@ -117,7 +117,7 @@ class TrustStore:
             return count
 
     def _refresh(self) -> None:
-        """Read the file where it changed; remember what is wrong with it."""
+        """Read the file if it has changed; remember what is wrong with it."""
         try:
             seen = self._file.state()
             if seen == self._seen:

@@ -1,9 +1,9 @@
-"""JSON in our files: lines of it, and small documents.
+"""JSON in our files: JSON lines, and small documents.
 
-What is read can be written again: a line with a number that is not finite, or nested deeper than
-MAX_DEPTH, is a bad one, and such a document is damaged.
+What is read can be written again: a line that holds a number that is not finite, or that is nested
+deeper than MAX_DEPTH, counts as bad, and such a document as damaged.
 
-A line's ``ts`` is the time as all our files have it.
+A line's ``ts`` is a time in the form that all our files use.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from aish_lsp.foundation.files import (
 )
 from aish_lsp.foundation.text import count_of
 
-#: How deep a line's objects and lists may stand in each other, itself being 1. Python stops at 300
-#: to 3,000, as its stack has it: what is read in one place could not be written in another.
+#: How deep a line's objects and lists may be nested, the line itself being 1. Python's own limit is
+#: 300 to 3,000, depending on its stack: what one place can read, another could not write.
 MAX_DEPTH: Final = 100
 
 _TOO_DEEP: Final = "it is nested too deeply"
 
-#: Bad lines of a file that are told one by one.
+#: How many bad lines of a file are reported one by one.
 MOST_TOLD: Final = 3
 
 
@@ -51,7 +51,7 @@ def _finite(digits: str) -> float:
     return value
 
 
-# A hook for integers would cost as much as all the rest.
+# A hook for integers would cost as much as everything else together.
 _decoder: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
 _parse_first: Final = _decoder.raw_decode
 
@@ -92,7 +92,7 @@ class BadLine:
 class TornLine:
     r"""A last line that was never finished, and the offset in bytes where it begins.
 
-    One that lacks only its ``\n`` is none of those: it is a whole object.
+    A whole object that lacks only its ``\n`` is not torn.
     """
 
     number: int
@@ -100,10 +100,10 @@ class TornLine:
 
 
 class Flaws:
-    """What is wrong with the lines of a file, for the user; of very many, the first are told."""
+    """What is wrong with the lines of a file, for the user; only the first few are named."""
 
     def __init__(self, path: Path, fate: str) -> None:
-        """Begin with none. ``fate`` is a sentence that says what becomes of a bad line."""
+        """Begin with none. ``fate`` is a sentence that says what happens to a bad line."""
         self._path = path
         self._fate = fate
         self._told: list[str] = []
@@ -111,7 +111,7 @@ class Flaws:
         self._first_more = 0
 
     def add(self, number: int, reason: str) -> None:
-        """Take note of a bad line."""
+        """Note a bad line."""
         if len(self._told) < MOST_TOLD:
             self._told.append(f"{self._path}, line {number}: {reason}. {self._fate}")
             return
@@ -119,7 +119,7 @@ class Flaws:
         self._more += 1
 
     def told(self) -> list[str]:
-        """Return a sentence for each of the first, and one for all others."""
+        """Return a sentence for each of the first bad lines, and one for all the others."""
         if not self._more:
             return self._told
         lines = count_of(self._more, "more bad line")
@@ -135,10 +135,15 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadLine | Tor
     return iter_jsonl(read_file(path))
 
 
-def iter_jsonl(data: bytes) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
-    """Yield each line of a file of JSON lines with its number, from 1. Blank ones are skipped."""
-    # A line at a time: all of them would take many times as much.
-    for number, line in enumerate(io.BytesIO(data), start=1):
+def iter_jsonl(
+    data: bytes, first_number: int = 1
+) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
+    """Yield each line of a file of JSON lines, or of its rest, with its number.
+
+    Lines are numbered from ``first_number``. Blank ones are skipped.
+    """
+    # A line at a time: a list of all of them would take many times the memory of ``data``.
+    for number, line in enumerate(io.BytesIO(data), start=first_number):
         bare = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         record = _record(bare.strip(b" \t\r\n"), number)
         if type(record) is BadLine and not line.endswith(b"\n"):
@@ -148,7 +153,7 @@ def iter_jsonl(data: bytes) -> Iterator[tuple[int, dict[str, Any] | BadLine | To
 
 
 def _record(line: bytes, number: int) -> dict[str, Any] | BadLine | None:
-    """Return the object that a line is, or why it is none; None for a blank one."""
+    """Return the object that a line holds, or why it holds none; None for a blank line."""
     if not line:
         return None
     try:
@@ -167,7 +172,7 @@ def _record(line: bytes, number: int) -> dict[str, Any] | BadLine | None:
 
 
 def _is_too_deep(line: str, value: Any) -> bool:
-    """Return whether ``value``, which is ``line``, is nested deeper than MAX_DEPTH."""
+    """Return whether ``value``, parsed from ``line``, is nested deeper than MAX_DEPTH."""
     if line.count("{") + line.count("[") <= MAX_DEPTH:
         return False
     level = [value]
@@ -182,7 +187,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _reason(error: ValueError | RecursionError) -> str:
-    """Return why a line is bad, in words that do not depend on where it stands."""
+    """Return why a line is bad, in words that do not depend on its place in the file."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, json.JSONDecodeError):
@@ -203,21 +208,21 @@ def now() -> str:
     return datetime.now(UTC).strftime(TIMESTAMP)
 
 
-# Documents: objects with a version, each a file of its own.
+# Documents: objects with a version, each in a file of its own.
 
-#: The format that is written here, and the newest that is understood.
+#: The format that is written, and the newest that is understood.
 VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A small file that all processes share: ``{"version": 1, PART: ...}``. All of it blocks.
+    """A small file that all processes share: ``{"version": 1, PART: ...}``. All methods block.
 
     Attributes:
         path: the file, which may be missing.
-        part: the key of what it is for.
-        kind: what stands there, empty at first: ``list`` or ``dict``.
-        largest: bytes; what is larger is none of ours.
+        part: the key of its contents.
+        kind: the type of the contents, empty at first: ``list`` or ``dict``.
+        largest: the most bytes; a larger file is not one of ours.
     """
 
     path: Path
@@ -226,17 +231,17 @@ class Document:
     largest: int
 
     def state(self) -> tuple[int, ...]:
-        """Return what changes when the file does; a missing one has a state too.
+        """Return a value that changes when the file does; a missing file has one too.
 
         Raises:
-            StoreUnavailable: the system does not tell.
+            StoreUnavailable: the system refuses to say.
         """
         with store_errors(self.path, "read"):
             try:
                 status = self.path.stat()
             except FileNotFoundError:
                 return ()
-        # The time of change tells of permissions that were given.
+        # The change time shows that permissions were changed.
         return (*stamp_of(status), status.st_ctime_ns)
 
     def read(self) -> dict[str, Any]:
@@ -254,7 +259,8 @@ class Document:
             with os.fdopen(fd, "rb") as file:
                 data = file.read(self.largest + 1)
         try:
-            text = data.decode() if len(data) <= self.largest else ""
+            # An editor may have saved it in UTF-16, or with a byte order mark.
+            text = data.decode(json.detect_encoding(data)) if len(data) <= self.largest else ""
             document = _decoder.decode(text)
         except (ValueError, RecursionError):
             document = None
@@ -276,7 +282,7 @@ class Document:
         return {"version": VERSION, self.part: self.kind()}
 
     def read_to_write(self, otherwise: dict[str, Any]) -> dict[str, Any]:
-        """Return what is to be changed, under the lock of whoever calls.
+        """Return the document that is to be changed; the caller holds the lock.
 
         A damaged file is put aside, and ``otherwise`` takes its place.
 
@@ -291,7 +297,7 @@ class Document:
             return otherwise
 
     def write(self, document: Mapping[str, Any]) -> None:
-        """Write all of it.
+        """Write the whole document.
 
         Raises:
             StoreUnavailable: it cannot be written; what was there stays.

@@ -1,8 +1,8 @@
-"""Plain JSON or TOML data into our dataclasses, strictly and with words that a person can act on.
+"""Turns JSON or TOML data into our dataclasses: strictly, with messages a person can act on.
 
-Nothing is coerced: "5" is not a number, 1 is not a truth value; a whole number may stand for a
-number. Unknown fields are refused. The bounds ``minimum`` and ``maximum`` of a field stand in its
-metadata.
+Nothing is coerced: "5" is not a number and 1 is not a truth value, but a whole number may stand
+for a number. Unknown fields are refused. A field's metadata holds its bounds, ``minimum`` and
+``maximum``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from aish_lsp.foundation.text import (
 
 T = TypeVar("T")
 
-#: Problems that an error carries; more help nobody.
+#: The most problems that an error carries; more would help nobody.
 PROBLEMS = 50
 
 #: Free data (``extra_body``) deeper than this is refused: writing it as JSON would fail.
@@ -50,9 +50,9 @@ DEEPEST: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at ``path``; the path is empty where the whole of the data is meant.
+    """What is wrong at ``path``, which is empty if all of the data is meant.
 
-    ``where`` is the place of it for a person (``config.toml:12``), as far as it is known.
+    ``where`` tells a person the place (``config.toml:12``), if it is known.
     """
 
     path: str
@@ -67,8 +67,8 @@ def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
     """Return ``data`` as a ``cls``. With ``camel_case`` a field ``some_name`` is ``someName``.
 
     Raises:
-        InvalidArgument: the message tells the first problem; ``data`` holds its ``path`` and the
-            first PROBLEMS of them as ``problems``, each ``{"path", "message"}``.
+        InvalidArgument: the message gives the first problem; ``data`` holds its ``path`` and the
+            first PROBLEMS problems as ``problems``, each ``{"path", "message"}``.
     """
     reading = _Reading(camel_case=camel_case)
     structured = reading.value(data, cls, ())
@@ -86,9 +86,9 @@ def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
 def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return the part of ``data`` that ``structure`` takes for a ``cls``, and what is wrong.
 
-    The keys are those of the fields, each of which must have a default: a bad one counts as absent.
-    A bad element of a list makes the whole list bad; a bad entry of a table leaves its others.
-    Only the first PROBLEMS are told: data may be a stranger's, and large.
+    Every field of ``cls`` must have a default: a bad key counts as absent. A bad element makes its
+    whole list bad; a bad entry of a table does not affect the others. Only the first PROBLEMS are
+    returned: the data may be large, and a stranger's.
     """
     problems: list[Problem] = []
     while True:
@@ -104,8 +104,7 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
 def without(data: object, paths: Iterable[KeyPath]) -> object:
     """Return ``data`` with the keys at ``paths`` left out; an empty path leaves nothing.
 
-    A place in a list stands for the whole list. What is not on the way of a path is shared, not
-    copied.
+    A place in a list stands for the whole list. What no path leads through is shared, not copied.
     """
     paths = {_key(path) for path in paths}
     if () in paths:
@@ -131,7 +130,7 @@ def _key(path: KeyPath) -> KeyPath:
 
 
 class _Failure(NamedTuple):
-    """A problem, and what has to go so that the rest can stand."""
+    """A problem, and what must be dropped so that the rest is valid."""
 
     path: KeyPath
     message: str
@@ -139,7 +138,7 @@ class _Failure(NamedTuple):
 
 
 class _UnfitError(Exception):
-    """A value is not what is wanted where it stands."""
+    """A value is not what is wanted in its place."""
 
     def __init__(self, found: object, accepted: str) -> None:
         super().__init__(accepted)
@@ -159,14 +158,14 @@ def _fields(cls: type, *, camel_case: bool) -> dict[str, tuple[dataclasses.Field
 
 
 class _Reading:
-    """Data that is read once, in one of the two spellings, and what was found wrong with it."""
+    """One reading of data, in one of the two spellings, and what was found wrong with it."""
 
     def __init__(self, *, camel_case: bool) -> None:
         self.failures: list[_Failure] = []
         self._camel_case = camel_case
 
     def problems(self) -> list[Problem]:
-        """Return the first PROBLEMS of the failures, as they are told."""
+        """Return the first PROBLEMS failures as problems."""
         return [Problem(dotted(one.path), one.message) for one in self.failures[:PROBLEMS]]
 
     def _fail(self, path: KeyPath, message: str, *, drop: KeyPath | None = None) -> None:
@@ -180,14 +179,14 @@ class _Reading:
         minimum: float | None = None,
         maximum: float | None = None,
     ) -> object:
-        """Return a value as a ``kind``, within its bounds; anything where that fails."""
+        """Return a value as a ``kind``, within its bounds; if it fails, note it and return None."""
         bounded = minimum is not None or maximum is not None
         try:
             taken: Any = self._as_kind(value, kind, path)
             if bounded and taken is not None and not _is_within(taken, minimum, maximum):
-                raise _UnfitError(value, "")  # noqa: TRY301 - one place tells all
+                raise _UnfitError(value, "")  # noqa: TRY301 - one place reports all
         except _UnfitError as error:
-            # The bounds also stand in what is said of a wrong type.
+            # The message about a wrong type names the bounds too.
             words = accepted(kind, minimum, maximum) if bounded else error.accepted
             found = "a value that is not shown" if hidden(path, error.found) else shown(error.found)
             self._fail(path, f"found {found}; accepted: {words}")
@@ -195,7 +194,7 @@ class _Reading:
         return taken
 
     def _as_kind(self, value: object, kind: Any, path: KeyPath) -> object:
-        """Return a value as a ``kind``; of what is wrong within it, take note.
+        """Return a value as a ``kind``, and note what is wrong inside it.
 
         Raises:
             _UnfitError: the value itself is at fault.
@@ -238,7 +237,7 @@ class _Reading:
             elif field.default is MISSING and field.default_factory is MISSING:
                 self._fail((*path, key), f"missing; accepted: {accepted(kind)}", drop=path)
         for count, name in enumerate(sorted(data.keys() - fields.keys())):
-            # Looking for near names is slow, and nobody reads the thousandth.
+            # Looking for similar names is slow, and nobody reads the thousandth hint.
             hint = nearest(name, list(fields)) if count < PROBLEMS else ""
             self._fail((*path, name), f"unknown; {hint}")
         if len(self.failures) > before:
@@ -246,7 +245,7 @@ class _Reading:
         try:
             return cls(**given)
         except ValueError as error:
-            # It looks at itself in __post_init__.
+            # The class checks itself in __post_init__.
             self._fail(path, str(error))
             return None
 
@@ -317,7 +316,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _free(value: object) -> object:
-    """Return ``value`` when it can be written as JSON."""
+    """Return ``value`` if it can be written as JSON."""
     waiting: list[tuple[object, int]] = [(value, 0)]
     while waiting:
         item, depth = waiting.pop()

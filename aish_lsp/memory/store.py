@@ -1,7 +1,7 @@
 """The store: one memory.jsonl, append-only, shared by any number of processes.
 
-Every append takes the file's lock for itself alone, reads what others appended since, numbers its
-line, and returns when the line is on the disk. All of it blocks.
+Every append takes the file's exclusive lock, reads what others have appended since, numbers its
+line, and returns when the line is on the disk. All methods block.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import (
@@ -43,10 +43,14 @@ from aish_lsp.memory.items import (
     without_forgotten,
 )
 
+#: Bytes before the end as it was known that must still be there for a longer file to be the same
+#: one, grown. They hold the last line's id and time.
+_PROBE: Final = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The item's id; ``duplicate`` where an item that says the same was there already."""
+    """The item's id; ``duplicate`` if an item that says the same was there already."""
 
     id: int
     duplicate: bool
@@ -65,6 +69,10 @@ class MemoryStore:
         self._mutex = threading.RLock()
         self._contents = Contents(path, scope)
         self._stamp: FileStamp | None = None
+        self._probe = b""
+        self._lines = 0
+        # Whether what another process appended was read without a look at what stands before it.
+        self._is_partial = False
         # Where in the file a last line begins that was never finished.
         self._torn_at: int | None = None
         # Never lowered, not even by a file that was cut short by hand: no id is given twice.
@@ -73,7 +81,7 @@ class MemoryStore:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the user should know: lines put aside since the start, bad lines of the file."""
+        """What the user should know: lines put aside since the start, and bad lines in the file."""
         return (*self._events, *self._contents.notices)
 
     def items(self) -> tuple[MemoryItem, ...]:
@@ -98,10 +106,10 @@ class MemoryStore:
             return self._contents.records()
 
     def refresh(self) -> bool:
-        """Take in what others did to the file; return whether anything changed.
+        """Read what others have done to the file; return whether anything has changed.
 
-        It costs a stat where nothing did, else a look at the whole file: it may have been edited by
-        hand. A torn last line is put aside.
+        This costs a stat if nothing has changed. Otherwise the whole file is read: it may have been
+        edited by hand. A torn last line is put aside.
 
         Raises:
             StoreUnavailable: the file cannot be read, or is from a newer version.
@@ -111,8 +119,9 @@ class MemoryStore:
                 changed = self._stamp is not None
                 self._start_over()
                 return changed
-            if not self._catch_up(fd):
+            if stamp_of(os.fstat(fd)) == self._stamp and not self._is_partial:
                 return False
+            self._reload(fd)
         if self._torn_at is not None:
             self._mend_at_leisure()
         return True
@@ -136,10 +145,10 @@ class MemoryStore:
             content: the text, kept as it is.
             tags: words to find it by.
             source: who added it and from which session: ``{"session", "how"}``.
-            force: also where it looks like a secret.
+            force: even if it looks like a secret.
 
         Raises:
-            InvalidArgument: a bad kind or tag; an empty content; what looks like a secret.
+            InvalidArgument: a bad kind or tag, empty content, or what looks like a secret.
             Busy: another process held the lock for too long.
             StoreUnavailable: it could not be written; nothing was added.
         """
@@ -179,7 +188,7 @@ class MemoryStore:
         ]
 
     def forget(self, item_id: int) -> bool:
-        """Hide an item for good by a tombstone; return False where no such item is active.
+        """Hide an item for good with a tombstone; return False if no such item is active.
 
         Raises:
             Busy, StoreUnavailable: as ``add``.
@@ -193,8 +202,8 @@ class MemoryStore:
     def edit(self, item_id: int, content: str) -> int:
         """Replace an item's content; return its new id.
 
-        The new item and the tombstone of the old one are written together. Where another item says
-        the same already, the old one goes and that other's id is returned.
+        The new item and the tombstone of the old one are written together. If another item already
+        says the same, the old one is forgotten and the other's id is returned.
 
         Raises:
             InvalidArgument: as ``add``.
@@ -219,7 +228,7 @@ class MemoryStore:
             return new_id
 
     def clear(self, known: Iterable[MemoryItem] | None = None) -> int:
-        """Forget every item, or of ``known`` those that are still as they were; return how many.
+        """Forget every item, or those of ``known`` that have not changed; return how many.
 
         Raises:
             Busy, StoreUnavailable: as ``add``.
@@ -234,10 +243,10 @@ class MemoryStore:
             return len(ids)
 
     def compact(self) -> int:
-        """Rewrite the file without what is forgotten; return how many lines went.
+        """Rewrite the file without forgotten items; return how many lines were dropped.
 
-        The other lines stay as they are, bad ones and unknown fields included. The header keeps the
-        highest id ever given.
+        The other lines stay as they are, including bad ones and unknown fields. The header keeps
+        the highest id ever given.
 
         Raises:
             Busy, StoreUnavailable: as ``add``; the file is then as it was.
@@ -252,12 +261,12 @@ class MemoryStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[int]:
-        """Hold the lock, with the file open, sound, and known to its end."""
-        # Ahead of the lock, so that it is held for a moment only: to read the file takes its time.
+        """Hold the lock, with the file open, without a torn line, and read to its end."""
+        # Read first without the lock, so that it is held only briefly: a large file takes a while.
         with self._reading() as readable:
             if readable is not None:
                 self._catch_up(readable)
-        # In this order, so that who only reads does not wait while another process has the lock.
+        # In this order, so that a mere reader does not wait while another process has the lock.
         with locked(self.path), self._mutex:
             fd = open_append(self.path)
             try:
@@ -271,7 +280,7 @@ class MemoryStore:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[int | None]:
-        """Have the file open to read it, without the lock; None where there is no file."""
+        """Open the file to read it, without the lock; yield None if there is no file."""
         with self._mutex, store_errors(self.path, "read"):
             try:
                 fd = open_to_read(self.path)
@@ -284,7 +293,7 @@ class MemoryStore:
                 os.close(fd)
 
     def _append(self, fd: int, *lines: Mapping[str, Any]) -> list[int]:
-        """Number the lines and write them as one; return their ids. The lock is held."""
+        """Number the lines and write them in one go; return their ids. The lock is held."""
         ts = now()
         first = self._highest + 1
         if first + len(lines) - 1 > MAX_ID:
@@ -296,38 +305,54 @@ class MemoryStore:
         ]
         header = {"meta": {"version": VERSION, "created": ts}}
         written = records if os.fstat(fd).st_size else [header, *records]
-        data = "\n".join(map(json_line, written)).encode()
-        append_line(fd, self.path, data, sync=True)
+        append_line(fd, self.path, "\n".join(map(json_line, written)), sync=True)
         with store_errors(self.path, "read"):
-            known, stamp = self._stamp, stamp_of(os.fstat(fd))
-            if known is not None and stamp[2] == known[2] + len(data) + 1:
-                self._contents.take(iter_jsonl(data))
-                self._highest = ids[-1]
-                self._stamp = stamp
-            else:
-                self._reload(fd)
+            # What was just written is read back: one way into the contents, whoever wrote it.
+            self._catch_up(fd, is_ours=True)
         return ids
 
-    def _catch_up(self, fd: int) -> bool:
-        """Read the file where somebody has touched it since the last look; return whether."""
-        if stamp_of(os.fstat(fd)) == self._stamp:
-            return False
-        self._reload(fd)
-        return True
+    def _catch_up(self, fd: int, *, is_ours: bool = False) -> None:
+        """Read what was appended since the last look; if more has changed, the whole file.
+
+        To read 100,000 items anew for each line of another process takes longer than the lock may
+        be held.
+        """
+        known, stamp = self._stamp, stamp_of(os.fstat(fd))
+        if stamp == known:
+            return
+        is_grown = known is not None and stamp[:2] == known[:2] and stamp[2] > known[2]
+        if known is None or not is_grown or not self._is_probe_before(fd, known[2]):
+            self._reload(fd)
+            return
+        self._is_partial |= not is_ours
+        self._take(fd, known[2])
+
+    def _is_probe_before(self, fd: int, end: int) -> bool:
+        """Return whether the bytes before ``end`` are as they were, and end with a whole line."""
+        probe = os.pread(fd, len(self._probe), end - len(self._probe))
+        return probe == self._probe and probe.endswith(b"\n")
 
     def _reload(self, fd: int) -> None:
+        """Read the whole file."""
         self._start_over()
-        # Before the read, with the size that is read: what comes meanwhile is still to be seen.
-        device, inode, _, modified = stamp_of(os.fstat(fd))
-        data = _read(fd, 0)
-        torn = self._contents.take(iter_jsonl(data))
-        self._highest = max(self._highest, self._contents.highest)
-        self._stamp = (device, inode, len(data), modified)
-        self._torn_at = None if torn is None else torn.offset
+        self._take(fd, 0)
 
     def _start_over(self) -> None:
         self._contents = Contents(self.path, self.scope)
-        self._stamp = self._torn_at = None
+        self._stamp, self._probe, self._lines = None, b"", 0
+        self._is_partial, self._torn_at = False, None
+
+    def _take(self, fd: int, start: int) -> None:
+        """Read the lines from ``start`` on."""
+        # Before the read, with the size that is read: what comes meanwhile is still to be seen.
+        device, inode, _, modified = stamp_of(os.fstat(fd))
+        data = _read(fd, start)
+        torn = self._contents.take(iter_jsonl(data, self._lines + 1))
+        self._highest = max(self._highest, self._contents.highest)
+        self._lines += data.count(b"\n")
+        self._stamp = (device, inode, start + len(data), modified)
+        self._probe = (self._probe + data[-_PROBE:])[-_PROBE:]
+        self._torn_at = None if torn is None else start + torn.offset
 
     def _mend_at_leisure(self) -> None:
         """Put a torn last line aside, if it still is one once the lock is held."""

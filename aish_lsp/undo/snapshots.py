@@ -1,6 +1,6 @@
-"""Snapshots: a work tree as a tree of git's, byte for byte, and what git does not keep of it.
+"""Snapshots: a work tree as a git tree, byte for byte, with what git does not keep of it.
 
-And files put back from one.
+This module also puts files back from a snapshot.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, TooSlow
 from aish_lsp.undo.listing import Listing, is_plain
 
-#: Files that git may refuse before a snapshot is given up: their names, or a change meanwhile.
+#: How many files git may refuse (for their names, or a change meanwhile) before we give up.
 _REFUSALS: Final = 20
-#: Names of what is not covered that are written down one by one.
+#: How many names of what is not covered are written down one by one.
 _UNCOVERED: Final = 5000
 _REFUSED: Final = re.compile(rb"^fatal: Unable to process path (.+)\n\Z", re.MULTILINE | re.DOTALL)
 
@@ -31,30 +31,36 @@ PROGRAM: Final = "100755"
 
 
 def as_text(name: bytes) -> str:
-    """Return a file's name as it is written down: any bytes must come back."""
+    """Return a file's name as it is written down; ``as_name`` restores its exact bytes."""
     return name.decode("latin-1")
 
 
 def as_name(text: str) -> bytes:
-    """Return the name that ``as_text`` has written down."""
+    """Return the name that ``as_text`` wrote down."""
     return text.encode("latin-1", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file or a link of a snapshot: git's mode of it, git's id of its content, its permission."""
+    """A file or a link of a snapshot.
+
+    Attributes:
+        mode: git's mode of it.
+        content: git's id of its content; empty if nothing but the permission differs.
+        permission: its permission.
+    """
 
     mode: str
     content: str
     permission: int
 
-    def holds_the_same_as(self, other: FileState | None) -> bool:
-        """Return whether both hold the same, and git has the same mode of both."""
-        return other is not None and (self.mode, self.content) == (other.mode, other.content)
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a name stands for in two snapshots; None for nothing."""
 
-#: The files of a snapshot, by name.
-Files: TypeAlias = Mapping[bytes, FileState]
+    old: FileState | None
+    new: FileState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Snapshot:
 
     Attributes:
         tree: the id of git's tree.
-        umask: what most files and folders do not have of the permissions that there are.
+        umask: the permissions that most files and folders lack.
         modes: the permissions that are not what they would be by ``umask``; a folder's name ends
             in ``/``.
         uncovered, repositories: as a ``Listing`` has them.
@@ -89,10 +95,10 @@ class Snapshot:
 
 
 def take(git: Git, listing: Listing) -> Snapshot:
-    """Write the files of ``listing`` into git's store; return what there is to know of them.
+    """Write the files of ``listing`` into git's store; return the snapshot of them.
 
     Raises:
-        NoUndo: git does not take them: the disk is full, or not to be written to.
+        NoUndo: git cannot store them: the disk is full, or not writable.
     """
     refused: set[bytes] = set()
     try:
@@ -100,7 +106,7 @@ def take(git: Git, listing: Listing) -> Snapshot:
     except TooSlow:
         raise
     except NoUndo:
-        # What was kept from the last time may not fit any more: contents are gone, or damaged.
+        # The index kept from the last time may be stale: contents are gone, or damaged.
         with suppress(OSError):
             (git.private / "index").unlink()
         tree = _write(git, listing, refused)
@@ -136,17 +142,19 @@ def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
 
 
 def _few(names: frozenset[bytes]) -> frozenset[bytes]:
-    """Return ``names``, or where they are too many to be written down the folders of them all."""
+    """Return ``names``, or their folders if there are too many names to write down."""
     if len(names) <= _UNCOVERED:
         return names
     return frozenset(name[: name.rstrip(b"/").rfind(b"/") + 1] or name for name in names)
 
 
 def _umask(listing: Listing) -> int:
-    """Return what most files do not have, which is most often what new ones do not get."""
-    common = Counter(found.st_mode & 0o666 for found in listing.files.values()).most_common(1)
-    missing = 0o666 & ~common[0][0] if common else 0o022
-    # Who may not read a program or a folder may not execute it either.
+    """Return what most files lack, which is usually what new ones are not given."""
+    counts = Counter(found.st_mode & 0o666 for found in listing.files.values())
+    # Of modes that are equally common the highest: the order of the files changes.
+    common = max(counts, key=lambda mode: (counts[mode], mode), default=0o644)
+    missing = 0o666 & ~common
+    # Whoever may not read a program or a folder may not execute it either.
     return missing | (missing & 0o444) >> 2
 
 
@@ -162,26 +170,51 @@ def _unusual(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
             yield f"{as_text(name)}/", permission
 
 
-def files_of(git: Git, snapshot: Snapshot) -> Files:
-    """Return the files of a snapshot.
+def difference(git: Git, old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
+    """Return what differs from ``old`` to ``new``, by name.
 
     Raises:
-        NoUndo: it is gone.
+        NoUndo: one of them is gone.
     """
-    files = {}
-    for entry in git.own("ls-tree", "-r", "-z", snapshot.tree).split(b"\0")[:-1]:
-        about, _, name = entry.partition(b"\t")
-        mode, _, content = about.decode().split(" ")
-        files[name] = FileState(mode, content, snapshot.permission(name, mode))
-    return files
+    raw = git.own(
+        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old.tree, new.tree
+    )
+    parts = raw.split(b"\0")[:-1]
+    changes = {}
+    for about, name in zip(parts[::2], parts[1::2], strict=True):
+        was, now, content, later, _ = about.decode().lstrip(":").split(" ")
+        changes[name] = Change(_state(old, name, was, content), _state(new, name, now, later))
+    for name, mode in _perhaps_other_permissions(git, old, new):
+        was_permitted, permitted = old.permission(name, mode), new.permission(name, mode)
+        if name not in changes and was_permitted != permitted:
+            changes[name] = Change(
+                FileState(mode, "", was_permitted), FileState(mode, "", permitted)
+            )
+    return changes
 
 
-def different(old: Files, new: Files) -> set[bytes]:
-    """Return the names that do not stand for the same in both."""
-    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+def _state(snapshot: Snapshot, name: bytes, mode: str, content: str) -> FileState | None:
+    if mode == "000000":
+        return None
+    return FileState(mode, content, snapshot.permission(name, mode))
 
 
-# Puts files of a work tree back, whole or not at all, and never through a link.
+def _perhaps_other_permissions(
+    git: Git, old: Snapshot, new: Snapshot
+) -> Iterator[tuple[bytes, str]]:
+    """Yield the files, and git's mode of each, that may differ in permissions git does not keep."""
+    if old.umask != new.umask:
+        # It may be any of them.
+        for entry in git.own("ls-tree", "-r", "-z", old.tree).split(b"\0")[:-1]:
+            about, _, name = entry.partition(b"\t")
+            yield name, about.partition(b" ")[0].decode()
+    elif old.modes != new.modes:
+        for text, permission in (old.modes | new.modes).items():
+            if not text.endswith("/"):
+                yield as_name(text), PROGRAM if permission & 0o100 else "100644"
+
+
+# Putting files of a work tree back, whole or not at all, and never through a link.
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -1,6 +1,6 @@
-"""The three things that undo does in a work tree: before a command, after it, and to take it back.
+"""What undo does in a work tree: before a command, after it, and to take it back.
 
-All of it blocks. One at a time: the folder of our own is locked.
+All of it blocks, and only one runs at a time: our own folder is locked.
 """
 
 from __future__ import annotations
@@ -19,71 +19,51 @@ from aish_lsp.foundation.paths import workspace_dir, workspace_key
 from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.listing import Listing, is_editors_own, is_plain, left_out, list_work_tree
 from aish_lsp.undo.records import Edit, Head, Record, Records, Ref, backwards, keep, read
-from aish_lsp.undo.snapshots import (
-    Files,
-    FileState,
-    Snapshot,
-    WorkFolder,
-    as_name,
-    as_text,
-    different,
-    files_of,
-    take,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is to stand for a name, and what does; None for nothing."""
-
-    wanted: FileState | None
-    there: FileState | None
-
-
-#: The files at the beginning and at the end of a command; None where the end was not seen.
-Span: TypeAlias = tuple[Files, Files | None]
+from aish_lsp.undo.snapshots import Change, Snapshot, WorkFolder, as_name, as_text, difference, take
 
 
 def plan(
-    git: Git, group: Sequence[Record], spans: Sequence[Span], now: Snapshot
-) -> tuple[dict[bytes, Step], set[bytes]]:
-    """Return how to take back what the commands of ``group`` did, the oldest first.
+    git: Git, group: Sequence[Record], now: Snapshot
+) -> tuple[dict[bytes, Change], frozenset[bytes]]:
+    """Return how to take back what the commands of ``group``, oldest first, did.
 
-    And those names of it that somebody else has changed as well.
+    The first part is what differs between the files before the group and those that are there
+    now, as far as the commands changed it; the second, the names in it that somebody else has
+    changed as well.
 
-    What they did not touch stays, whatever became of it since. Where the end of a command was not
-    seen, nobody knows what it did and what somebody else: all of that is in conflict. So is what
-    the user saved while one ran.
+    What the commands did not touch stays, whatever became of it since. If the end of a command was
+    not seen, nobody knows what it did and what somebody else did: all of that is in conflict. So is
+    what the user saved while a command ran.
 
     Raises:
         NoUndo: a snapshot is gone.
     """
     touched: set[bytes] = set()
     disputed: set[bytes] = set()
-    there = files_of(git, now)
-    starts = [*(start for start, _ in spans), there]
-    for record, (start, end), following in zip(group, spans, starts[1:], strict=True):
+    for record, following in zip(group, [*(other.before for other in group[1:]), now], strict=True):
         # What was there and not covered may look as if the command had made it.
         uncovered = record.before.left_out
         names = {
             name
-            for name in different(start, following if end is None else end)
-            if name in start or not left_out(name, uncovered)
+            for name, change in difference(git, record.before, record.after or following).items()
+            if change.old is not None or not left_out(name, uncovered)
         }
         touched |= names
-        disputed |= names if end is None else set(map(as_name, record.saved))
-        if end is not None:
-            disputed |= different(end, following)
+        if record.after is None:
+            disputed |= names
+        else:
+            disputed.update(map(as_name, record.saved))
+            disputed |= difference(git, record.after, following).keys()
     steps = {
-        name: Step(starts[0].get(name), there.get(name))
-        for name in different(starts[0], there)
+        name: change
+        for name, change in difference(git, group[0].before, now).items()
         if name in touched and not is_editors_own(name)
     }
     hidden = now.left_out
     disputed |= {
-        name for name, step in steps.items() if step.there is None and left_out(name, hidden)
+        name for name, step in steps.items() if step.new is None and left_out(name, hidden)
     }
-    return steps, steps.keys() & disputed
+    return steps, frozenset(steps.keys() & disputed)
 
 
 #: How git is made, so that who waits can stop it.
@@ -98,7 +78,7 @@ _NOTHING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A command that runs, and what was there before it; ``names`` are those of its files."""
+    """A running command, and what was there before it; ``names`` are those of the files."""
 
     top: Path
     ref: Ref
@@ -175,7 +155,7 @@ class Worker:
             return group[-1][1].group if group else ""
 
     def forget(self, group: str) -> None:
-        """Drop what ``begin`` has written, or has not, for a command that does not run after all.
+        """Drop what ``begin`` may have written for a command that does not run after all.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
@@ -192,10 +172,10 @@ class Worker:
         saved: Iterable[Path] = (),
         edited: Iterable[tuple[Path, str, str]] = (),
     ) -> list[bytes]:
-        """Write down what is there after it; return what was not covered, and is gone.
+        """Write down what is there after a command; return what was not covered and is now gone.
 
         ``saved`` are files that the user saved meanwhile, anywhere; ``edited`` are files of the
-        work tree that it changed in the editor, each with the text before and after.
+        work tree that the command changed in the editor, each with the text before and after.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
@@ -245,16 +225,13 @@ class Worker:
                 return Reverted(git.top, last.label, last.group, earlier=ref.seconds)
             done = [record for _, record in group]
             first, label = done[0], last.label
-            spans = [_span(git, record) for record in done]
-            names = {name for span in spans for files in span for name in files or ()}
-            listing = list_work_tree(git, filter(is_plain, names))
+            names = _names(git, done)
+            listing = list_work_tree(git, names)
             now = take(git, listing)
-            steps, conflicts = plan(git, done, spans, now)
-            left = frozenset() if overwrite is None else frozenset(conflicts - overwrite)
+            steps, conflicts = plan(git, done, now)
+            left = frozenset() if overwrite is None else conflicts - overwrite
             if left and not decided:
-                return Reverted(
-                    git.top, label, last.group, conflicts=frozenset(conflicts), asks=True
-                )
+                return Reverted(git.top, label, last.group, conflicts=conflicts, asks=True)
             head = _head(git)
             steps = {name: step for name, step in steps.items() if name not in left}
             back = backwards([edit for record in done for edit in record.edits])
@@ -284,8 +261,8 @@ class Worker:
                 top=git.top,
                 label=label,
                 group=last.group,
-                restored=tuple(name for name in put_back if steps[name].wanted is not None),
-                removed=tuple(name for name in put_back if steps[name].wanted is None),
+                restored=tuple(name for name in put_back if steps[name].old is not None),
+                removed=tuple(name for name in put_back if steps[name].old is None),
                 conflicts=left,
                 failed=failed,
                 edits=edits,
@@ -297,7 +274,8 @@ class Worker:
         before = begun.record.before
         repositories = list(map(as_name, before.repositories))
         after = take(git, list_work_tree(git, begun.names, repositories))
-        is_same = (after.tree, after.modes) == (before.tree, before.modes)
+        permissions = (before.umask, before.modes)
+        is_same = after.tree == before.tree and (after.umask, after.modes) == permissions
         if is_same and not begun.record.edits:
             self._records(git).drop([begun.ref])
         else:
@@ -337,32 +315,32 @@ def _name_in(top: Path, path: Path) -> bytes:
     return os.fsencode(os.path.relpath(real, top))
 
 
-def _span(git: Git, record: Record) -> Span:
-    ended = record.after
-    return files_of(git, record.before), None if ended is None else files_of(git, ended)
+def _names(git: Git, records: Sequence[Record]) -> set[bytes]:
+    """Return every name of the snapshots of ``records``."""
+    trees = {shot.tree for record in records for shot in (record.before, record.after) if shot}
+    answers = (git.own("ls-tree", "-r", "-z", "--name-only", tree) for tree in trees)
+    return {name for answer in answers for name in answer.split(b"\0")[:-1] if is_plain(name)}
 
 
-def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Step]) -> dict[bytes, str]:
+def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Change]) -> dict[bytes, str]:
     """Put everything back; return what could not be, with the reasons."""
     failed: dict[bytes, str] = {}
-    gone = [name for name, step in steps.items() if step.wanted is None]
-    back = {name: step.wanted for name, step in sorted(steps.items()) if step.wanted is not None}
-    # Where the rest is as it was, the file stays: its permission alone is put back.
-    chmod = {name for name, wanted in back.items() if wanted.holds_the_same_as(steps[name].there)}
-    ids = [wanted.content for name, wanted in back.items() if name not in chmod]
+    back = [(name, step.old) for name, step in sorted(steps.items()) if step.old is not None]
+    ids = [wanted.content for _, wanted in back if wanted.content]
     git.check_contents(ids)
-    # What stands where a folder was goes first, and so does what lies where a file was.
+    # Remove first what stands in the place of a folder or a file that is to come back.
+    gone = [name for name, step in steps.items() if step.old is None]
     for name in gone:
         with _noted(name, failed):
             folder.remove(name)
     folder.tidy(gone)
     contents = git.contents(ids)
-    for name, wanted in back.items():
+    for name, wanted in back:
         with _noted(name, failed):
-            if name in chmod:
-                folder.set_permission(name, wanted.permission)
-            else:
+            if wanted.content:
                 folder.write(name, wanted, next(contents))
+            else:
+                folder.set_permission(name, wanted.permission)
     return failed
 
 

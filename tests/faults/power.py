@@ -106,7 +106,7 @@ def _steps(calls: Iterator[str], folder: str) -> Iterator[Step]:
 
 def _rename(name: str, arguments: str, paths: list[str], unsynced: set[str]) -> None:
     """Take a call in that makes, replaces or removes names."""
-    if name == "openat" and "O_CREAT" not in arguments:
+    if not paths or (name == "openat" and "O_CREAT" not in arguments):
         return
     if name.startswith("rename"):
         assert paths[0] not in unsynced, f"{paths[0]} was renamed before it was synced"

@@ -39,6 +39,18 @@ def test_without_a_file_nothing_is_granted(path: Path, root: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_grants_count_however_an_editor_has_saved_them(
+    path: Path, root: Path, encoding: str
+) -> None:
+    TrustStore(path).grant(root, "server", "git", "h1")
+    path.write_text(path.read_text(), encoding=encoding)
+    store = TrustStore(path)
+    assert store.trouble() is None
+    store.grant(root, "server", "other", "h2")
+    assert store.names(root, "server") == ["git", "other"]
+
+
 def test_a_grant_is_for_workspace_kind_name_and_contents(
     path: Path, root: Path, tmp_path: Path
 ) -> None:

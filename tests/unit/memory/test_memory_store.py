@@ -284,6 +284,30 @@ def test_a_change_of_another_process_is_seen_by_refresh(path: Path) -> None:
     assert store.items() == ()
 
 
+def test_two_writers_in_turn_do_not_read_the_whole_file_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = MemoryStore(path), MemoryStore(path)
+    one.add("fact", "first")
+    other.items()
+    read: list[int] = []
+    pread = os.pread
+
+    def counted(fd: int, most: int, start: int) -> bytes:
+        data = pread(fd, most, start)
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", counted)
+    for number in range(100):
+        one.add("fact", f"one {number}")
+        other.add("fact", f"other {number}")
+    # Each of the 200 lines by both, and a few hundred bytes before each to know the file again.
+    assert sum(read) < 200 * 1500
+    assert sorted(contents(one)) == sorted(contents(other))
+    assert len(contents(one)) == 201
+
+
 def test_an_edit_by_hand_is_seen_also_where_another_process_appended(path: Path) -> None:
     store = MemoryStore(path)
     store.add("fact", "we use tabs")

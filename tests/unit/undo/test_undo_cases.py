@@ -71,6 +71,23 @@ def test_permissions_come_back_that_git_does_not_keep(root: Path) -> None:
     assert (root / "a").stat().st_mode & 0o777 == 0o644
 
 
+def test_permissions_of_all_files_come_back(root: Path) -> None:
+    repository(root, **{"a": "one", "b": "one", "folder/c": "one"})
+    (root / "folder").chmod(0o755)
+    with Command(root):
+        for path in (root / "a", root / "b", root / "folder" / "c"):
+            path.chmod(0o600)
+        (root / "folder").chmod(0o700)
+    assert set(undo(root).restored) == {b"a", b"b", b"folder/c"}
+    with Command(root):
+        write(root, {"b": "two"})
+        for path in (root / "a", root / "b", root / "folder" / "c"):
+            path.chmod(0o600)
+    assert set(undo(root).restored) == {b"a", b"b", b"folder/c"}
+    found = [(root / name).stat().st_mode & 0o777 for name in ("a", "b", "folder/c")]
+    assert found == [0o644] * 3
+
+
 def test_what_a_permission_says_beside_who_may_do_what_comes_back_too(root: Path) -> None:
     repository(root, **{"program": "one", "shared/file": "one"})
     (root / "program").chmod(0o4755)
