@@ -20,11 +20,10 @@ from typing import Final
 
 from lsprotocol import types
 
+from aish_lsp.chat.anchor import Anchor, Echo
 from aish_lsp.chat.file import LARGEST, ChatFile, too_large
 from aish_lsp.chat.insertion import (
-    Anchor,
     Change,
-    Echo,
     Edit,
     Piece,
     Position,
