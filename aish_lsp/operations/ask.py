@@ -76,13 +76,13 @@ class AskParams(SessionTarget):
 async def ask(place: Place, params: AskParams) -> Job[AskResult]:
     """Ask the model.
 
-    With a token the reply streams to it; without, into the chat document. What stands in the
-    `range` of the document `uri` goes along, as the editor has it, with the definition around it
-    and what the `diagnostics` say; an empty range means its line. So do files that the prompt
-    names: `@src/app.py`, `@src/app.py:10-20`. `attached` says what went along: `selection`,
-    `definition`, `problems` or `file`; `cut` where not all of it did. Lines count from 1, and are
-    0 for a whole file. With a `uri` the instruction files of the folders on the way to it are in
-    the prompt, until another file is at hand.
+    The reply streams to the token if there is one, else into the chat document. The text in the
+    `range` of the document `uri` is sent along as the editor has it, with the definition around it
+    and what the `diagnostics` say; an empty range means its line. Files that the prompt names are
+    sent along too: `@src/app.py`, `@src/app.py:10-20`. `attached` says what was sent: `selection`,
+    `definition`, `problems` or `file`, with `cut` if some of it was left out. Lines count from 1,
+    and are 0 for a whole file. With a `uri`, the prompt includes the instruction files of the
+    folders that lead to it, until another file is in use.
 
     Raises:
         InvalidArgument: the question is empty, or the range cannot be read.
@@ -129,9 +129,9 @@ class RetryParams(SessionTarget):
 async def retry(place: Place, params: RetryParams) -> Job[AskResult]:
     """Ask an exchange again, with all that its question carried.
 
-    Once there is an answer the old one is no longer sent; until then nothing changes. A question
-    that got no answer is asked again like any other, as long as it is the last. `notFound` where
-    it was evicted.
+    The old answer is no longer sent once there is a new one; until then nothing changes. A question
+    that got no answer can be asked again as long as it is the last. One that was evicted is
+    `notFound`.
 
     Raises:
         NotFound: there is no such exchange among those that are still sent.
@@ -141,7 +141,7 @@ async def retry(place: Place, params: RetryParams) -> Job[AskResult]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelParams(SessionTarget):
-    """``turn_id`` is a turn's or a command's; without it all is stopped."""
+    """``turn_id`` is a turn's or a command's; without it, everything is stopped."""
 
     turn_id: str | None = None
 
@@ -155,7 +155,7 @@ class Cancelled:
 
 @operation("cancel", CancelParams, at_once=True)
 async def cancel(place: Place, params: CancelParams) -> Answer[Cancelled]:
-    """Stop a turn or a command, or all that runs in the workspace; with a `session`, in that."""
+    """Stop a turn or a command, or everything that runs in the workspace or in one `session`."""
     meant = [place.session] if params.session is not None else place.workspace.sessions.open
     stopped = sum(session.jobs.cancel(params.turn_id) for session in meant)
     return Answer(Cancelled(stopped), f"Stopped {stopped}.")

@@ -58,7 +58,7 @@ async def show_project(place: Place, params: ProjectParams) -> Answer[ProjectBlo
 
 @operation("project.refresh", ProjectParams, Line("tree refresh"))
 async def refresh_project(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
-    """Look anew."""
+    """Look at the project again."""
     place.workspace.project.renew()
     return await show_project(place, params)
 
@@ -116,8 +116,8 @@ async def reset(place: Place, _params: SessionTarget) -> Answer[Nothing]:
 async def compact(place: Place, _params: SessionTarget) -> Answer[Compaction]:
     """Summarize now what an eviction would, which is all that was said before the last question.
 
-    `evictedTurns` counts messages, `context` is as for aish.context.show. Where no summary comes of
-    it nothing is lost, `evictedTurns` is 0, and the user is told why.
+    `evictedTurns` counts messages, `context` is as for aish.context.show. If no summary could be
+    made, nothing is lost, `evictedTurns` is 0, and the user is told why.
     """
     done, told = await place.face.wait(begin(place.session), "aish summarizes the conversation")
     return Answer(done, told, is_told=True)

@@ -279,10 +279,10 @@ class MemorySummarize(SessionTarget):
 async def summarize(place: Place, _params: MemorySummarize) -> Job[Extracted]:
     """Have a model find what is worth remembering in this session, since its last reset.
 
-    `memory.summarizer_model` names it, and it reads the session's log. Of ten candidates at most
-    nothing is stored. `duplicateOf` is the item that says the same; `flags` say what to look at
-    twice: what looks like a secret, what reads like an instruction, what stands only in the output
-    of a command or tool. Without a token the answer is `{turnId}`, and the candidates come as a
+    `memory.summarizer_model` names the model, which reads the session's log and proposes at most
+    ten candidates; none is stored yet. `duplicateOf` is the item that says the same; `flags` mark
+    what to check: it looks like a secret, reads like an instruction, or is found only in the output
+    of a command or tool. Without a token the answer is `{turnId}`, and the candidates appear as a
     checklist in the chat, where code actions keep and drop them.
 
     Raises:
@@ -296,7 +296,7 @@ async def summarize(place: Place, _params: MemorySummarize) -> Job[Extracted]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedCandidate:
-    """A candidate as the user wants it; ``duplicate_of`` and ``flags`` may stay, and do nothing."""
+    """A candidate as the user wants it; ``duplicate_of`` and ``flags`` are accepted and ignored."""
 
     kind: Literal["fact", "pref", "context"]
     content: str
@@ -308,7 +308,7 @@ class AcceptedCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAccept(SessionTarget):
-    """What the user keeps, edited at will. Where one is refused, none is stored."""
+    """What the user keeps, with any edits. If one is refused, none is stored."""
 
     candidates: list[AcceptedCandidate]
 
@@ -329,12 +329,12 @@ async def _read_accept(place: Place, argument: str) -> MemoryAccept:
 
 @operation("memory.accept", MemoryAccept, Line("memory accept", "N [TEXT]", "", _read_accept))
 async def keep(place: Place, params: MemoryAccept) -> Answer[AcceptedIds]:
-    """Remember candidates, by the user's word.
+    """Remember candidates that the user chose.
 
-    `ids` are in their order; of what is known already it is the id that is there.
+    `ids` are in the same order; a candidate that is known already gets the id of that item.
 
     Raises:
-        InvalidArgument: one must not be remembered: none is, then.
+        InvalidArgument: one of them must not be remembered; none is then.
         StoreUnavailable, Busy: a file cannot be written now.
     """
     session = place.session
@@ -361,7 +361,7 @@ class Injected:
 
 @operation("memory.inject", Target, Line("memory inject"), shows=True)
 async def inject(place: Place, _params: Target) -> Answer[Injected]:
-    """Read the memory anew for the prompt."""
+    """Read the memory again for the prompt."""
     workspace = place.workspace
     place.tell(await workspace.refresh_memory())
     selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)

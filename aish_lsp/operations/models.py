@@ -126,13 +126,13 @@ class Added:
 async def add(place: Place, params: ModelAdd) -> Answer[Added]:
     """Set a model up.
 
-    Of the servers on this machine and the keys in the environment the user chooses one, or it is
-    the `choice`. It is added to config.toml, where no key is ever written, asked one question, and
-    answers from now on. A client that cannot ask gets the list in the chat. `added` is null where
-    none was added.
+    `choice` names it; otherwise the user chooses among the servers on this machine and the
+    providers whose keys are in the environment. The model is added to config.toml (keys are never
+    written there), asked one question, and answers from now on. If the client cannot ask, the list
+    is shown in the chat. `added` is null if none was added.
 
     Raises:
-        InvalidArgument, NotFound: there is nothing of that number or address.
+        InvalidArgument, NotFound: nothing has that number or address.
         StoreUnavailable: the file cannot be written.
     """
     chosen = await _chosen(place.session.workspace, params.choice or "")

@@ -99,9 +99,9 @@ def block_of(argument: str) -> Block | None:
 async def run(place: Place, params: RunParams) -> Job[RunReport]:
     """Run a suggested command, or a text.
 
-    A suggestion with `placeholders` is run with `edited` alone. `output` holds head and tail of
-    more than 64 KiB (`truncated`); `outputUri` is a file with all of an output of more than 60
-    lines or 32,000 characters, without secrets, else null.
+    A suggestion with `placeholders` is only run with `edited`. If there are more than 64 KiB of
+    output, `output` holds its head and tail (`truncated`). `outputUri` is a file with the whole
+    output, without secrets, if that has more than 60 lines or 32,000 characters, else null.
 
     Raises:
         InvalidArgument: neither a command nor a text, or a folder outside of the workspace; or
@@ -156,11 +156,11 @@ class ApproveParams(SessionTarget):
 async def approve(place: Place, params: ApproveParams) -> Job[RunReport] | Answer[Nothing]:
     """Run, once, a command that nobody could be asked about before.
 
-    Where `commandId` is that of a question about a file which usually holds keys, the file may be
-    sent in this session from now on, and the result is `{}`.
+    If `commandId` belongs to a question about a file that usually holds keys, the file may be sent
+    in this session from now on, and the result is `{}`.
 
     Raises:
-        NotFound: nothing of that id waits for approval.
+        NotFound: nothing with that id waits for approval.
     """
     if places := place.session.consents.approve(params.command_id):
         text = f"{places} may be sent in this session, as it is now. Ask again."

@@ -110,7 +110,7 @@ async def new(place: Place, params: SessionNew) -> Answer[SessionId]:
     workspace closes; `aish.session.resume` shows it.
 
     Raises:
-        Busy: a question is answered in the one that is shown, or a command runs.
+        Busy: a question is being answered in the session that is shown, or a command runs there.
     """
     session = await place.workspace.sessions.new(show=params.show)
     return Answer(SessionId(session.id), f"A new session has begun: {session.id}.")
@@ -151,17 +151,18 @@ _read_resume = whole(SessionResume, "id")
     needs_settings=True,
 )
 async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
-    """Go on with an earlier session, by default with the last one that is open nowhere.
+    """Continue an earlier session, by default the last one that is not open anywhere.
 
-    It goes on in its file, with its turns, summary, pending output, costs, the suggestions of its
-    last reply that were not run, and the model that it was switched to. `turns` counts the messages
-    in force. It takes the place of the one that the chat shows: `busy` while a question is answered
-    or a command runs there, or where another editor has it open. With `show` false it is opened
-    beside that one, as by `aish.session.new`. What is damaged is left out, and told; one from a
-    newer version goes on in a copy, whose `id` is the result.
+    It continues in its own file, with its turns, summary, pending output, costs, the suggestions of
+    its last reply that were not run, and the model it was switched to. `turns` counts the messages
+    in force. The chat shows it instead of the current one, which is `busy` while a question is
+    being answered or a command runs; so is a session that another editor has open. With `show`
+    false it is opened beside the current one, as by `aish.session.new`. Damaged parts are left out,
+    and the user is told. A session from a newer version continues in a copy, whose `id` is
+    returned.
 
     Raises:
-        Busy: a question is answered or a command runs here; or it is open elsewhere.
+        Busy: a question is being answered or a command runs here, or it is open elsewhere.
         NotFound: there is none; the message names the nearest.
         StoreUnavailable: it cannot be read or written.
     """
@@ -209,12 +210,12 @@ def _read_fork(place: Place, argument: str) -> SessionFork:
 async def fork(place: Place, params: SessionFork) -> Answer[Continued]:
     """Begin a new session with what was said before an exchange.
 
-    So its question can be asked otherwise; the session that it parts from stays as it is. `turns`
+    Its question can then be asked in another way; the original session stays as it is. `turns`
     counts the messages in force; `show` is as for `aish.session.new`.
 
     Raises:
         NotFound: there is no such exchange among those that are still sent.
-        Busy: a question is answered in the one that is shown, or a command runs.
+        Busy: a question is being answered in the session that is shown, or a command runs there.
         StoreUnavailable: it cannot be read or written.
     """
     sessions = place.workspace.sessions

@@ -36,7 +36,7 @@ class ToolInfo:
 
 @dataclass(frozen=True, slots=True)
 class ToolServerInfo:
-    """Who brings tools: `aish` is we ourselves.
+    """A provider of tools: `aish` stands for the built-in ones.
 
     ``state`` is `off` before it was needed, `starting`, `ready` or `failed`; ``granted``: it may
     start, as one that the user has configured may; ``error`` says why it failed, or what of it
@@ -128,9 +128,9 @@ def _read_switch(place: Place, argument: str) -> SwitchParams:
     Line("tools", "on|off [TOOL]", "", _read_switch, choices=tuple(_ON_OFF)),
 )
 async def switch(place: Place, params: SwitchParams) -> Answer[ToolList]:
-    """Have a server's tools, or one of them, be called or not, in this session from now on.
+    """Switch a server's tools, or one of them, on or off for the rest of this session.
 
-    `[tools.servers.NAME]` in the configuration says so for good: `enabled`, and `off`.
+    To make it permanent, use `enabled` and `off` of `[tools.servers.NAME]` in the configuration.
 
     Raises:
         NotFound: there is no such server or tool.
@@ -212,10 +212,10 @@ def _read_allow(_place: Place, argument: str) -> AllowParams:
     asks=True,
 )
 async def allow(place: Place, params: AllowParams) -> Answer[ToolList]:
-    """Let a tool of a server be called without a question, as it is now.
+    """Let a tool of a server be called without asking, as it is now.
 
-    That is once, in this session (the default), or always in this workspace. What the server says
-    of the tool is part of that: where a character of it changes, the next call asks.
+    This holds once, for this session (the default), or always in this workspace. If a single
+    character of the server's description of the tool changes, the next call asks again.
 
     Raises:
         NotFound: there is no such server or tool; it has to be connected.
@@ -250,7 +250,7 @@ def _read_revoke(_place: Place, argument: str) -> RevokeParams:
 
 @operation("tools.revoke", RevokeParams, Line("tools revoke", "SERVER[__TOOL]", "", _read_revoke))
 async def revoke(place: Place, params: RevokeParams) -> Answer[ToolList]:
-    """Have the user asked again before a tool of a server is called.
+    """Ask the user again before a tool of a server is called.
 
     Raises:
         NotFound: there is no such server or tool.

@@ -58,9 +58,9 @@ class TrustRequest:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What the workspace asks for beyond what is harmless, and what of it is granted.
+    """The settings of the workspace that need a grant, and which of them are granted.
 
-    It asks by its own configuration (`overlay`) and by the editor's settings (`settings`).
+    They come from its own configuration (`overlay`) and from the editor's settings (`settings`).
 
     Raises:
         StoreUnavailable: the grants cannot be read.
@@ -93,9 +93,9 @@ def _trust(workspace: Workspace) -> Trust:
     needs_settings=True,
 )
 async def show(place: Place, _params: Target) -> Answer[Trust]:
-    """What the workspace asks for beyond what is harmless, and what of it is granted.
+    """The settings of the workspace that need a grant, and which of them are granted.
 
-    It asks by its own configuration (`overlay`) and by the editor's settings (`settings`).
+    They come from its own configuration (`overlay`) and from the editor's settings (`settings`).
 
     Raises:
         StoreUnavailable: the grants cannot be read.
@@ -125,9 +125,9 @@ def _read_grant(place: Place, argument: str) -> Target:
     needs_settings=True,
 )
 async def grant(place: Place, params: Target) -> Answer[Trust]:
-    """Grant it, if the user agrees.
+    """Grant what the workspace asks for, if the user agrees.
 
-    The server asks, showing every key with its value, and only a yes counts. A grant is for exactly
+    The server asks, showing every key with its value, and only a yes counts. A grant covers exactly
     what was shown.
 
     Raises:
@@ -159,7 +159,7 @@ async def grant(place: Place, params: Target) -> Answer[Trust]:
     needs_settings=True,
 )
 async def revoke(place: Place, _params: Target) -> Answer[Trust]:
-    """Take back all that was granted to the workspace.
+    """Take back everything that was granted to the workspace.
 
     Raises:
         StoreUnavailable, Busy: the grants cannot be written.

@@ -17,14 +17,14 @@ _WAYS: Final = (*_REDO_WAYS, "earlier")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedoParams(SessionTarget):
-    """``conflicts``: what becomes of files that were changed since."""
+    """``conflicts``: what to do with files that were changed since."""
 
     conflicts: Literal["ask", "keep", "overwrite"] = "ask"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoParams(RedoParams):
-    """``conflicts`` as for *redo*; ``earlier``: a command of an earlier session, too, unasked."""
+    """``conflicts`` as for *redo*; ``earlier``: also undo earlier sessions' commands, unasked."""
 
     earlier: bool = False
 
@@ -60,9 +60,9 @@ def _read_undo(_place: Place, argument: str) -> UndoParams:
 async def undo(place: Place, params: UndoParams) -> Answer[PutBack]:
     """Undo what the last command of this session did to the files of the work tree.
 
-    That is the last one that is not undone yet. Where none is left, the user is asked about the
-    last one of an earlier session. Names are relative to the workspace. Of what was changed since,
-    the user is asked; where nobody can be, nothing is done, and `conflicts` names it.
+    That is the last one that is not undone yet. If none is left, the user is asked about the last
+    one of an earlier session. Names are relative to the workspace. The user is asked about files
+    that were changed since; if nobody can be asked, nothing is done, and `conflicts` names them.
 
     Raises:
         Busy: a command runs.
@@ -98,7 +98,7 @@ def _read_redo(_place: Place, argument: str) -> RedoParams:
 async def redo(place: Place, params: RedoParams) -> Answer[PutBack]:
     """Do again what was undone last in this session, as long as no command ran since.
 
-    As for `aish.undo`; `notFound` where there is nothing to do again.
+    It works as `aish.undo` does.
 
     Raises:
         Busy: a command runs.
