@@ -137,8 +137,8 @@ async def test_the_next_one_answers_and_the_user_is_told(pair: Pair, fault: str)
     result = await ask(served.client, "Are you there?", "t")
     assert (result["text"], result["model"]) == ("All is well.", pair.second)
     assert (result["error"], result["finishReason"]) == (None, "stop")
-    # What breaks a kept connection is asked again at once, on a new one.
-    assert len(served.model.requests) == tries + (fault == "a reset")
+    # A request whose connection was kept from a test before, and breaks, is sent again at once.
+    assert len(served.model.requests) - tries in ((0, 1) if fault == "a reset" else (0,))
     assert len(pair.front.requests) == 1
     *pauses, told = events(served.client, "t", "notice")
     assert told["level"] == "warning"
