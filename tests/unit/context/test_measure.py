@@ -258,7 +258,9 @@ def test_parts_that_were_counted_too_high_shrink_in_proportion(
 # --- counted once ---------------------------------------------------------------------------------
 
 
-def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(name="counted")
+def fixture_counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that are estimated from now on, with nothing known of any."""
     counted: list[str] = []
 
     def counting(text: str, family: str) -> int:
@@ -267,6 +269,10 @@ def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(counter_module, "count", counting)
     COUNTS.clear()
+    return counted
+
+
+def test_a_text_is_counted_once(counted: list[str]) -> None:
     messages = talk("first", "then")
     first = measure(Draft(FULL, messages[:1]), COUNTER)
     assert len(counted) == len(set(counted))
@@ -293,17 +299,7 @@ class Silent:
     async def fetch(self, texts: object) -> None: ...
 
 
-def test_what_a_tokenizer_has_not_counted_is_estimated_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    counted: list[str] = []
-
-    def counting(text: str, family: str) -> int:
-        counted.append(text)
-        return count(text, family)
-
-    monkeypatch.setattr(counter_module, "count", counting)
-    COUNTS.clear()
+def test_what_a_tokenizer_has_not_counted_is_estimated_once(counted: list[str]) -> None:
     waiting = Counter(PRESET, Silent())
     messages = talk("first", "then")
     size = waiting.messages(messages)

@@ -275,27 +275,14 @@ async def test_leaving_in_mid_stream_closes_the_connection(http: HttpClient, how
         assert time.perf_counter() - begin < 20
 
 
-async def test_closing_the_generator_where_it_yielded(http: HttpClient) -> None:
+@pytest.mark.parametrize("refuses_first", [False, True], ids=["plain", "after a refused field"])
+async def test_closing_the_generator_where_it_yielded(
+    http: HttpClient, *, refuses_first: bool
+) -> None:
     closed = asyncio.Event()
 
     async def script(request: Request, peer: Peer) -> None:
-        await peer.head()
-        await peer.event(chunk_of("part"))
-        await peer.wait_closed()
-        closed.set()
-
-    async with FaultServer(script) as server:
-        stream = OpenAIModel(http).stream(ask(server.url))
-        assert await anext(stream) == Text("part")
-        await stream.aclose()
-        await asyncio.wait_for(closed.wait(), 20)
-
-
-async def test_closing_the_generator_after_a_refused_field(http: HttpClient) -> None:
-    closed = asyncio.Event()
-
-    async def script(request: Request, peer: Peer) -> None:
-        if "stream_options" in request.json:
+        if refuses_first and "stream_options" in request.json:
             words = "Unrecognized request argument supplied: stream_options"
             await peer.reply({"error": {"message": words}}, "400 Bad Request")
             return
