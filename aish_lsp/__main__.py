@@ -6,13 +6,16 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.stream import EarlyInitialize
     from aish_lsp.lsp.transport import Open
+
+#: What is served without arguments.
+_ON_STDIO = SimpleNamespace(tcp=None, ws=None, log_level=None, log_file=None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,9 +38,10 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
 
     Returns 1 where it cannot listen or log. Else the process ends here, even if a thread hangs.
     """
-    options = _parse(arguments) if arguments else None
+    options = _parse(arguments) if arguments else _ON_STDIO
+    listens = options.tcp or options.ws
     try:
-        connect = _stdio(answer=create is None) if _on_stdio(options) else None
+        stdio = None if listens else _take_stdio(answer=create is None)
     except KeyboardInterrupt:
         return 130
     # Importing lsprotocol makes young garbage only: to look through the old objects, again and
@@ -48,10 +52,7 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
     from aish_lsp.lsp import logs, transport  # noqa: PLC0415 - not before, as the next ones
 
     try:
-        if options is None:
-            logs.configure()
-        else:
-            logs.configure(options.log_level, options.log_file)
+        logs.configure(options.log_level, options.log_file)
         if create is None:
             from aish_lsp.lsp.server import create_server  # noqa: PLC0415
 
@@ -59,7 +60,8 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
         server = create()
         gc.freeze()
         gc.set_threshold(*usual)
-        code = transport.run(server, connect() if connect else _listening(options))
+        connect = transport.connect_stdio(*stdio) if stdio else _listening(options)
+        code = transport.run(server, connect)
     except OSError as error:
         sys.stderr.write(f"aish-lsp: {error}\n")
         return 1
@@ -68,11 +70,7 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
         os._exit(code)
 
 
-def _on_stdio(options: Namespace | None) -> bool:
-    return options is None or (options.tcp is None and options.ws is None)
-
-
-def _stdio(*, answer: bool) -> Callable[[], Open]:
+def _take_stdio(*, answer: bool) -> tuple[int, int, EarlyInitialize]:
     """Take stdin and stdout, and ``answer`` the client before anything slow is imported."""
     from aish_lsp.lsp.stream import (  # noqa: PLC0415 - stdio only
         EarlyInitialize,
@@ -82,30 +80,22 @@ def _stdio(*, answer: bool) -> Callable[[], Open]:
 
     source, sink = take_stdio()
     early = answer_initialize(source, sink) if answer else EarlyInitialize.none()
-
-    def connect() -> Open:
-        from aish_lsp.lsp.transport import connect_stdio  # noqa: PLC0415 - brings asyncio
-
-        return connect_stdio(source, sink, early)
-
-    return connect
+    return source, sink, early
 
 
-def _listening(options: Namespace | None) -> Open:
+def _listening(options: SimpleNamespace) -> Open:
     from aish_lsp.lsp import sockets  # noqa: PLC0415 - only where it listens
 
-    assert options is not None
     if options.tcp is not None:
         return sockets.tcp(*options.tcp)
     return sockets.websocket(*options.ws)
 
 
-def _parse(arguments: Sequence[str]) -> Namespace:
+def _parse(arguments: Sequence[str]) -> SimpleNamespace:
     import argparse  # noqa: PLC0415 - without arguments it is not needed
     from pathlib import Path  # noqa: PLC0415
 
     from aish_lsp.lsp.logs import LEVELS  # noqa: PLC0415
-    from aish_lsp.lsp.sockets import parse_address  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(
         prog="aish-lsp serve", description="Serve an editor, on stdin and stdout by default."
@@ -121,7 +111,21 @@ def _parse(arguments: Sequence[str]) -> Namespace:
         "--log-level", choices=LEVELS, help="default: warning; info where there is a --log-file"
     )
     parser.add_argument("--log-file", type=Path, help="log to this file and not to stderr")
-    return parser.parse_args(arguments)
+    return parser.parse_args(arguments, SimpleNamespace())
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``; the default host is loopback.
+
+    Raises:
+        ValueError: it is not such an address.
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    host = host.removeprefix("[").removesuffix("]")
+    # A single address, so that port 0 means a single port.
+    return ("127.0.0.1" if host in {"", "localhost"} else host), int(port)
 
 
 if __name__ == "__main__":

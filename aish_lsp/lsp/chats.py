@@ -117,10 +117,7 @@ def setup(
         if chat is not None:
             client.spawn(chat.saved(), "remember what was typed")
 
-    @client.feature(
-        types.TEXT_DOCUMENT_COMPLETION,
-        types.CompletionOptions(trigger_characters=[":", " ", "@", "/"]),
-    )
+    @client.feature(types.TEXT_DOCUMENT_COMPLETION)
     async def _complete(
         params: types.CompletionParams,
     ) -> list[types.CompletionItem] | types.CompletionList:

@@ -1,8 +1,8 @@
 """The client of the server, as the features see it: what they ask it, tell it and answer it.
 
-It also has the commands of ``workspace/executeCommand``: what each takes, and who answers it. A
-``Call`` is one such request while it is being answered. ``Progress`` is what an editor shows during
-work that takes long: its beginning, reports and end.
+It also knows who answers each command of ``workspace/executeCommand``. A ``Call`` is one such
+request while it is being answered. ``Progress`` is what an editor shows during work that takes
+long: its beginning, reports and end.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from lsprotocol import types
-from pygls.capabilities import ServerCapabilitiesBuilder
 from pygls.exceptions import JsonRpcException
 
-from aish_lsp import __version__
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import nearest, shown
 from aish_lsp.foundation.validate import structure
-from aish_lsp.lsp.endpoint import REQUEST_ID, Endpoint
+from aish_lsp.lsp.endpoint import Endpoint
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
-from aish_lsp.lsp.messages import MessageId, Outbox
-from aish_lsp.lsp.overrides import TEXT_SYNC, Documents, open_workspace
+from aish_lsp.lsp.overrides import Documents, open_workspace
+from aish_lsp.lsp.stream import initialize_result
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.job import Job
-    from aish_lsp.operations.operation import Operation
+    from aish_lsp.lsp.messages import MessageId
+    from aish_lsp.lsp.protocol import CommandSpec
 
 R = TypeVar("R")
 
@@ -45,7 +44,6 @@ class Call:
     ``send`` sends a value under a progress token; ``stop`` cancels the request's task.
 
     Attributes:
-        request_id: the request's id.
         work_done_token: the client's token for progress of this request, or None.
         cancelled: whether the client has asked to stop.
     """
@@ -53,11 +51,9 @@ class Call:
     def __init__(
         self,
         send: Callable[[MessageId, Mapping[str, Any]], None],
-        request_id: MessageId,
         work_done_token: MessageId | None,
         stop: Callable[[], object],
     ) -> None:
-        self.request_id = request_id
         self.work_done_token = work_done_token
         self.cancelled = False
         self._send = send
@@ -71,7 +67,7 @@ class Call:
         cancelled, and the request is answered with RequestCancelled (-32800).
         """
         if self.cancelled:
-            self._run(callback)
+            callback()
         else:
             self._callbacks.append(callback)
 
@@ -80,10 +76,8 @@ class Call:
         if self.cancelled:
             return
         self.cancelled = True
-        if not self._callbacks:
-            self._stop()
-        for callback in self._callbacks:
-            self._run(callback)
+        for stop in self._callbacks or [self._stop]:
+            stop()
 
     def progress(self, title: str) -> Progress:
         """Begin progress under the client's ``workDoneToken``; silent if it sent none."""
@@ -98,31 +92,8 @@ class Call:
         self.on_cancel(on_cancel)
         return self.progress(title)
 
-    def _run(self, callback: Callable[[], Any]) -> None:
-        try:
-            callback()
-        except Exception:
-            logger.exception("a callback that stops a command failed")
-
 
 Handler: TypeAlias = Callable[[Call, Any], Awaitable[object]]
-
-
-@dataclass(frozen=True, slots=True)
-class CommandSpec:
-    """A command's contract.
-
-    Attributes:
-        name: its name as the client sends it: ``aish.ask``.
-        params: the dataclass that its argument becomes; its fields are camelCase on the wire.
-        result: the type of its result; an operation names its own.
-        operation: the operation that it carries out; None for what only editors can do.
-    """
-
-    name: str
-    params: type
-    result: Any = None
-    operation: Operation | None = None
 
 
 def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
@@ -229,7 +200,6 @@ class Client(Endpoint):
     Attributes:
         commands: who answers each command, in the order in which they were bound.
         lifecycle: ends the process.
-        outbox: what waits to be sent; None while nobody is connected.
         initialize_params: what the client sent with ``initialize``; None before that.
         client_capabilities: what the client said there that it can do.
         workspace: its folders and open documents.
@@ -240,11 +210,10 @@ class Client(Endpoint):
         self._specs = specs
         self.commands: dict[str, Handler] = {}
         self.lifecycle = Lifecycle()
-        self.outbox: Outbox | None = None
         self.initialize_params: types.InitializeParams | None = None
         self.client_capabilities = types.ClientCapabilities()
         self.workspace = Documents(None)
-        self._calls: dict[MessageId, Call] = {}
+        self._calls: dict[asyncio.Task[Any] | None, Call] = {}
         self._on_token_cancel: dict[MessageId, Callable[[], object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shutdown_hooks: list[Callable[[], Awaitable[object]]] = []
@@ -265,37 +234,19 @@ class Client(Endpoint):
         """The process's exit code when the client goes: 0 after ``shutdown``, else 1."""
         return 0 if self._shutdown else 1
 
-    def _initialize(self, params: types.InitializeParams) -> types.InitializeResult:
+    def _initialize(self, params: types.InitializeParams) -> dict[str, Any]:
         """Note who the client is, and say what we can do."""
-        able = self.capabilities_for(params.capabilities)
-        assert able.position_encoding is not None
-        self.workspace = open_workspace(params, able.position_encoding)
+        general = params.capabilities.general
+        encodings = list(general.position_encodings or ()) if general else []
+        result = initialize_result({"general": {"positionEncodings": encodings}})
+        able = result["capabilities"]
+        able["executeCommandProvider"]["commands"] = list(self.commands)
+        self.workspace = open_workspace(params, able["positionEncoding"])
         self.client_capabilities = params.capabilities
         self.initialize_params = params
         self._initialized = True
         self.lifecycle.watch_parent(params.process_id)
-        return types.InitializeResult(able, types.ServerInfo("aish-lsp", __version__))
-
-    def capabilities_for(self, client: types.ClientCapabilities) -> types.ServerCapabilities:
-        """Return what we can do for a client with these capabilities."""
-        options = self.feature_options
-        built: types.ServerCapabilities = ServerCapabilitiesBuilder(
-            client,
-            set(self.features),
-            options,
-            list(self.commands),
-            TEXT_SYNC,
-            None,
-            ServerCapabilitiesBuilder.choose_position_encoding(client),
-        ).build()  # type: ignore[no-untyped-call]
-        if built.workspace is not None:
-            # As with the rest, all clients are told: one that does not know these ignores them.
-            built.workspace.file_operations = types.FileOperationOptions(
-                did_create=options.get(types.WORKSPACE_DID_CREATE_FILES),
-                did_rename=options.get(types.WORKSPACE_DID_RENAME_FILES),
-                did_delete=options.get(types.WORKSPACE_DID_DELETE_FILES),
-            )
-        return built
+        return result
 
     def on_shutdown(self, hook: Callable[[], Awaitable[object]]) -> None:
         """Call ``hook`` once when the server stops, after the running commands were cancelled."""
@@ -308,8 +259,14 @@ class Client(Endpoint):
         await asyncio.shield(self._stopping)
 
     async def _stop_work(self) -> None:
-        # A third is left for the hooks, in case a command does not end.
-        await self._stop_requests(GRACE * 2 / 3)
+        """Accept no more requests, cancel those that run, then the rest; call the hooks."""
+        self._shutdown = True
+        stopping = {key: task for key, task in self._running.items() if key != self._shutdown_id}
+        for key in stopping:
+            self._cancel(key)
+        if stopping:
+            # A third is left for the hooks, in case a command does not end.
+            await asyncio.wait(stopping.values(), timeout=GRACE * 2 / 3)
         for task in list(self._tasks):
             task.cancel()
         hooks = [asyncio.ensure_future(hook()) for hook in self._shutdown_hooks]
@@ -320,15 +277,6 @@ class Client(Endpoint):
         for hook in hooks:
             if hook.done() and not hook.cancelled() and (error := hook.exception()) is not None:
                 logger.error("a shutdown hook failed", exc_info=error)
-
-    async def _stop_requests(self, timeout: float) -> None:  # noqa: ASYNC109 - a limit, not a failure
-        """Accept no more requests; cancel those that run, and wait up to ``timeout`` seconds."""
-        self._shutdown = True
-        stopping = {key: task for key, task in self._running.items() if key != self._shutdown_id}
-        for key in stopping:
-            self._cancel(key)
-        if stopping:
-            await asyncio.wait(stopping.values(), timeout=timeout)
 
     async def answer_shutdown(self) -> None:
         """Wait until a ``shutdown`` request is answered; without one, return at once."""
@@ -355,7 +303,7 @@ class Client(Endpoint):
         self._command_hooks.append(hook)
 
     def _cancel(self, msg_id: MessageId) -> None:
-        call = self._calls.get(msg_id)
+        call = self._calls.get(self._running.get(msg_id))
         if call is not None:
             call.cancel()
         else:
@@ -363,19 +311,18 @@ class Client(Endpoint):
 
     async def _execute_command(self, params: types.ExecuteCommandParams) -> object:
         """Run a command in the request's own task, so that it can be cancelled."""
-        request_id, task = REQUEST_ID.get(), asyncio.current_task()
+        task = asyncio.current_task()
         assert task is not None
         for hook in self._command_hooks:
             hook(params.command)
         token = params.work_done_token
-        call = Call(self.send_progress, request_id, token, task.cancel)
-        self._calls[request_id] = call
+        call = self._calls[task] = Call(self.send_progress, token, task.cancel)
         if token is not None:
             self._on_token_cancel[token] = call.cancel
         try:
             return await self._executed(call, params.command, params.arguments)
         finally:
-            del self._calls[request_id]
+            del self._calls[task]
             if token is not None:
                 self._forget_token(token, call.cancel)
 

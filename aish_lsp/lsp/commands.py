@@ -1,6 +1,12 @@
 """The operations as commands of LSP: which session is meant, and the two ways to get a reply.
 
 Copied text goes to the clipboard of this machine, by the program that the desktop has for it.
+
+And what an extension with a chat of its own asks. ``aish.chat.line`` and ``.complete`` are the ``:`` commands, for a client that shows itself what
+comes of them: nothing of that is written into the chat document.
+
+``aish.model.complete`` and ``.count`` are a model for the editor's other extensions. They bring
+messages of their own: no session, memory or project is in the request.
 """
 
 from __future__ import annotations
@@ -9,35 +15,60 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.agent.events import Step
-from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.agent.model_call import complete
+from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
+from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.messages import path_of
-from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
+from aish_lsp.lsp.protocol import (
+    Begun,
+    BegunCommand,
+    ChatCompletion,
+    ChatCompletions,
+    ChatLineDone,
+    Completion,
+    Copied,
+    Counted,
+)
 from aish_lsp.lsp.questions import answer_before_asking, can_choose
 from aish_lsp.lsp.selections import selected
+from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import AskParams, RetryParams
+from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.models import Added, ModelAdd, models_of
 from aish_lsp.operations.operation import Answer, Place, SessionTarget
 from aish_lsp.operations.run import RunParams
+from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.services import Services
     from aish_lsp.agent.session import Session
+    from aish_lsp.chat.colon import Carried, ColonCommand
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.chats import ChatDocuments
     from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
+    from aish_lsp.lsp.protocol import (
+        ChatCompleteParams,
+        ChatLineParams,
+        CompleteParams,
+        CountParams,
+        PromptMessage,
+    )
     from aish_lsp.lsp.selections import Selected, Selections
     from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.operations.operation import Operation, Target, Token
@@ -47,8 +78,8 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class OperationCommands:
-    """Carries out the operations for the client, and copies to the clipboard."""
+class Commands:
+    """Answers the commands of each operation, of copying, and of an extension."""
 
     client: Client
     services: Services
@@ -57,26 +88,37 @@ class OperationCommands:
     workspaces: Workspaces
     chats: ChatDocuments
     selections: Selections
+    #: What the client was last given of candidates for the memory: `:memory accept` reads it.
+    _listed: dict[Workspace, str] = field(default_factory=dict, init=False)
 
     def bind(self) -> None:
-        """Answer the command of each operation, and ``aish.commands.copy``."""
+        """Answer the commands."""
         for operation in OPERATIONS.values():
-            self.client.bind(f"aish.{operation.name}", partial(self.execute, operation))
+            self.client.bind(f"aish.{operation.name}", partial(self._execute, operation))
         self.client.bind("aish.commands.copy", self._copy)
+        self.client.bind("aish.chat.line", self._line)
+        self.client.bind("aish.chat.complete", self._complete)
+        self.client.bind("aish.model.complete", self._reply)
+        self.client.bind("aish.model.count", self._count)
+        self.workspaces.on_close(lambda workspace: self._listed.pop(workspace, None))
 
-    async def execute(self, operation: Operation, call: Call, params: Any) -> object:
+    # The operations
+
+    async def _execute(self, operation: Operation, call: Call, params: Any) -> object:
         """Carry an operation out for the client; return its result."""
         guess = self.workspaces.guess(params)
         workspace = self.workspaces.resolve(params)
-        # This comes first, since the editor's text may change at any time.
-        about = await self._selected(workspace, params)
+        about = None
+        if isinstance(params, AskParams):
+            # This comes first, since the editor's text may change at any time.
+            about = await selected(self.documents, workspace, params)
         if isinstance(params, RunParams) and params.command_id is None:
-            self.tell_where_it_runs(workspace, params.uri, guess)
-        session = await self.session_for(operation, workspace, params)
+            self._tell_where_it_runs(workspace, params.uri, guess)
+        session = await self._session_for(operation, workspace, params)
         prompt = _question(session, params)
         token: Token | None = getattr(params, "partial_result_token", None)
         if operation.comes_in_pieces and token is None:
-            refuse_unshown(workspace, session)
+            _refuse_unshown(workspace, session)
             await self.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
             session = await workspace.sessions.named(None)
         face = EditorFace(call, self.client.tell, lambda: self.chats.of(workspace).text())
@@ -96,11 +138,16 @@ class OperationCommands:
         else:
             self.selections.follow_again(done)
         if token is not None:
-            return await self.stream(call, token, done, operation.title)
+            return await self._stream(call, token, done, operation.title)
         self.chats.of(workspace).follow(operation, done, prompt)
         return BegunCommand(done.id) if operation.comes == "output" else Begun(done.id)
 
-    async def session_for(
+    def _answered(self, answer: Answer[Any]) -> object:
+        if answer.is_told:
+            self.client.tell(answer.text)
+        return answer.result
+
+    async def _session_for(
         self, operation: Operation, workspace: Workspace, params: Target
     ) -> Session:
         """Return the session that an operation is for, once the settings that it needs are known.
@@ -110,32 +157,24 @@ class OperationCommands:
         """
         if operation.needs_settings:
             await self.configurations.settled(workspace.root)
-        return await _session(workspace, params, waits=not operation.at_once)
-
-    async def _selected(self, workspace: Workspace, params: Target) -> Selected | None:
-        """Return what a question is about, if ``params`` are a question's and name a range."""
-        if not isinstance(params, AskParams):
-            return None
-        return await selected(self.documents, workspace, params)
-
-    def _answered(self, answer: Answer[Any]) -> object:
-        if answer.is_told:
-            self.client.tell(answer.text)
-        return answer.result
+        # What is to act at once does not wait for a session that is about to be shown.
+        if isinstance(params, SessionTarget) and not (operation.at_once and params.session is None):
+            return await workspace.sessions.named(params.session)
+        return workspace.shown
 
     async def _add_model_in_chat(self, place: Place) -> object:
         """Show in the chat what there is to choose from, and how to go on there."""
-        refuse_unshown(place.workspace, place.session)
+        _refuse_unshown(place.workspace, place.session)
         await self.chats.of(place.workspace).send(":model add")
         found = await models_of(place.session)
         return Added(None, found.active, found.models)
 
-    def tell_where_it_runs(self, workspace: Workspace, uri: str | None, guess: str) -> None:
+    def _tell_where_it_runs(self, workspace: Workspace, uri: str | None, guess: str) -> None:
         """Tell the user in which folder a command runs, if that is a ``guess``."""
         if guess and not self.chats.is_shown_at(uri):
             self.client.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
 
-    async def stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:
+    async def _stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:
         """Send a job's events under the client's token, then return its result.
 
         A client that reads slowly gets the pieces that have piled up as one; the job waits for it
@@ -161,12 +200,87 @@ class OperationCommands:
             self.client.tell(f"No clipboard was found. This is the text:\n\n{shown}")
         return Copied(text, copied)
 
+    # What an extension asks
 
-async def _session(workspace: Workspace, params: Target, *, waits: bool) -> Session:
-    """Return the session that is meant; with ``waits``, await one that is about to be shown."""
-    if isinstance(params, SessionTarget) and (waits or params.session is not None):
-        return await workspace.sessions.named(params.session)
-    return workspace.shown
+    async def _line(self, call: Call, params: ChatLineParams) -> ChatLineDone:
+        command, operation = _read(params)
+        guess = self.workspaces.guess(params)
+        workspace = self.workspaces.resolve(params)
+        if operation.name == "run":
+            self._tell_where_it_runs(workspace, params.uri, guess)
+        session = await self._session_for(operation, workspace, params)
+
+        async def listed() -> str:
+            return self._listed.get(workspace, "")
+
+        told: list[str] = []
+        place = Place(workspace, session, EditorFace(call, told.append, listed))
+        carried = await self._carried(operation, carry_out(place, command), told)
+        text, token = _text(told, carried), params.partial_result_token
+        if carried.job is None or token is None:
+            return ChatLineDone(workspace.shown.id, text, None, None)
+        self.selections.follow_again(carried.job)
+        result: Any = await self._stream(call, token, carried.job, operation.title)
+        if operation.comes == "candidates" and result.candidates:
+            text = self._listed[workspace] = checklist(result.candidates)
+        return ChatLineDone(workspace.shown.id, text, operation.comes, result)
+
+    async def _carried(
+        self, operation: Operation, work: Awaitable[Carried], told: list[str]
+    ) -> Carried:
+        """Return what comes of carrying a command out; what was told of it is not lost with it.
+
+        Raises:
+            AishError: what it refuses.
+        """
+        if not operation.comes_in_pieces:
+            work = answer_before_asking(self.client, work, lambda carried: _text(told, carried))
+        try:
+            return await work
+        except AishError:
+            while told:
+                self.client.tell(told.pop(0))
+            raise
+
+    async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
+        workspace, prefix = self.workspaces.resolve(params), params.prefix
+        await workspace.sessions.named(params.session)
+        found = await completions_at(workspace, prefix, self._listed.get(workspace, ""))
+        items = [
+            ChatCompletion(one.label, one.insert, one.detail, _units(prefix[: one.start]), one.kind)
+            for one in found.items
+        ]
+        return ChatCompletions(items, is_incomplete=found.are_files)
+
+    async def _reply(self, call: Call, params: CompleteParams) -> Completion:
+        messages = _alternating(params.messages)
+        session, preset = await self._model(params)
+        job = session.jobs.start(
+            new_id(), lambda emit: complete(session, preset, messages, emit), "complete"
+        )
+        token = params.partial_result_token
+        if token is not None:
+            title = f"{preset.name} answers an extension"
+            reply = await self._stream(call, token, job, title)
+        else:
+            call.on_cancel(job.cancel)
+            reply = await job.result()
+        return Completion(reply.text, reply.finish, reply.usage)
+
+    async def _count(self, _call: Call, params: CountParams) -> Counted:
+        session, preset = await self._model(params)
+        config = session.workspace.config
+        counter = session.accounting.counter(preset, config)
+        limits = session.accounting.known_limits(preset, config)
+        counts = [counter.settled(counter.text(text)) for text in params.texts]
+        return Counted(counts, limits.room, limits.output_reserve)
+
+    async def _model(self, params: CompleteParams | CountParams) -> tuple[Session, Preset]:
+        """Return the session that pays, and the model that is meant."""
+        workspace = self.workspaces.resolve(params)
+        await self.configurations.settled(workspace.root)
+        session = await workspace.sessions.named(params.session)
+        return session, (await session.models.choose(params.model)).preset
 
 
 def _asked_at(place: Place, params: AskParams, about: Selected | None, guess: str) -> Place:
@@ -185,7 +299,7 @@ def _question(session: Session, params: Target) -> str:
     return ""
 
 
-def refuse_unshown(workspace: Workspace, session: Session) -> None:
+def _refuse_unshown(workspace: Workspace, session: Session) -> None:
     """Refuse a session that the chat document does not show, since its events would go there.
 
     Raises:
@@ -194,6 +308,56 @@ def refuse_unshown(workspace: Workspace, session: Session) -> None:
     if session is not workspace.shown:
         msg = f"The chat does not show the session {session.id}: its events need a token."
         raise InvalidArgument(msg, path="partialResultToken")
+
+
+def _read(params: ChatLineParams) -> tuple[ColonCommand, Operation]:
+    """Return the command that a line is, and the operation that it means.
+
+    Raises:
+        InvalidArgument: it is none, does not take such an argument, or needs a token.
+        NotFound: there is no such command.
+    """
+    command = parse(params.line)
+    if command is None:
+        raise InvalidArgument(
+            "This is no command of the chat: one is a single line that begins with `:`, such as"
+            " `:help`. `aish.ask` takes a question.",
+            path="line",
+        )
+    operation = COLON_COMMANDS.find(command).operation
+    if operation.comes_in_pieces and params.partial_result_token is None:
+        raise InvalidArgument(
+            f"What comes of `:{command.name}` comes in pieces: its events need a token.",
+            path="partialResultToken",
+        )
+    return command, operation
+
+
+def _text(told: list[str], carried: Carried) -> str:
+    return "\n\n".join(filter(None, [*told, carried.text]))
+
+
+def _units(text: str) -> int:
+    """Return the length of ``text`` in UTF-16 code units."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...]:
+    """Return messages as models take them: the user's first and last, each role's joined.
+
+    Raises:
+        InvalidArgument: there is none, or the user's is not the first and the last.
+    """
+    found: list[RequestMessage] = []
+    for message in messages:
+        if found and found[-1].role == message.role:
+            joined = f"{found[-1].content}\n\n{message.content}"
+            found[-1] = RequestMessage(message.role, joined)
+        else:
+            found.append(RequestMessage(message.role, message.content))
+    if not found or found[0].role != "user" or found[-1].role != "user":
+        raise InvalidArgument("The first and the last message are the user's.", path="messages")
+    return tuple(found)
 
 
 logger = logging.getLogger(__name__)

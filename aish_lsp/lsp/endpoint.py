@@ -9,9 +9,8 @@ import itertools
 import logging
 import secrets
 from collections.abc import Callable
-from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
 from lsprotocol import types
@@ -26,7 +25,6 @@ from aish_lsp.lsp.messages import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     NOT_INITIALIZED,
-    PARSE_ERROR,
     REQUEST_CANCELLED,
     Malformed,
     MessageId,
@@ -37,7 +35,10 @@ from aish_lsp.lsp.messages import (
     first_flaw,
     parse,
 )
-from aish_lsp.lsp.stream import BadFrame
+
+if TYPE_CHECKING:
+    from aish_lsp.lsp.messages import Outbox
+    from aish_lsp.lsp.stream import BadFrame
 
 logger = logging.getLogger(__name__)
 
@@ -49,23 +50,19 @@ Feature: TypeAlias = Callable[[Any], Any]
 #: What writing JSON raises for data that it cannot hold.
 UNSENDABLE = (TypeError, ValueError, RecursionError)
 
-#: The id of the request that is being answered in this context.
-REQUEST_ID: Final[ContextVar[MessageId]] = ContextVar("request_id")
-
 
 class Endpoint:
-    """One end of a JSON-RPC connection; ``send_body`` is where the transport takes messages.
+    """One end of a JSON-RPC connection.
 
     Attributes:
+        outbox: what waits to be sent; None while nobody is connected.
         features: who answers each method.
-        feature_options: what our capabilities say of these.
         answered: the request that was answered before this object existed; it gets no other.
     """
 
     def __init__(self) -> None:
-        self.send_body: Callable[[bytes], None] | None = None
+        self.outbox: Outbox | None = None
         self.features: dict[str, Feature] = {}
-        self.feature_options: dict[str, Any] = {}
         self.answered: MessageId | None = None
         self._converter = get_converter()
         self._initialized = False
@@ -77,13 +74,17 @@ class Endpoint:
         # An answer may be a yes to a command: only who was asked can know what it answers.
         self._id_prefix = f"aish-{secrets.token_hex(16)}"
 
-    def feature(self, method: str, options: Any = None, /) -> Callable[[F], F]:
-        """Let the decorated function answer a method of LSP; the later of two does."""
+    def feature(self, method: str) -> Callable[[F], F]:
+        """Let the decorated function answer a method of LSP.
+
+        Raises:
+            ValueError: it is answered already.
+        """
 
         def register(handler: F) -> F:
+            if method in self.features:
+                raise ValueError(f"{method} has two handlers")
             self.features[method] = handler
-            if options is not None:
-                self.feature_options[method] = options
             return handler
 
         return register
@@ -97,16 +98,15 @@ class Endpoint:
 
     def receive(self, frame: bytes | BadFrame) -> None:
         """Handle one message. Whatever it holds, this does not raise."""
-        if isinstance(frame, BadFrame):
-            self._send_error(None, PARSE_ERROR, frame.message)
-            return
         try:
             message = parse(frame)
         except Malformed as error:
-            self._refuse(error)
+            # A client that sends a bad answer to a request of ours gets no error in return.
+            if error.id is None or error.id not in self._pending:
+                self._send_error(error.id, error.code, error.message)
             return
         try:
-            copy_context().run(self._dispatch, message)
+            self._dispatch(message)
         except Exception:
             logger.exception("a message could not be handled")
 
@@ -117,11 +117,6 @@ class Endpoint:
             self._take_notification(message.method, message.params)
         else:
             self._take_response(message.id, message.result, message.error)
-
-    def _refuse(self, error: Malformed) -> None:
-        # A client that sends a bad answer to a request of ours gets no error in return.
-        if error.id is None or error.id not in self._pending:
-            self._send_error(error.id, error.code, error.message)
 
     def _take_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
         try:
@@ -135,7 +130,6 @@ class Endpoint:
             # Set now, and not when it is answered: an exit may come in the same read.
             self._shutdown = True
             self._shutdown_id = msg_id
-        REQUEST_ID.set(msg_id)
         self._run(
             msg_id,
             partial(handler, structured),
@@ -320,8 +314,8 @@ class Endpoint:
         Raises:
             TypeError, ValueError, RecursionError: it cannot be written as JSON.
         """
-        if self.send_body is not None:
-            self.send_body(encode(message, self.plain))
+        if self.outbox is not None:
+            self.outbox.put(encode(message, self.plain))
 
     def plain(self, value: Any) -> Any:
         """Return a value of LSP's types, or of ours, as plain JSON data."""

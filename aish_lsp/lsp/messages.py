@@ -31,6 +31,7 @@ from pygls.uris import to_fs_path
 
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.text import accepted, shown, well_formed
+from aish_lsp.lsp.stream import BadFrame
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -79,12 +80,14 @@ class Malformed(Exception):
         self.id = message_id
 
 
-def parse(body: bytes) -> Request | Notification | Response:
+def parse(body: bytes | BadFrame) -> Request | Notification | Response:
     """Return the message that ``body`` holds; its params are plain data.
 
     Raises:
         Malformed: it holds none.
     """
+    if isinstance(body, BadFrame):
+        raise Malformed(PARSE_ERROR, body.message)
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -141,6 +144,10 @@ class Outbox:
 
     ``wake`` is called, in the thread of ``put``, when there is something to take; ``overflow``
     once, when more than HARD_LIMIT waits.
+
+    Attributes:
+        queued: bytes that have been put and not yet sent.
+        closed: whether nothing more will be sent.
     """
 
     def __init__(
@@ -150,34 +157,25 @@ class Outbox:
         wake: Callable[[], object],
         overflow: Callable[[], None],
     ) -> None:
+        self.queued = 0
+        self.closed = False
         self._loop = loop
         self._wake = wake
         self._overflow = overflow
         self._lock = threading.Lock()
         self._parts: deque[bytes] = deque()
-        self._queued = 0
-        self._closed = False
-        self._waiting: dict[asyncio.Future[None], int] = {}
-
-    @property
-    def queued(self) -> int:
-        """Bytes that have been put and not yet sent."""
-        return self._queued
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing more will be sent."""
-        return self._closed
+        self._waiting = 0
+        self._shrunk = asyncio.Event()
 
     def put(self, part: bytes) -> None:
         """Queue ``part``; after ``close`` it is dropped."""
         with self._lock:
-            if self._closed:
+            if self.closed:
                 return
-            too_much = self._queued > HARD_LIMIT
+            too_much = self.queued > HARD_LIMIT
             if not too_much:
                 self._parts.append(part)
-                self._queued += len(part)
+                self.queued += len(part)
         if too_much:
             self.close()
             self._overflow()
@@ -197,43 +195,33 @@ class Outbox:
     def sent(self, size: int) -> None:
         """Note that ``size`` bytes, taken before, have reached the client."""
         with self._lock:
-            self._queued = max(0, self._queued - size)
-            wake = any(self._queued <= limit for limit in self._waiting.values())
-        if wake:
-            self._call_in_loop(self._wake_waiting)
+            self.queued = max(0, self.queued - size)
+        self._tell_waiting()
 
     def close(self) -> None:
         """Drop what waits and all that follows; nobody waits any longer."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             self._parts.clear()
-            self._queued = 0
+            self.queued = 0
         self._wake()
-        self._call_in_loop(self._wake_waiting)
+        self._tell_waiting()
 
     async def drained(self, limit: int = HIGH_WATER) -> None:
         """Wait while more than ``limit`` bytes are queued."""
-        if self._queued <= limit:
-            return
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        with self._lock:
-            self._waiting[waiter] = limit
+        # Counted first: a sender that misses it has lowered ``queued`` before we look.
+        self._waiting += 1
         try:
-            # The sender may have been done before it could see the waiter.
-            self._wake_waiting()
-            await waiter
+            while self.queued > limit:
+                self._shrunk.clear()
+                await self._shrunk.wait()
         finally:
-            with self._lock:
-                self._waiting.pop(waiter, None)
+            self._waiting -= 1
 
-    def _wake_waiting(self) -> None:
-        for waiter, limit in list(self._waiting.items()):
-            if self._queued <= limit and not waiter.done():
-                waiter.set_result(None)
-
-    def _call_in_loop(self, callback: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(callback)
+    def _tell_waiting(self) -> None:
+        if self._waiting:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._shrunk.set)
 
 
 _PLAIN: Final = frozenset({int, str, float, bool, NoneType})

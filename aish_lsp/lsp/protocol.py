@@ -7,11 +7,11 @@ Here, too: the kinds of our code actions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aish_lsp.foundation.events import FinishReason, Usage
-from aish_lsp.lsp.client import CommandSpec
 from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import Position
 from aish_lsp.operations.operation import SessionTarget, Target, Token
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.extractor import Extracted
     from aish_lsp.agent.norris.run import NorrisResult
     from aish_lsp.agent.turn import AskResult
-    from aish_lsp.operations.operation import Comes
+    from aish_lsp.operations.operation import Comes, Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +261,23 @@ class BegunCommand:
     command_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """A command's contract.
+
+    Attributes:
+        name: its name as the client sends it: ``aish.ask``.
+        params: the dataclass that its argument becomes; its fields are camelCase on the wire.
+        result: the type of its result; an operation names its own.
+        operation: the operation that it carries out; None for what only editors can do.
+    """
+
+    name: str
+    params: type
+    result: Any = None
+    operation: Operation | None = None
+
+
 #: What editors alone can do; what the reference says of each is in editor_commands.md.
 _EDITOR = (
     CommandSpec("aish.selection.replace", ReplaceParams, Replaced),
@@ -280,7 +297,12 @@ _SPECS = (
 
 COMMANDS: dict[str, CommandSpec] = {spec.name: spec for spec in _SPECS}
 
+#: What we ask a client that declares it: the types of the params and of its answer.
+REQUESTS: Final[Mapping[str, tuple[Any, Any]]] = {
+    "aish/approve": (ApprovalRequest, Approved),
+    "aish/lookup": (LookupRequest, LookedUp | None),
+    "aish/terminal": (TerminalRequest, LastInTerminal | None),
+}
 
 RUN_KIND: Final = "quickfix.aish.run"
 REFACTOR_KIND: Final = "refactor.aish"
-SOURCE_KIND: Final = "source.aish"

@@ -1,8 +1,9 @@
-"""What is made from the registries of the code: docs/protocol.md, capabilities.json and the schema.
+"""What is made from the registries of the code: docs/protocol.md and the schema.
 
-``./dev docs`` runs this as a module. The schema (``aish-lsp protocol --json``) is what a client and
-we send each other, as JSON Schema. It is made from the table of commands and the types of their
-parameters and results, so that the types of a client can be made from it.
+``./dev docs`` runs this as a module, and has the commands in capabilities.json renewed. The schema
+(``aish-lsp protocol --json``) is what a client and we send each other, as JSON Schema. It is made
+from the table of commands and the types of their parameters and results, so that the types of a
+client can be made from it.
 """
 
 from __future__ import annotations
@@ -25,18 +26,7 @@ from aish_lsp.chat.colon import COLON_COMMANDS
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.job import Job
-from aish_lsp.lsp.client import CommandSpec
-from aish_lsp.lsp.protocol import (
-    COMMANDS,
-    ApprovalRequest,
-    Approved,
-    Begun,
-    BegunCommand,
-    LastInTerminal,
-    LookedUp,
-    LookupRequest,
-    TerminalRequest,
-)
+from aish_lsp.lsp.protocol import COMMANDS, REQUESTS, Begun, BegunCommand, CommandSpec
 from aish_lsp.lsp.stream import CAPABILITIES
 from aish_lsp.operations.operation import Answer, Operation, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
@@ -47,6 +37,7 @@ PAGE = CAPABILITIES.with_name("protocol_page.md")
 
 def render() -> str:
     """Return the whole page."""
+    definitions = _Definitions()
     lines = ((f"`:{row.name} {row.usage}`".replace(" `", "`"), row.help) for row in _ROWS)
     errors_told = (
         (str(error.code), f"`{error.kind}`", first_line(error))
@@ -57,7 +48,7 @@ def render() -> str:
         "events": _table(("kind", "fields", "meaning"), map(_event_row, EVENTS)),
         "tags": ", ".join(f"`{tag}`" for tag in SHELL_TAGS),
         "reasons": ", ".join(f"`{reason}`" for reason in get_args(events.FinishReason)),
-        "commands": "\n\n".join(map(_command_part, COMMANDS.values())),
+        "commands": "\n\n".join(_command_part(spec, definitions) for spec in COMMANDS.values()),
         "errors": _table(("code", "kind", "meaning"), errors_told),
     }
     page = PAGE.read_text("utf-8")
@@ -66,14 +57,14 @@ def render() -> str:
     return page
 
 
-def _command_part(spec: CommandSpec) -> str:
+def _command_part(spec: CommandSpec, definitions: _Definitions) -> str:
     told = spec.operation.refusals if spec.operation else []
     refusals = "".join(
         f"- {', '.join(f'`{kind}`' for kind in kinds_of(names))}: {when}\n" for names, when in told
     )
-    rows = list(_fields(spec.params))
+    rows = list(_fields(spec.params, definitions.properties(spec.params, taken=True)))
     fields = _table(("field", "type", "default"), rows) if rows else ""
-    results = ", or ".join(f"`{_shape(kind)}`" for kind in results_of(spec))
+    results = ", or ".join(f"`{_shape(kind, definitions)}`" for kind in results_of(spec))
     blocks = f"### `{spec.name}`", doc_of(spec), refusals.rstrip("\n"), fields, f"Result: {results}"
     return "\n\n".join(filter(None, blocks))
 
@@ -96,49 +87,44 @@ def _event_row(event: type) -> tuple[str, str, str]:
     return f"`{event.__dict__['kind']}`", fields, first_line(event)
 
 
-def _fields(params: type) -> Iterator[tuple[str, str, str]]:
+def _fields(params: type, schemas: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     common = {field.name for field in dataclasses.fields(Target)}
-    hints = get_type_hints(params)
     for field in dataclasses.fields(params):
         if field.name not in common:
-            named = f"`{camel_case(field.name)}`"
-            yield named, _type(hints[field.name]), _default(field, is_required(field))
+            name = camel_case(field.name)
+            yield f"`{name}`", _type(schemas[name]), _default(field)
 
 
-def _default(field: dataclasses.Field[Any], required: bool) -> str:
-    if required:
+def _default(field: dataclasses.Field[Any]) -> str:
+    if is_required(field):
         return "required"
     return "" if field.default in (None, dataclasses.MISSING) else f"`{field.default!r}`".lower()
 
 
-def _type(hint: Any) -> str:
+def _type(schema: Mapping[str, Any]) -> str:
     """Return a type in the words of JSON."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(_type(arg) for arg in get_args(hint) if arg is not type(None))
-    if get_origin(hint) is Literal:
-        return ", ".join(f"`{arg}`" for arg in get_args(hint))
-    if get_origin(hint) is list:
-        return f"array of {_type(get_args(hint)[0])}"
-    return {str: "string", int: "integer", float: "number", bool: "boolean"}.get(hint, "object")
+    if "anyOf" in schema:
+        return " or ".join(_type(one) for one in schema["anyOf"] if one != {"type": "null"})
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"array of {_type(schema['items'])}"
+    return str(schema.get("type", "object"))
 
 
-def _shape(kind: Any) -> str:
+def _shape(kind: Any, definitions: _Definitions) -> str:
     """Return a result's fields in short: those of what it lists, too, and no deeper."""
-    hints = get_type_hints(kind, localns=names_for_types(kind.__module__))
-    fields = (_field_shape(camel_case(name), hint) for name, hint in hints.items())
-    return f"{{{', '.join(fields)}}}"
-
-
-def _field_shape(name: str, hint: Any) -> str:
-    if get_origin(hint) not in (list, tuple):
-        return name
-    items = get_args(hint)[0]
-    # Of several kinds the last has all fields.
-    kind = get_args(items)[-1] if get_origin(items) in (Union, types.UnionType) else items
-    if not dataclasses.is_dataclass(kind):
-        return f"{name}[]"
-    names = (field.name for field in dataclasses.fields(kind))
-    return f"{name}: [{{{', '.join(map(camel_case, names))}}}]"
+    found = []
+    for name, schema in definitions.properties(kind).items():
+        items = schema.get("items", {})
+        # Of several kinds the last has all fields.
+        listed = items.get("anyOf", [items])[-1].get("$ref")
+        if listed:
+            fields = definitions.made[listed.rpartition("/")[2]]["properties"]
+            found.append(f"{name}: [{{{', '.join(fields)}}}]")
+        else:
+            found.append(f"{name}[]" if "items" in schema else name)
+    return f"{{{', '.join(found)}}}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -149,21 +135,12 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def capabilities() -> str:
-    """Return capabilities.json: what the server says that it can do, whoever asks."""
-    from lsprotocol.types import ClientCapabilities  # noqa: PLC0415 - only to write the references
+    """Return capabilities.json with the commands that there are."""
+    from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - only to write the references
 
-    from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - as above
-
-    server = create_server()
-    found = server.capabilities_for(ClientCapabilities())
-    return json.dumps(without_noes(server.plain(found)), indent=1) + "\n"
-
-
-def without_noes(value: Any) -> Any:
-    """Drop what is said to be impossible: to a client that is the same as not being said."""
-    if not isinstance(value, dict):
-        return value
-    return {key: without_noes(item) for key, item in value.items() if item is not False}
+    found = json.loads(CAPABILITIES.read_text("utf-8"))
+    found["executeCommandProvider"]["commands"] = list(create_server().commands)
+    return json.dumps(found, indent=1) + "\n"
 
 
 EVENTS = get_args(events.Event)
@@ -201,18 +178,8 @@ def schema() -> dict[str, Any]:
         "events": told,
         "notifications": {"aish/status": {"params": definitions.of(Status)}},
         "requests": {
-            "aish/approve": {
-                "params": definitions.of(ApprovalRequest),
-                "result": definitions.of(Approved),
-            },
-            "aish/lookup": {
-                "params": definitions.of(LookupRequest),
-                "result": definitions.of(LookedUp | None),
-            },
-            "aish/terminal": {
-                "params": definitions.of(TerminalRequest),
-                "result": definitions.of(LastInTerminal | None),
-            },
+            method: {"params": definitions.of(params), "result": definitions.of(result)}
+            for method, (params, result) in REQUESTS.items()
         },
         "errors": {
             error.kind: {"code": error.code, "description": first_line(error)}
@@ -304,6 +271,12 @@ class _Definitions:
             values = self.of(inner[1], taken=taken) if inner else {}
             return {"type": "object", "additionalProperties": values}
         return self._reference(kind, taken=taken)
+
+    def properties(self, kind: type, *, taken: bool = False) -> dict[str, Any]:
+        """Return the schemas of a dataclass's fields, by their names on the wire."""
+        self.of(kind, taken=taken)
+        found: dict[str, Any] = self.made[kind.__name__]["properties"]
+        return found
 
     def event(self, kind: Any) -> dict[str, Any]:
         """Return the schema of an event: what stands inside of another thing says no kind."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
@@ -19,18 +17,15 @@ from aish_lsp.lsp import (
     workspaces,
 )
 from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
-from aish_lsp.lsp.client import Client, CommandSpec
-from aish_lsp.lsp.commands import OperationCommands
+from aish_lsp.lsp.client import Client
+from aish_lsp.lsp.commands import Commands
 from aish_lsp.lsp.configuration import Configurations
-from aish_lsp.lsp.extension import ExtensionCommands
 from aish_lsp.lsp.open_documents import OpenDocuments, edit_open
-from aish_lsp.lsp.protocol import COMMANDS
+from aish_lsp.lsp.protocol import COMMANDS, CommandSpec
 from aish_lsp.lsp.questions import ClientLookUp, Questions, terminal_reader
 from aish_lsp.lsp.selection_actions import Replacing, selection_actions
 from aish_lsp.lsp.selections import Selections
 from aish_lsp.lsp.workspaces import Workspaces
-
-logger = logging.getLogger(__name__)
 
 
 class AishServer(Client):
@@ -74,21 +69,31 @@ class AishServer(Client):
         return None if document is None else document.text
 
 
-def _wire_operations(server: AishServer) -> None:
-    operations = OperationCommands(
+def create_server() -> AishServer:
+    """Return a server with all its features."""
+    server = AishServer(COMMANDS)
+    documents, folders, conversations = server.documents, server.workspaces, server.chats
+    configuration.setup(server, server.configurations, folders)
+    workspaces.setup(server, folders)
+    configuration.note_client(server, folders)
+    commands = Commands(
         server,
         server.services,
         server.configurations,
-        server.documents,
-        server.workspaces,
-        server.chats,
+        documents,
+        folders,
+        conversations,
         server.selections,
     )
-    operations.bind()
-    ExtensionCommands(operations).bind()
+    commands.bind()
+    chats.setup(server, documents, folders, conversations, server.configurations)
+    _offer_actions(server)
+    workspaces.FileWatch(server, folders, documents)
+    configuration.send_status(server, folders)
+    return server
 
 
-def _wire_actions(server: AishServer) -> None:
+def _offer_actions(server: AishServer) -> None:
     documents, folders, conversations = server.documents, server.workspaces, server.chats
     replacing = Replacing(
         server, documents, server.selections, conversations, server.services.ask_user
@@ -101,36 +106,3 @@ def _wire_actions(server: AishServer) -> None:
         partial(selection_actions, documents, folders, conversations),
     )
     suggestions.setup(server, documents, folders, conversations, others)
-
-
-#: The features by name, in the order in which they are switched on; each is given what it uses.
-FEATURES: Final[Mapping[str, Callable[[AishServer], object]]] = {
-    "configuration": lambda server: configuration.setup(
-        server, server.configurations, server.workspaces
-    ),
-    "workspaces": lambda server: workspaces.setup(server, server.workspaces),
-    "client note": lambda server: configuration.note_client(server, server.workspaces),
-    "operations": _wire_operations,
-    "chats": lambda server: chats.setup(
-        server, server.documents, server.workspaces, server.chats, server.configurations
-    ),
-    "actions": _wire_actions,
-    "project": lambda server: workspaces.FileWatch(server, server.workspaces, server.documents),
-    "status": lambda server: configuration.send_status(server, server.workspaces),
-}
-
-
-def create_server() -> AishServer:
-    """Return a server with all its features; a feature that fails is logged and left out."""
-    server = AishServer(COMMANDS)
-    for name, wire in FEATURES.items():
-        set_up(server, name, wire)
-    return server
-
-
-def set_up(server: AishServer, name: str, wire: Callable[[AishServer], object]) -> None:
-    """Switch a feature on; log it if that fails."""
-    try:
-        wire(server)
-    except Exception:
-        logger.exception("the feature %s is left out", name)

@@ -27,7 +27,6 @@ from lsprotocol.types import EXIT, INITIALIZE
 from aish_lsp.foundation.errors import Busy
 from aish_lsp.lsp.messages import (
     NOT_INITIALIZED,
-    PARSE_ERROR,
     Malformed,
     MessageId,
     Notification,
@@ -43,7 +42,7 @@ from aish_lsp.lsp.stream import (
     FrameReader,
     frame,
 )
-from aish_lsp.lsp.transport import FLUSH, Open, attach, client_gone, detach
+from aish_lsp.lsp.transport import Open, attach, client_gone, flush
 
 if TYPE_CHECKING:
     from websockets import http11
@@ -53,6 +52,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Frame: TypeAlias = bytes | BadFrame
+
+#: Seconds from connecting to the end of ``initialize``.
+HANDSHAKE: Final = 30.0
+#: Connections that may wait at once; each may have sent megabytes by then.
+MOST_WAITING: Final = 16
+
 _OCCUPIED = "this aish-lsp already has a client; start another one"
 
 
@@ -60,10 +66,10 @@ def tcp(host: str, port: int) -> Open:
     """Return a function that serves the first client to say ``initialize`` to ``host``:``port``."""
 
     async def connect(server: AishServer) -> None:
-        admission = Admission()
+        waiting = asyncio.Semaphore(MOST_WAITING)
 
         async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await _serve(server, admission, _Tcp(reader, writer))
+            await _serve(server, waiting, _Tcp(reader, writer))
 
         listener = await asyncio.start_server(talk, host, port)
         _announce("tcp", host, listener.sockets[0].getsockname()[1], "")
@@ -77,7 +83,7 @@ def websocket(host: str, port: int) -> Open:
     async def connect(server: AishServer) -> None:
         from websockets.asyncio.server import serve  # noqa: PLC0415 - for this transport only
 
-        admission = Admission()
+        waiting = asyncio.Semaphore(MOST_WAITING)
         token = secrets.token_urlsafe(24)
 
         def admit(connection: ServerConnection, request: http11.Request) -> http11.Response | None:
@@ -85,7 +91,7 @@ def websocket(host: str, port: int) -> Open:
             return None if refusal is None else connection.respond(*refusal)
 
         async def talk(connection: ServerConnection) -> None:
-            await _serve(server, admission, _WebSocket(connection))
+            await _serve(server, waiting, _WebSocket(connection))
 
         listener = await serve(
             talk, host, port, process_request=admit, max_size=LARGEST_MESSAGE, ping_interval=None
@@ -174,23 +180,68 @@ class _WebSocket:
         await self._connection.close()
 
 
-async def _serve(server: AishServer, admission: Admission, connection: _Tcp | _WebSocket) -> None:
+async def _serve(
+    server: AishServer, waiting: asyncio.Semaphore, connection: _Tcp | _WebSocket
+) -> None:
     """Serve a client to the end of its connection, if it gets the one place."""
     received: Sequence[Frame] = []
     if server.outbox is None:
-        received = await admission.first_messages(connection)
+        received = await _first_messages(waiting, connection)
     if server.outbox is not None or not received:
         await connection.turn_away(occupied=server.outbox is not None)
         return
     ready = asyncio.Event()
     outbox = attach(server, partial(asyncio.get_running_loop().call_soon_threadsafe, ready.set))
     sender = asyncio.create_task(_send_all(outbox, ready, connection))
-    _deliver(server, received)
-    while server.initialized and (received := await connection.receive()):
-        _deliver(server, received)
-    await _leave(server, outbox)
+    while received:
+        for body in received:
+            server.receive(body)
+        received = await connection.receive() if server.initialized else []
+    if server.initialized:
+        client_gone(server)
+    else:
+        # Its initialize was refused: others may come.
+        server.outbox = None
+        await flush(outbox)
+        outbox.close()
     await sender
     await connection.close()
+
+
+async def _first_messages(
+    waiting: asyncio.Semaphore, connection: _Tcp | _WebSocket
+) -> Sequence[Frame]:
+    """Return what a client sends from ``initialize`` on; nothing if it is not to be served.
+
+    Whatever comes before that is answered here. ``waiting`` has a place for each connection that
+    has not said it yet.
+    """
+    if waiting.locked():
+        return []
+    async with waiting:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HANDSHAKE):
+                return await _until_initialize(connection)
+    return []
+
+
+async def _until_initialize(connection: _Tcp | _WebSocket) -> Sequence[Frame]:
+    while received := await connection.receive():
+        for number, one in enumerate(received):
+            try:
+                message = parse(one)
+            except Malformed as error:
+                await connection.send([_error(error.id, error.code, error.message)])
+                continue
+            match message:
+                case Request(_, method) if method == INITIALIZE:
+                    return received[number:]
+                case Notification(method) if method == EXIT:
+                    return []
+                case Request(msg_id):
+                    refusal = "the first request must be initialize"
+                    await connection.send([_error(msg_id, NOT_INITIALIZED, refusal)])
+    return []
 
 
 async def _send_all(outbox: Outbox, ready: asyncio.Event, connection: _Tcp | _WebSocket) -> None:
@@ -202,23 +253,6 @@ async def _send_all(outbox: Outbox, ready: asyncio.Event, connection: _Tcp | _We
                 outbox.close()
                 return
             outbox.sent(sum(map(len, bodies)))
-
-
-def _deliver(server: AishServer, received: Sequence[Frame]) -> None:
-    for body in received:
-        server.receive(body)
-
-
-async def _leave(server: AishServer, outbox: Outbox) -> None:
-    """End the server with its client, unless its ``initialize`` was refused: others may come."""
-    if server.initialized:
-        client_gone(server)
-    else:
-        detach(server)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH):
-                await outbox.drained(0)
-        outbox.close()
 
 
 def _refusal(
@@ -256,78 +290,6 @@ def _announce(scheme: str, host: str, port: int, rest: str) -> None:
             "anyone who connects can run commands as you\n"
         )
     sys.stderr.flush()
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``; the default host is loopback.
-
-    Raises:
-        ValueError: it is not such an address.
-    """
-    host, _, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ValueError(f"{text!r} is not HOST:PORT")
-    host = host.removeprefix("[").removesuffix("]")
-    # A single address, so that port 0 means a single port.
-    return ("127.0.0.1" if host in {"", "localhost"} else host), int(port)
-
-
-Frame: TypeAlias = bytes | BadFrame
-
-#: Seconds from connecting to the end of ``initialize``.
-HANDSHAKE: Final = 30.0
-#: Connections that may wait at once; each may have sent megabytes by then.
-MOST_WAITING: Final = 16
-
-
-class Admission:
-    """The connections that have not said ``initialize`` yet."""
-
-    def __init__(self) -> None:
-        self._waiting = 0
-
-    async def first_messages(self, connection: _Tcp | _WebSocket) -> Sequence[Frame]:
-        """Return what a client sends from ``initialize`` on; nothing if it is not to be served.
-
-        Whatever comes before that is answered here.
-        """
-        if self._waiting >= MOST_WAITING:
-            return []
-        self._waiting += 1
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(HANDSHAKE):
-                    return await _until_initialize(connection)
-            return []
-        finally:
-            self._waiting -= 1
-
-
-async def _until_initialize(connection: _Tcp | _WebSocket) -> Sequence[Frame]:
-    while received := await connection.receive():
-        for number, one in enumerate(received):
-            message = _parsed(one)
-            match message:
-                case Request(_, method) if method == INITIALIZE:
-                    return received[number:]
-                case Notification(method) if method == EXIT:
-                    return []
-                case Request(msg_id):
-                    error = NOT_INITIALIZED, "the first request must be initialize"
-                    await connection.send([_error(msg_id, *error)])
-                case Malformed():
-                    await connection.send([_error(message.id, message.code, message.message)])
-    return []
-
-
-def _parsed(frame: Frame) -> object:
-    """Return the message in ``frame``, or what is wrong with it."""
-    if isinstance(frame, BadFrame):
-        return Malformed(PARSE_ERROR, frame.message)
-    try:
-        return parse(frame)
-    except Malformed as error:
-        return error
 
 
 def _error(

@@ -3,8 +3,8 @@
 A message is header lines, an empty line, a body of Content-Length bytes.
 
 An editor shows nothing of us until it has that answer, and lsprotocol alone takes half a second to
-import. What we can do is known before that: capabilities.json is made from the code by
-``./dev docs``, and a test holds it to what the server itself would answer.
+import. What we can do is known before that: it is in capabilities.json, where ``./dev docs`` renews
+the commands, and a test sees that nothing is missing.
 """
 
 from __future__ import annotations

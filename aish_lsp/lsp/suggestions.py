@@ -20,7 +20,7 @@ from aish_lsp.chat.markdown import OUTPUT_OPENING
 from aish_lsp.chat.transcript import running
 from aish_lsp.foundation.text import clipped, escaped, with_line_feeds
 from aish_lsp.lsp.client import can
-from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
+from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND
 from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
 from aish_lsp.shell.risk import classify
 
@@ -282,14 +282,11 @@ def setup(
     """Offer what can be run in every document, and what ``others`` yield there."""
     suggestions = Suggestions(client, documents, workspaces, chats, others)
 
-    @client.feature(
-        types.TEXT_DOCUMENT_CODE_ACTION,
-        types.CodeActionOptions([RUN_KIND, REFACTOR_KIND, SOURCE_KIND]),
-    )
+    @client.feature(types.TEXT_DOCUMENT_CODE_ACTION)
     def _actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         return suggestions.actions(params)
 
-    @client.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    @client.feature(types.TEXT_DOCUMENT_CODE_LENS)
     def _lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
         return suggestions.lenses(params.text_document.uri)
 

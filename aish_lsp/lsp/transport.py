@@ -49,28 +49,25 @@ async def _serve(server: AishServer, connect: Open) -> int:
     await server.stop_work()
     await server.answer_shutdown()
     if server.outbox is not None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH):
-                await server.outbox.drained(0)
+        await flush(server.outbox)
     return code
+
+
+async def flush(outbox: Outbox) -> None:
+    """Wait, but not for long, until the last messages are sent."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FLUSH):
+            await outbox.drained(0)
 
 
 def attach(server: AishServer, wake: Callable[[], object]) -> Outbox:
     """Let ``server`` send to the client that has connected; return the queue to send from."""
-    outbox = Outbox(
+    server.outbox = Outbox(
         asyncio.get_running_loop(),
         wake=wake,
         overflow=lambda: server.lifecycle.end("the client stopped reading", 1),
     )
-    server.outbox = outbox
-    server.send_body = outbox.put
-    return outbox
-
-
-def detach(server: AishServer) -> None:
-    """Let ``server`` wait for another client."""
-    server.outbox = None
-    server.send_body = None
+    return server.outbox
 
 
 def client_gone(server: AishServer) -> None:
@@ -88,9 +85,8 @@ def connect_stdio(source: int, sink: int, early: EarlyInitialize) -> Open:
         server.answered = early.answered
         loop = asyncio.get_running_loop()
         gone = partial(loop.call_soon_threadsafe, client_gone, server)
-        reader = _Reader(server, loop, source, early)
         for name, work in (
-            ("aish reader", partial(reader.run, gone)),
+            ("aish reader", partial(_read_all, server, loop, source, early, gone)),
             ("aish writer", partial(_write_all, sink, outbox, ready, gone)),
         ):
             threading.Thread(target=work, name=name, daemon=True).start()
@@ -98,40 +94,31 @@ def connect_stdio(source: int, sink: int, early: EarlyInitialize) -> Open:
     return connect
 
 
-class _Reader:
-    """Reads in a thread and hands messages to the loop, waiting until it has taken them."""
+def _read_all(
+    server: AishServer,
+    loop: asyncio.AbstractEventLoop,
+    source: int,
+    early: EarlyInitialize,
+    gone: Callable[[], object],
+) -> None:
+    """Read to the end, handing messages to the loop, which then calls ``gone``."""
+    # Two batches may be under way; the next waits here until the loop has taken one.
+    slots = threading.Semaphore(2)
 
-    def __init__(
-        self,
-        server: AishServer,
-        loop: asyncio.AbstractEventLoop,
-        source: int,
-        early: EarlyInitialize,
-    ) -> None:
-        self._server = server
-        self._loop = loop
-        self._source = source
-        self._frames = early.frames
-        self._received = early.received
-        # Two batches may be under way; the reader waits for the loop with the next.
-        self._slots = threading.Semaphore(2)
+    def deliver(bodies: list[bytes | BadFrame]) -> None:
+        for body in bodies:
+            server.receive(body)
+        slots.release()
 
-    def run(self, gone: Callable[[], object]) -> None:
-        """Read to the end; the loop then calls ``gone``, after the messages."""
-        frames = self._received
-        while True:
-            if frames:
-                self._slots.acquire()
-                self._loop.call_soon_threadsafe(self._deliver, frames)
-            if not (data := read(self._source)):
-                break
-            frames = self._frames.feed(data)
-        gone()
-
-    def _deliver(self, frames: list[bytes | BadFrame]) -> None:
-        for body in frames:
-            self._server.receive(body)
-        self._slots.release()
+    received = early.received
+    while True:
+        if received:
+            slots.acquire()
+            loop.call_soon_threadsafe(deliver, received)
+        if not (data := read(source)):
+            break
+        received = early.frames.feed(data)
+    gone()
 
 
 def _write_all(

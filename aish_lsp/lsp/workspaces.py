@@ -191,9 +191,6 @@ _WATCHED = (
     types.FileSystemWatcher("**/*", _COMES_OR_GOES),
     types.FileSystemWatcher("**/.gitignore", types.WatchKind.Change),
 )
-_ALL_FILES = types.FileOperationRegistrationOptions(
-    [types.FileOperationFilter(types.FileOperationPattern("**"), scheme="file")]
-)
 
 
 class FileWatch:
@@ -211,15 +208,15 @@ class FileWatch:
         def _changed(params: types.DidChangeWatchedFilesParams) -> None:
             self._tell([change.uri for change in params.changes])
 
-        @client.feature(types.WORKSPACE_DID_CREATE_FILES, _ALL_FILES)
+        @client.feature(types.WORKSPACE_DID_CREATE_FILES)
         def _created(params: types.CreateFilesParams) -> None:
             self._tell([file.uri for file in params.files])
 
-        @client.feature(types.WORKSPACE_DID_RENAME_FILES, _ALL_FILES)
+        @client.feature(types.WORKSPACE_DID_RENAME_FILES)
         def _renamed(params: types.RenameFilesParams) -> None:
             self._tell([uri for file in params.files for uri in (file.old_uri, file.new_uri)])
 
-        @client.feature(types.WORKSPACE_DID_DELETE_FILES, _ALL_FILES)
+        @client.feature(types.WORKSPACE_DID_DELETE_FILES)
         def _deleted(params: types.DeleteFilesParams) -> None:
             self._tell([file.uri for file in params.files])
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from aish_lsp.__main__ import serve
 from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.lsp.client import Call, CommandSpec
+from aish_lsp.lsp.client import Call
+from aish_lsp.lsp.protocol import CommandSpec
 from aish_lsp.lsp.server import AishServer
 
 

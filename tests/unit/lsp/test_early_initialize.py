@@ -6,14 +6,20 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from lsprotocol import types
+from pygls.capabilities import ServerCapabilitiesBuilder
 
-from aish_lsp.lsp.reference import without_noes
+from aish_lsp.lsp.overrides import TEXT_SYNC
+from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND
 from aish_lsp.lsp.server import create_server
 from aish_lsp.lsp.stream import CAPABILITIES, answer_initialize, frame, initialize_result
+
+if TYPE_CHECKING:
+    from aish_lsp.lsp.messages import Outbox
 
 CLIENTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -36,7 +42,8 @@ def served(client: dict[str, Any]) -> dict[str, Any]:
     """Return what the server itself answers."""
     server = create_server()
     sent: list[Any] = []
-    server.send_body = lambda body: sent.append(json.loads(body))
+    put = SimpleNamespace(put=lambda body: sent.append(json.loads(body)))
+    server.outbox = cast("Outbox", put)
     message = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -50,7 +57,45 @@ def served(client: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
 def test_the_early_answer_is_the_servers(client: dict[str, Any]) -> None:
-    assert initialize_result(client) == without_noes(served(client)), "run ./dev docs"
+    assert initialize_result(client) == served(client), "run ./dev docs"
+
+
+def test_what_the_server_answers_is_what_it_says_that_it_can_do() -> None:
+    server = create_server()
+    able = server._converter.structure(
+        initialize_result({})["capabilities"], types.ServerCapabilities
+    )
+    found: types.ServerCapabilities = ServerCapabilitiesBuilder(
+        types.ClientCapabilities(),
+        set(server.features),
+        {},
+        list(server.commands),
+        TEXT_SYNC,
+        None,
+        types.PositionEncodingKind.Utf16,
+    ).build()  # type: ignore[no-untyped-call]
+    for name in types.ServerCapabilities.__annotations__:
+        assert bool(getattr(able, name)) is bool(getattr(found, name)), name
+    assert able.text_document_sync == found.text_document_sync
+    told = able.workspace and able.workspace.file_operations
+    assert told is not None
+    for name, method in FILE_OPERATIONS.items():
+        assert bool(getattr(told, name)) is (method in server.features), name
+
+
+FILE_OPERATIONS = {
+    "did_create": types.WORKSPACE_DID_CREATE_FILES,
+    "did_rename": types.WORKSPACE_DID_RENAME_FILES,
+    "did_delete": types.WORKSPACE_DID_DELETE_FILES,
+    "will_create": types.WORKSPACE_WILL_CREATE_FILES,
+    "will_rename": types.WORKSPACE_WILL_RENAME_FILES,
+    "will_delete": types.WORKSPACE_WILL_DELETE_FILES,
+}
+
+
+def test_our_kinds_of_actions_are_named() -> None:
+    kinds = json.loads(CAPABILITIES.read_text())["codeActionProvider"]["codeActionKinds"]
+    assert {RUN_KIND, REFACTOR_KIND} <= set(kinds)
 
 
 def test_the_file_holds_lsps_names() -> None:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aish_lsp.__main__ import serve
-from aish_lsp.lsp.sockets import parse_address
+from aish_lsp.__main__ import parse_address, serve
 
 
 @pytest.mark.parametrize(
