@@ -6,13 +6,13 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer, Open
     from aish_lsp.lsp.stream import EarlyInitialize
-    from aish_lsp.lsp.transport import Open
 
 #: What is served without arguments.
 _ON_STDIO = SimpleNamespace(tcp=None, ws=None, log_level=None, log_file=None)
@@ -49,19 +49,16 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
     usual = gc.get_threshold()
     gc.set_threshold(10_000, 1_000, 1_000)
 
-    from aish_lsp.lsp import logs, transport  # noqa: PLC0415 - not before, as the next ones
+    from aish_lsp.lsp import logs  # noqa: PLC0415 - not before, as the next one
 
     try:
         logs.configure(options.log_level, options.log_file)
-        if create is None:
-            from aish_lsp.lsp.server import create_server  # noqa: PLC0415
+        from aish_lsp.lsp.server import connect_stdio, create_server, run  # noqa: PLC0415
 
-            create = create_server
-        server = create()
+        server = create() if create else create_server()
         gc.freeze()
         gc.set_threshold(*usual)
-        connect = transport.connect_stdio(*stdio) if stdio else _listening(options)
-        code = transport.run(server, connect)
+        code = run(server, partial(connect_stdio, *stdio) if stdio else _listening(options))
     except OSError as error:
         sys.stderr.write(f"aish-lsp: {error}\n")
         return 1

@@ -97,8 +97,7 @@ def setup(
     """Bind the commands, follow the documents, complete the ``:`` commands."""
 
     async def open_chat(_call: Call, params: ChatParams) -> object:
-        guess = workspaces.guess(params)
-        workspace = workspaces.resolve(params)
+        workspace, guess = workspaces.resolve_or_guess(params)
         if guess and not chats.is_shown_at(params.uri):
             client.tell(f"This is the chat of {workspace.folder}, {guess}.")
         return ChatPlace(await chats.of(workspace).open(params.prompt))

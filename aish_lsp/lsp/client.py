@@ -38,23 +38,20 @@ R = TypeVar("R")
 logger = logging.getLogger(__name__)
 
 
+Send: TypeAlias = Callable[[dict[str, Any]], None]
+
+
 class Call:
     """What a command's handler knows about the request that it answers.
 
-    ``send`` sends a value under a progress token; ``stop`` cancels the request's task.
+    ``send`` sends a value under the client's token for progress, if it sent one; ``stop`` cancels
+    the request's task.
 
     Attributes:
-        work_done_token: the client's token for progress of this request, or None.
         cancelled: whether the client has asked to stop.
     """
 
-    def __init__(
-        self,
-        send: Callable[[MessageId, Mapping[str, Any]], None],
-        work_done_token: MessageId | None,
-        stop: Callable[[], object],
-    ) -> None:
-        self.work_done_token = work_done_token
+    def __init__(self, send: Send | None, stop: Callable[[], object]) -> None:
         self.cancelled = False
         self._send = send
         self._stop = stop
@@ -81,9 +78,7 @@ class Call:
 
     def progress(self, title: str) -> Progress:
         """Begin progress under the client's ``workDoneToken``; silent if it sent none."""
-        if self.work_done_token is None:
-            return Progress.silent()
-        progress = Progress(title, partial(self._send, self.work_done_token))
+        progress = Progress(title, self._send)
         progress.open()
         return progress
 
@@ -106,13 +101,11 @@ def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
     return arguments[0]
 
 
-Send: TypeAlias = Callable[[dict[str, Any]], None]
-
-
 class Progress:
     """The progress of some work. What is reported before it is open is shown once it is.
 
-    ``send`` takes the values of ``$/progress``; ``closed`` is called at the end.
+    ``send`` takes the values of ``$/progress``, and is None where nobody sees them; ``closed`` is
+    called at the end.
     """
 
     def __init__(
@@ -129,11 +122,6 @@ class Progress:
         self._part = ""
         self._open = False
         self._ended = False
-
-    @classmethod
-    def silent(cls) -> Progress:
-        """Return progress that nobody sees."""
-        return cls("", None)
 
     def open(self) -> None:
         """Show it: the client knows the token now."""
@@ -244,7 +232,7 @@ class Client(Endpoint):
         self.workspace = open_workspace(params, able["positionEncoding"])
         self.client_capabilities = params.capabilities
         self.initialize_params = params
-        self._initialized = True
+        self.initialized = True
         self.lifecycle.watch_parent(params.process_id)
         return result
 
@@ -316,7 +304,8 @@ class Client(Endpoint):
         for hook in self._command_hooks:
             hook(params.command)
         token = params.work_done_token
-        call = self._calls[task] = Call(self.send_progress, token, task.cancel)
+        send = None if token is None else partial(self.send_progress, token)
+        call = self._calls[task] = Call(send, task.cancel)
         if token is not None:
             self._on_token_cancel[token] = call.cancel
         try:
@@ -353,7 +342,7 @@ class Client(Endpoint):
         It may be reported on and ended at once: nothing waits for the client.
         """
         if not can(self, "window.work_done_progress"):
-            return Progress.silent()
+            return Progress(title, None)
         token = str(uuid.uuid4())
         self._on_token_cancel[token] = on_cancel
         forget = partial(self._forget_token, token, on_cancel)

@@ -2,8 +2,9 @@
 
 Copied text goes to the clipboard of this machine, by the program that the desktop has for it.
 
-And what an extension with a chat of its own asks. ``aish.chat.line`` and ``.complete`` are the ``:`` commands, for a client that shows itself what
-comes of them: nothing of that is written into the chat document.
+And what an extension with a chat of its own asks. ``aish.chat.line`` and ``.complete`` are the
+``:`` commands, for a client that shows itself what comes of them: nothing of that is written into
+the chat document.
 
 ``aish.model.complete`` and ``.count`` are a model for the editor's other extensions. They bring
 messages of their own: no session, memory or project is in the request.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from subprocess import DEVNULL, PIPE
@@ -106,8 +107,7 @@ class Commands:
 
     async def _execute(self, operation: Operation, call: Call, params: Any) -> object:
         """Carry an operation out for the client; return its result."""
-        guess = self.workspaces.guess(params)
-        workspace = self.workspaces.resolve(params)
+        workspace, guess = self.workspaces.resolve_or_guess(params)
         about = None
         if isinstance(params, AskParams):
             # This comes first, since the editor's text may change at any time.
@@ -204,8 +204,7 @@ class Commands:
 
     async def _line(self, call: Call, params: ChatLineParams) -> ChatLineDone:
         command, operation = _read(params)
-        guess = self.workspaces.guess(params)
-        workspace = self.workspaces.resolve(params)
+        workspace, guess = self.workspaces.resolve_or_guess(params)
         if operation.name == "run":
             self._tell_where_it_runs(workspace, params.uri, guess)
         session = await self._session_for(operation, workspace, params)
@@ -366,26 +365,26 @@ logger = logging.getLogger(__name__)
 _TIMEOUT: Final = 5.0
 
 
+#: The programs that may work where a variable is set (anywhere, without one), with their options.
+_PROGRAMS: Final = (
+    ("", ("pbcopy",)),
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+    ("", ("clip.exe",)),
+    ("TMUX", ("tmux", "load-buffer", "-w", "-")),
+)
+
+
 async def to_clipboard(text: str, environ: Mapping[str, str]) -> bool:
     """Put ``text`` into the clipboard; return whether a program was found that did so."""
-    for program, *options in _programs(environ):
+    for variable, (program, *options) in _PROGRAMS:
+        if variable and variable not in environ:
+            continue
         found = shutil.which(program, path=environ.get("PATH"))
         if found and await _copied([found, *options], text, environ):
             return True
     return False
-
-
-def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the programs that may work here, with their options."""
-    yield ("pbcopy",)
-    if "WAYLAND_DISPLAY" in environ:
-        yield ("wl-copy",)
-    if "DISPLAY" in environ:
-        yield ("xclip", "-selection", "clipboard")
-        yield ("xsel", "--clipboard", "--input")
-    yield ("clip.exe",)
-    if "TMUX" in environ:
-        yield ("tmux", "load-buffer", "-w", "-")
 
 
 async def _copied(arguments: list[str], text: str, environ: Mapping[str, str]) -> bool:

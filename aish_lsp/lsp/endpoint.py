@@ -32,6 +32,7 @@ from aish_lsp.lsp.messages import (
     Request,
     Response,
     encode,
+    error_response,
     first_flaw,
     parse,
 )
@@ -57,6 +58,7 @@ class Endpoint:
     Attributes:
         outbox: what waits to be sent; None while nobody is connected.
         features: who answers each method.
+        initialized: whether a client has begun a session.
         answered: the request that was answered before this object existed; it gets no other.
     """
 
@@ -65,7 +67,7 @@ class Endpoint:
         self.features: dict[str, Feature] = {}
         self.answered: MessageId | None = None
         self._converter = get_converter()
-        self._initialized = False
+        self.initialized = False
         self._shutdown = False
         self._shutdown_id: MessageId | None = None
         self._running: dict[MessageId, asyncio.Task[Any]] = {}
@@ -88,11 +90,6 @@ class Endpoint:
             return handler
 
         return register
-
-    @property
-    def initialized(self) -> bool:
-        """Whether a client has begun a session."""
-        return self._initialized
 
     # Receiving
 
@@ -171,9 +168,9 @@ class Endpoint:
         if self._shutdown:
             raise JsonRpcException("the server is shutting down", INVALID_REQUEST)
         if method == types.INITIALIZE:
-            if self._initialized:
+            if self.initialized:
                 raise JsonRpcException("the server is initialized already", INVALID_REQUEST)
-        elif not self._initialized:
+        elif not self.initialized:
             raise JsonRpcException("the first request must be initialize", NOT_INITIALIZED)
         if msg_id in self._running:
             raise JsonRpcException("a request with this id is running", INVALID_REQUEST)
@@ -211,7 +208,7 @@ class Endpoint:
         return structured
 
     def _take_notification(self, method_name: str, params: Any) -> None:
-        if method_name != types.EXIT and (self._shutdown or not self._initialized):
+        if method_name != types.EXIT and (self._shutdown or not self.initialized):
             return
         if method_name == types.CANCEL_REQUEST:
             msg_id = params.get("id") if isinstance(params, dict) else None
@@ -272,13 +269,11 @@ class Endpoint:
         if self._has_answer(msg_id):
             logger.error("a request that was answered early failed: %s", message)
             return
-        error: dict[str, Any] = {"code": code, "message": message}
-        whole = error if data is None else error | {"data": data}
         try:
-            self._send({"jsonrpc": "2.0", "id": msg_id, "error": whole})
+            self._send(error_response(msg_id, code, message, data))
         except UNSENDABLE:
             logger.exception("the data of an error cannot be written as JSON")
-            self._send({"jsonrpc": "2.0", "id": msg_id, "error": error})
+            self._send(error_response(msg_id, code, message))
 
     def _has_answer(self, msg_id: MessageId | None) -> bool:
         """Return, once, whether this request was answered before this object existed."""

@@ -118,6 +118,16 @@ def _call(data: dict[str, Any], message_id: MessageId | None) -> Request | Notif
     return Request(message_id, method, data.get("params"))
 
 
+def error_response(
+    msg_id: MessageId | None, code: int, message: str, data: Any = None
+) -> dict[str, Any]:
+    """Return the message that answers a request with an error."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": msg_id, "error": error}
+
+
 def encode(message: dict[str, Any], plain: Callable[[Any], Any]) -> bytes:
     """Return ``message`` as JSON in UTF-8; ``plain`` turns other values into plain data.
 

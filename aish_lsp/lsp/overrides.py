@@ -1,15 +1,13 @@
 """The workspace of a client, and the methods of pygls that it overrides, each with its reason.
 
-The tests compare ``REASONS`` with what is overridden, and know the text of each method of pygls
-that is: when a release changes one, its reason is checked again, and the override goes once pygls
-has mended it.
+The tests know the text of each method of pygls that is overridden: when a release changes one, its
+reason is checked again, and the override goes once pygls has mended it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 from lsprotocol import types
@@ -21,24 +19,17 @@ TEXT_SYNC = types.TextDocumentSyncKind.Incremental
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
-#: For each class of pygls, why a method of it is overridden.
-REASONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "TextDocument": {
-        "lines": "It ends a line where Python does (form feed, U+2028 and more); LSP knows three"
-        " line ends. Each later position would be off, and an edit would garble the text.",
-    },
-    "Workspace": {
-        "_create_text_document": "There is no other way to have documents of our own class.",
-    },
-}
-
 
 class Document(TextDocument):
     """A text document whose lines end where LSP says."""
 
     @property
     def lines(self) -> Sequence[str]:
-        """The lines with their ends."""
+        """The lines with their ends.
+
+        pygls ends a line where Python does (form feed, U+2028 and more); LSP knows three line ends.
+        Each later position would be off, and an edit would garble the text.
+        """
         return tuple(_LINE.findall(self.source))
 
 
@@ -52,6 +43,7 @@ class Documents(Workspace):
         version: int | None = None,
         language_id: str | None = None,
     ) -> Document:
+        # There is no other way to have documents of our own class.
         return Document(
             doc_uri,
             source=source,

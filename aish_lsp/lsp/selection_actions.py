@@ -31,7 +31,6 @@ from aish_lsp.foundation.text import (
     hidden_characters,
     is_seen,
     one_line,
-    well_formed,
 )
 from aish_lsp.lsp.client import can, declares
 from aish_lsp.lsp.messages import path_of
@@ -109,10 +108,10 @@ class _Looking:
         self, range_: types.Range, problems: Sequence[types.Diagnostic]
     ) -> Iterator[types.CodeAction]:
         """Yield what can be asked about a selection."""
-        first, last = sorted((range_.start, range_.end), key=lambda at: (at.line, at.character))
+        first, last = sorted((range_.start, range_.end))
         last_line = last.line - (last.character == 0 and last.line > first.line)
         where = self._where(first.line, last_line)
-        asked = {"uri": self._uri, "range": _plain(range_), "diagnostics": _told(problems)}
+        asked = {"uri": self._uri, "range": range_, "diagnostics": _told(problems)}
         yield _ask("Explain", f"Explain {where}.", asked)
         yield _ask("Fix", f"Fix what is wrong in {where}. {_IN_A_BLOCK}", asked)
         if self._path and is_seen(self._path):
@@ -135,7 +134,7 @@ class _Looking:
             types.Position(last, self._documents.width(self._lines[last])),
         )
         where = self._where(first, last)
-        asked = {"uri": self._uri, "range": _plain(whole), "diagnostics": _told([problem])}
+        asked = {"uri": self._uri, "range": whole, "diagnostics": _told([problem])}
         fix = f"Suggest a fix for the problem that is reported in {where}. {_IN_A_BLOCK}"
         for title, prompt in (
             ("Explain this problem", f"Explain the problem that is reported in {where}."),
@@ -160,24 +159,8 @@ def _ask(
 
 def _told(problems: Sequence[types.Diagnostic]) -> list[dict[str, Any]]:
     """Return diagnostics as ``aish.ask`` takes them."""
-    return [
-        {
-            "range": _plain(problem.range),
-            "message": well_formed(problem.message),
-            "severity": None if problem.severity is None else int(problem.severity),
-            "source": None if problem.source is None else well_formed(problem.source),
-            "code": well_formed(code) if isinstance(code := problem.code, str) else code,
-        }
-        for problem in problems[:_MOST_TOLD]
-    ]
-
-
-def _plain(range_: types.Range) -> dict[str, dict[str, int]]:
-    """Return a range as plain JSON data."""
-    return {
-        name: {"line": max(0, at.line), "character": max(0, at.character)}
-        for name, at in (("start", range_.start), ("end", range_.end))
-    }
+    told = ("range", "message", "severity", "source", "code")
+    return [{name: getattr(problem, name) for name in told} for problem in problems[:_MOST_TOLD]]
 
 
 def _titled(message: str) -> str:

@@ -32,8 +32,10 @@ from aish_lsp.lsp.messages import (
     Notification,
     Outbox,
     Request,
+    error_response,
     parse,
 )
+from aish_lsp.lsp.server import AishServer, Open, attach, client_gone, flush
 from aish_lsp.lsp.stream import (
     CHUNK,
     LARGEST_MESSAGE,
@@ -42,13 +44,10 @@ from aish_lsp.lsp.stream import (
     FrameReader,
     frame,
 )
-from aish_lsp.lsp.transport import Open, attach, client_gone, flush
 
 if TYPE_CHECKING:
     from websockets import http11
     from websockets.asyncio.server import ServerConnection
-
-    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 
@@ -295,9 +294,7 @@ def _announce(scheme: str, host: str, port: int, rest: str) -> None:
 def _error(
     msg_id: MessageId | None, code: int, message: str, data: dict[str, str] | None = None
 ) -> bytes:
-    error: dict[str, object] = {"code": code, "message": message}
-    whole = error if data is None else error | {"data": data}
-    return json.dumps({"jsonrpc": "2.0", "id": msg_id, "error": whole}).encode()
+    return json.dumps(error_response(msg_id, code, message, data)).encode()
 
 
 def is_loopback(host: str) -> bool:

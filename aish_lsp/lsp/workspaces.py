@@ -86,18 +86,36 @@ class Workspaces:
         Raises:
             NotFound: it names a folder that is not open.
         """
+        return self.resolve_or_guess(target)[0]
+
+    def resolve_or_guess(self, target: Target) -> tuple[Workspace, str]:
+        """Return the workspace that ``resolve`` does and, as a clause, why it is a guess.
+
+        It is one where the folder last used is meant, or if the document lies outside every folder;
+        else the clause is empty.
+
+        Raises:
+            NotFound: it names a folder that is not open.
+        """
         folders = self._folders
         if target.workspace is not None:
             path = path_of(target.workspace)
             if path is None or path not in folders:
                 known = ", ".join(folder.as_uri() for folder in folders) or "none"
                 raise NotFound(f"The folder {target.workspace[:200]} is not open. Open: {known}.")
-            return self._get(path)
+            return self._get(path), ""
         if target.uri is not None and (path := self.folder_of(target.uri)) is not None:
-            return self._get(path)
+            return self._get(path), ""
         if len(folders) > 1:
-            return self._get(self._last if self._last in folders else folders[0])
-        return self._get(folders[0] if folders else None)
+            last = self._last if self._last in folders else folders[0]
+            return self._get(last), "the folder last used"
+        workspace = self._get(folders[0] if folders else None)
+        if target.uri is None:
+            return workspace, ""
+        if not folders:
+            return workspace, "since the editor has opened no folder"
+        name = escaped(unquote(target.uri).rpartition("/")[2])
+        return workspace, f"the folder that is open; {name} lies outside it"
 
     async def session(self, target: SessionTarget) -> Session:
         """Return the open session that a command means; if it names none, the one that is shown.
@@ -106,25 +124,6 @@ class Workspaces:
             NotFound: it names a folder or a session that is not open.
         """
         return await self.resolve(target).sessions.named(target.session)
-
-    def guess(self, target: Target) -> str:
-        """Return, as a clause, why ``resolve`` chose its workspace; empty if that was named.
-
-        It was not named if it was the one last used, or if the document lies outside every folder.
-        """
-        folders = self._folders
-        if target.workspace is not None:
-            return ""
-        if target.uri is not None and self.folder_of(target.uri) is not None:
-            return ""
-        if len(folders) > 1:
-            return "the folder last used"
-        if target.uri is None:
-            return ""
-        if not folders:
-            return "since the editor has opened no folder"
-        name = escaped(unquote(target.uri).rpartition("/")[2])
-        return f"the folder that is open; {name} lies outside it"
 
     def of_document(self, uri: str) -> Workspace | None:
         """Return the workspace that a document lies in, if it is open already."""

@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 from aish_lsp.config.schema import Project
-from aish_lsp.lsp.transport import GIVE_WAY
+from aish_lsp.lsp.server import GIVE_WAY
 from aish_lsp.project.picture import ProjectPicture
 
 SIZES = (10, 1_000, 100_000, 1_000_000)

@@ -185,10 +185,7 @@ def test_the_early_answer_loads_next_to_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_start_loads_nothing_that_it_does_not_need() -> None:
-    script = (
-        "import sys, aish_lsp.__main__, aish_lsp.lsp.server, aish_lsp.lsp.transport\n"
-        "print(*sys.modules, sep='\\n')"
-    )
+    script = "import sys, aish_lsp.__main__, aish_lsp.lsp.server\nprint(*sys.modules, sep='\\n')"
     command = [sys.executable, "-c", script]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "aish_lsp.lsp.server" in loaded

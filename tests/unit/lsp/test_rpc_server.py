@@ -276,7 +276,6 @@ async def test_cancelling_before_the_first_step_is_answered() -> None:
 
 @pytest.mark.parametrize("way", ["request", "token"])
 async def test_a_command_that_wants_to_end_by_itself_answers_with_what_it_has(way: str) -> None:
-    calls: list[Call] = []
     count = 0
 
     async def partial(call: Call, _: Params) -> object:
@@ -289,7 +288,6 @@ async def test_a_command_that_wants_to_end_by_itself_answers_with_what_it_has(wa
             stop.set()
 
         call.on_cancel(cancelled)
-        calls.append(call)
         await stop.wait()
         await asyncio.sleep(0.01)
         return {"partial": call.cancelled}
@@ -297,7 +295,6 @@ async def test_a_command_that_wants_to_end_by_itself_answers_with_what_it_has(wa
     one = peer(partial=partial)
     one.execute(1, "partial", workDoneToken="w")
     await asyncio.sleep(0.01)
-    assert calls[0].work_done_token == "w"
     for _ in range(2):
         if way == "request":
             one.receive(method="$/cancelRequest", params={"id": 1})
