@@ -204,7 +204,7 @@ class Client(Endpoint):
         self._calls: dict[asyncio.Task[Any] | None, Call] = {}
         self._on_token_cancel: dict[MessageId, Callable[[], object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._shutdown_hooks: list[Callable[[], Awaitable[object]]] = []
+        self._shutdown_hooks: list[Callable[[], Coroutine[Any, Any, object]]] = []
         self._command_hooks: list[Callable[[str], object]] = []
         self._stopping: asyncio.Task[None] | None = None
         self.feature(types.INITIALIZE)(self._initialize)
@@ -236,7 +236,7 @@ class Client(Endpoint):
         self.lifecycle.watch_parent(params.process_id)
         return result
 
-    def on_shutdown(self, hook: Callable[[], Awaitable[object]]) -> None:
+    def on_shutdown(self, hook: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Call ``hook`` once when the server stops, after the running commands were cancelled."""
         self._shutdown_hooks.append(hook)
 
@@ -257,14 +257,10 @@ class Client(Endpoint):
             await asyncio.wait(stopping.values(), timeout=GRACE * 2 / 3)
         for task in list(self._tasks):
             task.cancel()
-        hooks = [asyncio.ensure_future(hook()) for hook in self._shutdown_hooks]
-        waiting = [*hooks, *self._tasks]
-        if not waiting:
-            return
-        await asyncio.wait(waiting, timeout=GRACE / 3)
-        for hook in hooks:
-            if hook.done() and not hook.cancelled() and (error := hook.exception()) is not None:
-                logger.error("a shutdown hook failed", exc_info=error)
+        for hook in self._shutdown_hooks:
+            self.spawn(hook(), "a shutdown hook")
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE / 3)
 
     async def answer_shutdown(self) -> None:
         """Wait until a ``shutdown`` request is answered; without one, return at once."""
@@ -434,11 +430,7 @@ class EditorFace:
 
 def can(client: Client, what: str) -> bool:
     """Return whether the client said that it can do ``what``, say ``workspace.apply_edit``."""
-    return capable(client.client_capabilities, what)
-
-
-def capable(found: object, what: str) -> bool:
-    """Return whether a field of capabilities, say ``workspace.apply_edit``, is set."""
+    found: object = client.client_capabilities
     for name in what.split("."):
         found = getattr(found, name, None)
     return bool(found)

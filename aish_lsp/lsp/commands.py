@@ -192,7 +192,7 @@ class Commands:
             progress.end()
 
     async def _copy(self, _call: Call, params: CommandParams) -> Copied:
-        session = await self.workspaces.session(params)
+        session = await self.workspaces.resolve(params).sessions.named(params.session)
         text = session.commands.get(params.command_id).text
         copied = await to_clipboard(text, self.services.environ)
         if not copied:

@@ -20,7 +20,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp import logs
-from aish_lsp.lsp.client import can, capable, declares
+from aish_lsp.lsp.client import can, declares
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
@@ -176,7 +176,7 @@ def note_client(client: Client, workspaces: Workspaces) -> None:
         params = client.initialize_params
         if not noted and params is not None:
             noted = True
-            logs.keep(f"client: {describe(params)}")
+            logs.keep(f"client: {_described(client, params.client_info)}")
 
     workspaces.on_open(note)
 
@@ -193,12 +193,11 @@ _NOTED: Final = {
 }
 
 
-def describe(params: types.InitializeParams) -> str:
+def _described(client: Client, info: types.ClientInfo | None) -> str:
     """Return who the client is and what of ours it can do, in one line."""
-    info = params.client_info
     name = f"{info.name} {info.version or ''}".strip() if info else "it does not say its name"
-    able = {name: capable(params.capabilities, what) for name, what in _NOTED.items()}
-    can = ", ".join(what for what, yes in able.items() if yes) or "none of it"
-    cannot = ", ".join(what for what, yes in able.items() if not yes) or "nothing"
+    able = [feature for feature, what in _NOTED.items() if can(client, what)]
+    lacking = [feature for feature in _NOTED if feature not in able]
+    abilities = f"can {', '.join(able) or 'none of it'}; lacks {', '.join(lacking) or 'nothing'}"
     versions = f"aish-lsp {__version__}, Python {platform.python_version()}"
-    return f"{escaped(name)[:80]} ({versions}); can {can}; lacks {cannot}"
+    return f"{escaped(name)[:80]} ({versions}); {abilities}"

@@ -28,7 +28,7 @@ from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.job import Job
 from aish_lsp.lsp.protocol import COMMANDS, REQUESTS, Begun, BegunCommand, CommandSpec
 from aish_lsp.lsp.stream import CAPABILITIES
-from aish_lsp.operations.operation import Answer, Operation, Target
+from aish_lsp.operations.operation import Answer, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
 
 #: The page that docs/protocol.md is made of, but for what comes from the code.
@@ -147,6 +147,8 @@ EVENTS = get_args(events.Event)
 
 _ROWS = COLON_COMMANDS.rows.values()
 
+_UNIONS = (Union, types.UnionType)
+
 _PLAIN: dict[Any, dict[str, str]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -196,18 +198,15 @@ def results_of(spec: CommandSpec) -> tuple[Any, ...]:
     """Return the types that a command's result may have."""
     if spec.operation is None:
         return (spec.result,)
+    run = spec.operation.run
+    returned = get_type_hints(run, localns=names_for_types(run.__module__))["return"]
     found = []
-    for kind in _union(hints_of(spec.operation)["return"]):
+    for kind in get_args(returned) if get_origin(returned) in _UNIONS else [returned]:
         assert get_origin(kind) in (Answer, Job), f"{spec.name} returns neither of them"
         found.append(get_args(kind)[0])
     if spec.operation.comes_in_pieces:
         found.append(BegunCommand if spec.operation.comes == "output" else Begun)
     return tuple(found)
-
-
-def hints_of(operation: Operation) -> dict[str, Any]:
-    """Return the annotations of an operation's function, whatever they need being imported."""
-    return get_type_hints(operation.run, localns=names_for_types(operation.run.__module__))
 
 
 @cache
@@ -263,7 +262,7 @@ class _Definitions:
             return dict(_PLAIN[kind])
         if origin is Literal:
             return {"enum": list(inner)}
-        if origin in (Union, types.UnionType):
+        if origin in _UNIONS:
             return {"anyOf": [self.of(one, taken=taken) for one in inner]}
         if origin in (list, tuple, Sequence):
             return {"type": "array", "items": self.of(inner[0], taken=taken)}
@@ -320,10 +319,6 @@ def is_required(field: dataclasses.Field[Any]) -> bool:
 
 def _bounds(field: dataclasses.Field[Any]) -> dict[str, Any]:
     return {name: field.metadata[name] for name in ("minimum", "maximum") if name in field.metadata}
-
-
-def _union(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
 if __name__ == "__main__":

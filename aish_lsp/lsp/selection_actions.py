@@ -8,7 +8,7 @@ one (change annotations), else to a question of ours.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
@@ -298,7 +298,8 @@ def _question(
 ) -> Question:
     """Return the question that shows what would change in the document."""
     lines = document.text.split("\n")
-    changes = difference(lines, replacement(block.text, lines, start, end), start, end)
+    text = replacement(block.text, lines, start, end)
+    changes = difference(lines, text, start, end)
     if not changes:
         changes = ["Nothing would change: the same stands there."]
     shown = "\n".join(
@@ -307,22 +308,17 @@ def _question(
     more = len(changes) - _SHOWN_LINES
     rest = f"\n... {count_of(more, 'more line')}" if more > 0 else ""
     message = f"Replace {asked.place} by this?{_warning(block)}\n\n{shown}{rest}"
-    return Question(message, yes="Replace", approval=_approval(asked, block, lines, start, end))
-
-
-def _approval(
-    asked: Asked, block: Block, lines: list[str], start: Point, end: Point
-) -> Approval | None:
-    """Return the same as a diff; None if the document is not a file."""
+    question = Question(message, yes="Replace")
     path = path_of(asked.uri)
     if path is None:
-        return None
+        return question
+    # The same as a diff, of a document that is a file.
     at, behind = lines[start.line][: start.character], lines[end.line][end.character :]
-    text = replacement(block.text, lines, start, end)
     after = "\n".join([*lines[: start.line], f"{at}{text}{behind}", *lines[end.line + 1 :]])
     reasons = tuple(filter(None, (_warning(block).strip(),)))
-    diff = Diff(path, "\n".join(lines), after)
-    return Approval("edit", asked.name, path.parent, "caution", reasons, diff)
+    diff = Diff(path, document.text, after)
+    approval = Approval("edit", asked.name, path.parent, "caution", reasons, diff)
+    return replace(question, approval=approval)
 
 
 def _warning(block: Block) -> str:

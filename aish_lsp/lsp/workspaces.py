@@ -25,10 +25,9 @@ from aish_lsp.lsp.messages import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.session import Session
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocuments
-    from aish_lsp.operations.operation import SessionTarget, Target
+    from aish_lsp.operations.operation import Target
     from aish_lsp.project.current import CurrentFiles
     from aish_lsp.project.files import Listing, Scan
 
@@ -116,14 +115,6 @@ class Workspaces:
             return workspace, "since the editor has opened no folder"
         name = escaped(unquote(target.uri).rpartition("/")[2])
         return workspace, f"the folder that is open; {name} lies outside it"
-
-    async def session(self, target: SessionTarget) -> Session:
-        """Return the open session that a command means; if it names none, the one that is shown.
-
-        Raises:
-            NotFound: it names a folder or a session that is not open.
-        """
-        return await self.resolve(target).sessions.named(target.session)
 
     def of_document(self, uri: str) -> Workspace | None:
         """Return the workspace that a document lies in, if it is open already."""
