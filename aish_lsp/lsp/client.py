@@ -37,7 +37,6 @@ R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-
 Send: TypeAlias = Callable[[dict[str, Any]], None]
 
 
