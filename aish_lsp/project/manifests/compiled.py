@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from aish_lsp.project.manifests.reading import (
-    Intent,
+    COMMANDS,
     Manifests,
     Rank,
     Table,
@@ -16,6 +16,7 @@ from aish_lsp.project.manifests.reading import (
     is_plain_path,
     strings,
     table,
+    told,
 )
 
 _CMAKE = "CMakeLists.txt"
@@ -98,12 +99,8 @@ def meson(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Meson project, built in ``build``."""
     if not manifests.has("meson.build"):
         return
-    is_set_up = manifests.has("build/build.ninja")
-    setup = "" if is_set_up else "meson setup build && "
-    yield Task("build", f"{setup}meson compile -C build", "meson.build")
-    yield Task("test", f"{setup}meson test -C build", "meson.build")
-    if is_set_up:
-        yield Task("clean", "meson compile -C build --clean", "meson.build")
+    setup = "" if manifests.has("build/build.ninja") else "meson setup build && "
+    yield from told(manifests, COMMANDS["meson"], "meson.build", setup=setup)
     programs = re.findall(r"\bexecutable\s*\(\s*'([^']+)'", manifests.text("meson.build"))
     programs = [name for name in programs if is_plain(name) and "test" not in name]
     if len(programs) == 1:
@@ -139,17 +136,9 @@ def cargo(manifests: Manifests) -> Iterator[Task]:
         return
     # Without it a root that is a package itself stands for that package alone.
     all_of_it = " --workspace" if "workspace" in manifest else ""
-    commands: tuple[tuple[Intent, str], ...] = (
-        ("test", f"cargo test{all_of_it}"),
-        ("build", f"cargo build{all_of_it}"),
-        ("lint", f"cargo clippy{all_of_it}"),
-        ("format", "cargo fmt --all" if all_of_it else "cargo fmt"),
-        ("check", f"cargo check{all_of_it}"),
-        ("clean", "cargo clean"),
-        ("install", "cargo fetch"),
-    )
-    for intent, command in commands:
-        yield Task(intent, command, _CARGO_TOML)
+    all_files = " --all" if all_of_it else ""
+    commands = COMMANDS["cargo"]
+    yield from told(manifests, commands, _CARGO_TOML, all_of_it=all_of_it, all_files=all_files)
     if manifests.has(".config/nextest.toml"):
         yield Task("test", f"cargo nextest run{all_of_it}", ".config/nextest.toml")
     yield from _programs(manifests, manifest)
@@ -300,25 +289,6 @@ _APPLICATION = re.compile(
     r"(?:\)|\s|$|\})"
 )
 
-#: What the text of a build shows to be there, and what it gives.
-_GRADLE_PLUGINS: tuple[tuple[str, Intent, str], ...] = (
-    ("com.diffplug.spotless", "format", "spotlessApply"),
-    ("org.jlleitschuh.gradle.ktlint", "format", "ktlintFormat"),
-    ("org.jlleitschuh.gradle.ktlint", "lint", "ktlintCheck"),
-    ("io.gitlab.arturbosch.detekt", "lint", "detekt"),
-    ("com.android.application", "lint", "lint"),
-    ("org.springframework.boot", "start", "bootRun"),
-    ("io.quarkus", "start", "quarkusDev"),
-)
-_MAVEN_PLUGINS: tuple[tuple[str, Intent, str], ...] = (
-    ("spring-boot-maven-plugin", "start", "spring-boot:run"),
-    ("quarkus-maven-plugin", "start", "quarkus:dev"),
-    ("micronaut-maven-plugin", "start", "mn:run"),
-    ("javafx-maven-plugin", "run", "javafx:run"),
-    ("spotless-maven-plugin", "format", "spotless:apply"),
-    ("maven-checkstyle-plugin", "lint", "checkstyle:check"),
-)
-
 
 def gradle(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Gradle build, of one project or of several."""
@@ -328,10 +298,7 @@ def gradle(manifests: Manifests) -> Iterator[Task]:
     if source is None:
         return
     call = _wrapper(manifests, "gradlew", "gradle")
-    yield Task("test", f"{call} test", source)
-    yield Task("build", f"{call} build", source)
-    yield Task("check", f"{call} check", source)
-    yield Task("clean", f"{call} clean", source)
+    yield from told(manifests, COMMANDS["gradle"], source, call=call)
     yield Task("install", f"{call} dependencies", source, Rank.GUESS)
     builds = [own] if own else []
     for folder in _gradle_projects(manifests.text(settings) if settings else ""):
@@ -339,9 +306,9 @@ def gradle(manifests: Manifests) -> Iterator[Task]:
         builds += [build] if build else []
     for build in builds:
         text = manifests.text(build)
-        for plugin, intent, task in _GRADLE_PLUGINS:
+        for plugin, commands in COMMANDS["gradle_plugins"].items():
             if re.search(rf"\b{re.escape(plugin)}\b", text):
-                yield Task(intent, f"{call} {task}", build)
+                yield from told(manifests, commands, build, call=call)
         if "org.springframework.boot" not in text and _APPLICATION.search(text):
             yield Task("run", f"{call} run", build)
 
@@ -363,17 +330,14 @@ def maven(manifests: Manifests) -> Iterator[Task]:
         return
     call = _wrapper(manifests, "mvnw", "mvn")
     text = _without_xml_comments(manifests.text("pom.xml"))
-    yield Task("test", f"{call} test", "pom.xml")
-    yield Task("build", f"{call} package", "pom.xml")
-    yield Task("check", f"{call} verify", "pom.xml")
-    yield Task("clean", f"{call} clean", "pom.xml")
+    yield from told(manifests, COMMANDS["maven"], "pom.xml", call=call)
     # Modules that need each other are to be had from nowhere else.
     modules = "<modules>" in text
     installs = "install -DskipTests" if modules else "dependency:resolve"
     yield Task("install", f"{call} {installs}", "pom.xml")
-    for plugin, intent, goal in _MAVEN_PLUGINS:
+    for plugin, commands in COMMANDS["maven_plugins"].items():
         if f"<artifactId>{plugin}</artifactId>" in text:
-            yield Task(intent, f"{call} {goal}", "pom.xml")
+            yield from told(manifests, commands, "pom.xml", call=call)
     if "<artifactId>exec-maven-plugin</artifactId>" in text and "<mainClass>" in text:
         yield Task("run", f"{call} compile exec:java", "pom.xml")
 
@@ -416,10 +380,7 @@ def dotnet(manifests: Manifests) -> Iterator[Task]:
     text = manifests.text(projects[0]) if projects else ""
     if solutions or _DOTNET_TESTS.search(text):
         yield Task("test", f"dotnet test{which}", source)
-    yield Task("build", f"dotnet build{which}", source)
-    yield Task("format", f"dotnet format{which}", source)
-    yield Task("install", f"dotnet restore{which}", source)
-    yield Task("clean", f"dotnet clean{which}", source)
+    yield from told(manifests, COMMANDS["dotnet"], source, which=which)
     if len(projects) == 1 and _DOTNET_RUNS.search(text):
         yield Task("run", "dotnet run", projects[0])
     elif not projects:

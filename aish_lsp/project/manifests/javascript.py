@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from aish_lsp.project.manifests.reading import (
+    COMMANDS,
     Intent,
     Manifests,
     Rank,
@@ -17,18 +18,11 @@ from aish_lsp.project.manifests.reading import (
     named_tasks,
     strings,
     table,
+    told,
 )
 
-_LOCK_FILES = {
-    "pnpm-lock.yaml": "pnpm",
-    "yarn.lock": "yarn",
-    "bun.lock": "bun",
-    "bun.lockb": "bun",
-    "package-lock.json": "npm",
-    "npm-shrinkwrap.json": "npm",
-}
-#: How each manager starts a program of the dependencies.
-_EXECUTES = {"npm": "npx", "pnpm": "pnpm exec", "yarn": "yarn run", "bun": "bunx"}
+#: The package managers, each with how it starts a program of the dependencies.
+_EXECUTES: Mapping[str, str] = COMMANDS["javascript_executes"]
 #: What is usually written shorter. Not with bun: ``bun test`` is its own test runner.
 _SHORT = {
     f"{manager} run {name}": f"{manager} {name}"
@@ -37,24 +31,11 @@ _SHORT = {
 }
 
 #: A tool among the dependencies, and what it does when no script of the package says so.
-_TOOLS: tuple[tuple[str, Intent, str], ...] = (
-    ("vitest", "test", "vitest run"),
-    ("jest", "test", "jest"),
-    ("mocha", "test", "mocha"),
-    ("@playwright/test", "test", "playwright test"),
-    ("eslint", "lint", "eslint ."),
-    ("@biomejs/biome", "lint", "biome lint ."),
-    ("prettier", "format", "prettier --write ."),
-    ("@biomejs/biome", "format", "biome format --write ."),
-    ("vite", "start", "vite"),
-    ("next", "start", "next dev"),
-    ("vite", "build", "vite build"),
-    ("next", "build", "next build"),
-)
+_TOOLS: Mapping[str, Mapping[Intent, str]] = COMMANDS["javascript_tools"]
 _TEST_TOOLS = {"jasmine", "ava", "tap", "karma", "cypress"} | {
-    tool for tool, intent, _ in _TOOLS if intent == "test"
+    tool for tool, commands in _TOOLS.items() if "test" in commands
 }
-_NODE_TEST = re.compile(r"(?:[._-]test|(?:^|/)test(?:-[^/]*)?)\.[cm]?js$")
+_NODE_TEST = re.compile(r"(?:[._-]test|(?:^|/)test(?:-[^/]*)?)\.[cm]?js$|^test/.*js$")
 _BUN_TEST = re.compile(r"[._](?:test|spec)\.[cm]?[jt]sx?$")
 
 
@@ -73,14 +54,14 @@ def package_json(manifests: Manifests) -> Iterator[Task]:
         yield Task("run", _SHORT.get(command, command), "package.json", Rank.OWN)
     yield Task("install", f"{manager} install", "package.json")
     dependencies = table(package, "devDependencies").keys() | table(package, "dependencies").keys()
-    for tool, intent, command in _TOOLS:
+    for tool, commands in _TOOLS.items():
         if tool in dependencies:
-            yield Task(intent, f"{_EXECUTES[manager]} {command}", "package.json")
+            yield from told(manifests, commands, "package.json", executes=_EXECUTES[manager])
     if "typescript" in dependencies and manifests.has("tsconfig.json"):
         yield Task("check", f"{_EXECUTES[manager]} tsc --noEmit", "tsconfig.json")
     yield from workspace(manifests, package, manager, _EXECUTES[manager])
     if not dependencies & _TEST_TOOLS:
-        yield from _bun_tests(manifests) if manager == "bun" else _node_tests(manifests)
+        yield from _tests(manifests, manager)
     yield from _program(manifests, package)
 
 
@@ -90,21 +71,13 @@ def package_scripts(manifests: Manifests) -> tuple[str, set[str]]:
     return (f"{_manager(manifests, package)} run ", scripts_of(package)) if package else ("", set())
 
 
-def _node_tests(manifests: Manifests) -> Iterator[Task]:
-    """Yield a guess at tests that nothing speaks of: Node finds those of these names itself."""
+def _tests(manifests: Manifests, manager: str) -> Iterator[Task]:
+    """Yield a guess at tests that nothing speaks of: Bun and Node find those of these names."""
+    is_test, command = (_BUN_TEST, "bun test") if manager == "bun" else (_NODE_TEST, "node --test")
     for folder in ("test", ".", "src", "tests", "lib"):
-        for name in manifests.matching(folder, "*js"):
-            if _NODE_TEST.search(name) or (folder == "test" and name.endswith("js")):
-                yield Task("test", "node --test", name, Rank.GUESS)
-                return
-
-
-def _bun_tests(manifests: Manifests) -> Iterator[Task]:
-    """Yield a guess at tests that nothing speaks of: so Bun finds those of these names."""
-    for folder in ("test", ".", "src", "tests", "lib"):
-        for name in manifests.matching(folder, "*.[cmjt]*"):
-            if _BUN_TEST.search(name):
-                yield Task("test", "bun test", name, Rank.GUESS)
+        for name in manifests.matching(folder, "*"):
+            if is_test.search(name):
+                yield Task("test", command, name, Rank.GUESS)
                 return
 
 
@@ -117,9 +90,10 @@ def _manager(manifests: Manifests, package: Table) -> str:
     manager = named.partition("@")[0] if isinstance(named, str) else ""
     if manager in _EXECUTES:
         return manager
-    lock_file = manifests.first(*_LOCK_FILES)
+    lock_files: Mapping[str, str] = COMMANDS["javascript_locks"]
+    lock_file = manifests.first(*lock_files)
     if lock_file is not None:
-        return _LOCK_FILES[lock_file]
+        return lock_files[lock_file]
     above = manifests.above
     return _manager(above, above.json("package.json")) if above is not None else "npm"
 
@@ -141,10 +115,7 @@ def deno(manifests: Manifests) -> Iterator[Task]:
         return
     tasks = table(manifests.json(source), "tasks")
     yield from named_tasks(tasks, "deno task ", source)
-    yield Task("test", "deno test", source)
-    yield Task("lint", "deno lint", source)
-    yield Task("format", "deno fmt", source)
-    yield Task("install", "deno install", source)
+    yield from told(manifests, COMMANDS["deno"], source)
     main = manifests.first("main.ts", "main.js", "mod.ts")
     if main is not None:
         yield Task("check", f"deno check {main}", source)
@@ -156,14 +127,6 @@ def deno(manifests: Manifests) -> Iterator[Task]:
 
 _PNPM_PACKAGES = re.compile(r"^packages:[ \t]*(?:#.*)?\n((?:[ \t]*(?:-.*|#.*)?\n)*)", re.MULTILINE)
 _PNPM_ENTRY = re.compile(r"^[ \t]*-[ \t]*['\"]?([^'\"#\s]+)", re.MULTILINE)
-
-#: How each manager runs a script of every package that has one of that name.
-_EVERYWHERE = {
-    "npm": "npm run {} --workspaces --if-present",
-    "pnpm": "pnpm --recursive run {}",
-    "yarn": "yarn workspaces foreach --all run {}",
-    "bun": "bun run --filter '*' {}",
-}
 
 #: What comes to an end, so that one package after the other can do it.
 _ENDS: AbstractSet[Intent] = frozenset({"test", "build", "lint", "format", "check", "clean"})
@@ -211,7 +174,7 @@ def workspace(manifests: Manifests, package: Table, manager: str, runs: str) -> 
         yield from _configured(targets, f"{runs} nx run-many -t {{}}", "nx.json")
     if "lerna" in required and manifests.has("lerna.json"):
         yield from _configured(anywhere, f"{runs} lerna run {{}}", "lerna.json")
-    form, names = _EVERYWHERE[manager], anywhere
+    form, names = COMMANDS["javascript_everywhere"][manager], anywhere
     if manager == "yarn" and _is_first_yarn(manifests, package):
         # The first Yarn stops at a package that has no such script.
         form = "yarn workspaces run {}"

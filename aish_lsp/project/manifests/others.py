@@ -3,80 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from aish_lsp.project.manifests.reading import (
     COMMANDS,
-    Intent,
     Manifests,
     Rank,
     Task,
     is_plain,
     named_tasks,
     table,
+    told,
 )
-
-_TERRAFORM: Mapping[Intent, str] = {
-    "install": "terraform init",
-    "check": "terraform validate",
-    "format": "terraform fmt -recursive",
-}
 
 
 def simple(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of the ecosystems that need little look into the manifest."""
-    yield from _told(manifests, "ecosystems", Rank.CONFIGURED)
-    terraform = next(iter(manifests.matching(".", "*.tf")), None)
-    if terraform is not None:
-        for intent, command in _TERRAFORM.items():
-            yield Task(intent, command, terraform)
+    yield from _of_tables(manifests, "ecosystems", Rank.CONFIGURED)
 
 
 def infrastructure(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of what stands beside the code."""
-    yield from _told(manifests, "beside", Rank.GUESS)
+    yield from _of_tables(manifests, "beside", Rank.GUESS)
 
 
-def _told(manifests: Manifests, kind: str, rank: Rank) -> Iterator[Task]:
-    for pattern, commands in COMMANDS[kind].items():
-        folder, _, name = pattern.rpartition("/")
-        source = next(iter(manifests.matching(folder or ".", name)), None)
-        if source is None:
-            continue
-        for intent, told in commands.items():
-            when = {"command": told} if isinstance(told, str) else told
-            if "word" in when and not re.search(when["word"], manifests.text(source)):
-                continue
-            if "file" not in when or manifests.has(when["file"]):
-                yield Task(intent, when["command"], source, rank)
+def _of_tables(manifests: Manifests, kind: str, rank: Rank) -> Iterator[Task]:
+    for patterns, commands in COMMANDS[kind].items():
+        source = manifests.first_matching(*patterns.split())
+        if source is not None:
+            yield from told(manifests, commands, source, rank)
 
 
 # PHP: Composer, Laravel, and the usual tools.
-
-#: A tool, what it is for, the package that brings it, and the files that set it up.
-_TOOLS: tuple[tuple[Intent, str, str, tuple[str, ...]], ...] = (
-    ("test", "pest", "pestphp/pest", ()),
-    (
-        *("test", "phpunit", "phpunit/phpunit"),
-        ("phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"),
-    ),
-    (
-        *("lint", "phpstan analyse", "phpstan/phpstan"),
-        ("phpstan.neon", "phpstan.neon.dist", "phpstan.dist.neon"),
-    ),
-    ("lint", "psalm", "vimeo/psalm", ("psalm.xml", "psalm.xml.dist")),
-    (
-        *("lint", "phpcs", "squizlabs/php_codesniffer"),
-        ("phpcs.xml", "phpcs.xml.dist", ".phpcs.xml", ".phpcs.xml.dist"),
-    ),
-    (
-        *("format", "php-cs-fixer fix", "friendsofphp/php-cs-fixer"),
-        (".php-cs-fixer.php", ".php-cs-fixer.dist.php"),
-    ),
-    ("format", "pint", "laravel/pint", ()),
-)
-#: These need no file of their own to know what to do.
-_NEEDS_NO_FILE = frozenset({"pestphp/pest", "laravel/pint"})
 
 
 def composer(manifests: Manifests) -> Iterator[Task]:
@@ -92,12 +50,12 @@ def composer(manifests: Manifests) -> Iterator[Task]:
         yield Task("test", "php artisan test", "artisan")
         yield Task("start", "php artisan serve", "artisan")
     required = table(data, "require-dev").keys() | table(data, "require").keys()
-    for intent, command, package, files in _TOOLS:
-        source = manifests.first(*files)
-        if source is None and package in required and package in _NEEDS_NO_FILE:
+    for tool in COMMANDS["php_tools"]:
+        source = manifests.first(*tool.get("files", ()))
+        if tool.get("package") in required:
             source = "composer.json"
         if source is not None:
-            yield Task(intent, f"vendor/bin/{command}", source)
+            yield Task(tool["intent"], f"vendor/bin/{tool['command']}", source)
     if "phpunit/phpunit" in required and manifests.has("tests"):
         yield Task("test", "vendor/bin/phpunit tests", "composer.json", Rank.GUESS)
     for folder, index in (("public", "public/index.php"), (".", "index.php")):
@@ -114,7 +72,7 @@ _DEVELOPMENT = re.compile(r"\.add_(?:development_)?dependency[ (]+['\"]([\w-]+)[
 
 def ruby(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Ruby project."""
-    gemspec = next(iter(manifests.matching(".", "*.gemspec")), None)
+    gemspec = manifests.first_matching("*.gemspec")
     bundled = manifests.has("Gemfile")
     if not bundled and not manifests.has("Rakefile") and gemspec is None:
         return
@@ -137,14 +95,11 @@ def ruby(manifests: Manifests) -> Iterator[Task]:
 def _tools(manifests: Manifests, gems: set[str], prefix: str) -> Iterator[Task]:
     """Yield the linters, and the servers of what is not a Rails application."""
     if manifests.has(".rubocop.yml"):
-        yield Task("lint", f"{prefix}rubocop", ".rubocop.yml")
-        yield Task("format", f"{prefix}rubocop --fix-layout", ".rubocop.yml")
+        yield from told(manifests, COMMANDS["rubocop"], ".rubocop.yml", prefix=prefix)
     elif "standard" in gems:
-        yield Task("lint", f"{prefix}standardrb", "Gemfile")
-        yield Task("format", f"{prefix}standardrb --fix", "Gemfile")
+        yield from told(manifests, COMMANDS["standard"], "Gemfile", prefix=prefix)
     if "jekyll" in gems or "github-pages" in gems:
-        yield Task("start", f"{prefix}jekyll serve", "Gemfile")
-        yield Task("build", f"{prefix}jekyll build", "Gemfile")
+        yield from told(manifests, COMMANDS["jekyll"], "Gemfile", prefix=prefix)
     if manifests.has("config.ru") and not manifests.has("bin/rails"):
         server = next((f"bundle exec {name}" for name in ("puma", "rackup") if name in gems), "")
         if server:
@@ -177,18 +132,11 @@ def _rake(manifests: Manifests, prefix: str) -> Iterator[Task]:
         yield Task("test", f"{prefix}rake {spec[1] or 'spec'}", "Rakefile", Rank.OWN)
 
 
-# Containers and processes: Compose, Dockerfile, Procfile, dev containers.
-
-_COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+# Containers and processes: Dockerfile, Procfile, dev containers.
 
 
 def containers(manifests: Manifests) -> Iterator[Task]:
     """Yield how the containers and processes of the folder are built and started."""
-    compose = manifests.first(*_COMPOSE)
-    if compose is not None:
-        yield Task("start", "docker compose up", compose, Rank.GUESS)
-        if re.search(r"^ +build:", manifests.text(compose), re.MULTILINE):
-            yield Task("build", "docker compose build", compose, Rank.GUESS)
     file = manifests.first("Dockerfile", "Containerfile")
     if file is not None:
         slug = re.sub(r"[^a-z0-9]+", "-", manifests.root.resolve().name.lower()).strip("-")
@@ -197,14 +145,7 @@ def containers(manifests: Manifests) -> Iterator[Task]:
         named = "" if file == "Dockerfile" else f"-f {file} "
         yield Task("build", f"docker build -t {image} {named}.", file, Rank.GUESS)
         yield Task("run", f"docker run --rm {image}", file, Rank.GUESS)
-    yield from _processes(manifests)
-    if manifests.first(".devcontainer/devcontainer.json", ".devcontainer.json") is not None:
-        command = "devcontainer up --workspace-folder ."
-        yield Task("start", command, ".devcontainer", Rank.GUESS)
-
-
-def _processes(manifests: Manifests) -> Iterator[Task]:
-    """Yield how the processes of a Procfile are started, the one for development first."""
+    # The one for development first.
     file = manifests.first("Procfile.dev", "Procfile")
     if file is not None:
         named = "" if file == "Procfile" else f" -f {file}"
@@ -213,6 +154,9 @@ def _processes(manifests: Manifests) -> Iterator[Task]:
         # Where honcho wants its option before the command, foreman wants it behind.
         command = f"honcho{named} start" if program == "honcho" else f"foreman start{named}"
         yield Task("start", command, file, Rank.GUESS)
+    if manifests.first(".devcontainer/devcontainer.json", ".devcontainer.json") is not None:
+        command = "devcontainer up --workspace-folder ."
+        yield Task("start", command, ".devcontainer", Rank.GUESS)
 
 
 # Elixir: Mix and Phoenix.
@@ -226,15 +170,7 @@ def mix(manifests: Manifests) -> Iterator[Task]:
         return
     text = re.sub(r"^[ \t]*#.*", "", manifests.text("mix.exs"), flags=re.MULTILINE)
     yield from named_tasks(_aliases(text) - {"run"}, "mix ", "mix.exs")
-    yield Task("test", "mix test", "mix.exs")
-    yield Task("build", "mix compile", "mix.exs")
-    yield Task("install", "mix deps.get", "mix.exs")
-    if ":credo" in text:
-        yield Task("lint", "mix credo", "mix.exs")
-    if ":dialyxir" in text:
-        yield Task("check", "mix dialyzer", "mix.exs")
-    yield Task("format", "mix format", "mix.exs")
-    yield Task("clean", "mix clean", "mix.exs")
+    yield from told(manifests, COMMANDS["mix"], "mix.exs")
     parts = [manifests.text(f"{app}/mix.exs") for app in manifests.members(["apps/*"])]
     if any("{:phoenix," in part for part in (text, *parts)):
         yield Task("start", "mix phx.server", "mix.exs")
@@ -271,12 +207,9 @@ def dart(manifests: Manifests) -> Iterator[Task]:
         yield Task("install", "melos bootstrap", "melos.yaml")
     if manifests.has("test") or re.search(r"^ +(flutter_)?test:", text, re.MULTILINE):
         yield Task("test", f"{program} test", _PUBSPEC)
-    yield Task("install", f"{program} pub get", _PUBSPEC)
-    yield Task("lint", f"{program} analyze", _PUBSPEC)
-    yield Task("format", "dart format .", _PUBSPEC)
+    yield from told(manifests, COMMANDS["dart"], _PUBSPEC, program=program)
     if flutter:
-        yield Task("run", "flutter run", _PUBSPEC)
-        yield Task("clean", "flutter clean", _PUBSPEC)
+        yield from told(manifests, COMMANDS["flutter"], _PUBSPEC)
         return
     name = re.search(r"^name: *(\w+)", text, re.MULTILINE)
     if name is not None and manifests.has(f"bin/{name[1]}.dart"):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from aish_lsp.project.manifests.reading import (
+    COMMANDS,
     Intent,
     Manifests,
     Rank,
@@ -20,42 +21,31 @@ from aish_lsp.project.manifests.reading import (
     table,
 )
 
-#: Extras that hold what a developer needs, the fullest first.
-_EXTRAS = ("dev", "develop", "development", "all", "test", "tests", "testing")
-
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """A tool that is set up by a file, a table of pyproject.toml or a section of setup.cfg."""
+    """A tool that is set up by a file, a table of pyproject.toml or a section of setup.cfg.
+
+    ``hatch`` is how Hatch itself does it, where no environment of the project has the tool.
+    """
 
     name: str
     intent: Intent
     arguments: str = ""
-    files: tuple[str, ...] = ()
+    files: Sequence[str] = ()
     section: str = ""
+    hatch: str = ""
 
 
 #: Where one project has several for the same end, the first is suggested first.
-_TOOLS = (
-    _Tool("pytest", "test", "", ("pytest.ini", ".pytest.ini", "pytest.toml"), "tool:pytest"),
-    _Tool("ruff", "lint", " check .", ("ruff.toml", ".ruff.toml")),
-    _Tool("flake8", "lint", "", (".flake8",), "flake8"),
-    _Tool("pylint", "lint", " --recursive=y .", (".pylintrc", "pylintrc")),
-    _Tool("black", "format", " ."),
-    _Tool("ruff", "format", " format .", ("ruff.toml", ".ruff.toml")),
-    _Tool("isort", "format", " .", (".isort.cfg",), "isort"),
-    _Tool("mypy", "check", " .", ("mypy.ini", ".mypy.ini"), "mypy"),
-    _Tool("pyright", "check", "", ("pyrightconfig.json",)),
-    _Tool("basedpyright", "check"),
-    _Tool("ty", "check", " check", ("ty.toml",)),
-)
+_TOOLS = tuple(_Tool(**row) for row in COMMANDS["python_tools"])
 
-#: What Hatch brings itself, where no environment of the project has the tool.
-_HATCH_OWN = {
-    ("pytest", "test"): "hatch test",
-    ("ruff", "lint"): "hatch fmt --check",
-    ("ruff", "format"): "hatch fmt",
-}
+#: What is usual: the names of extras that hold what a developer needs, the fullest first; the files
+#: that list requirements; and the folders that setuptools takes for no package of the project.
+_EXTRAS, REQUIREMENTS, _NO_PACKAGES = (
+    tuple[str, ...](COMMANDS["python_names"][key])
+    for key in ("extras", "requirements", "no_packages")
+)
 
 
 def python(manifests: Manifests) -> Iterator[Task]:
@@ -102,7 +92,7 @@ def _tools(project: Project) -> Iterator[Task]:
             arguments = ""
         command = f"{project.call(tool.name)}{arguments}"
         if project.manager == "hatch" and tool.name not in project.dependencies:
-            command = _HATCH_OWN.get((tool.name, tool.intent), command)
+            command = tool.hatch or command
         yield Task(tool.intent, command, source)
     if project.manifests.has(".pre-commit-config.yaml"):
         is_required = "pre-commit" in project.dependencies and project.manager != "pip"
@@ -318,23 +308,8 @@ def _installation_by_pip(project: Project, extra: str | None) -> Iterator[Task]:
 
 # The project: what its manifests say of the environment, and how its tools are called.
 
-REQUIREMENTS = (
-    *("requirements-dev.txt", "requirements_dev.txt", "dev-requirements.txt"),
-    *("requirements/dev.txt", "requirements-test.txt", "test-requirements.txt"),
-    *("requirements.txt", "requirements/base.txt"),
-)
-
 #: Build backends that tell of the tool that looks after the environment.
 _BACKENDS = {"uv_build": "uv", "poetry.core.masonry.api": "poetry", "pdm.backend": "pdm"}
-
-#: Folders that setuptools takes for no package of the project.
-_NO_PACKAGES = frozenset(
-    (
-        *("bin", "ci", "debian", "doc", "docs", "documentation", "example", "examples", "scripts"),
-        *("tools", "test", "tests", "unit_test", "unit_tests", "util", "utils", "build", "dist"),
-        *("benchmark", "benchmarks", "exercise", "exercises", "htmlcov", "tasks", "venv", "env"),
-    )
-)
 
 
 class Project:

@@ -71,6 +71,26 @@ def named_tasks(names: Collection[str], runner: str, source: str) -> Iterator[Ta
             yield Task(intent, f"{runner}{name}", source, Rank.OWN)
 
 
+def told(
+    manifests: Manifests,
+    commands: Mapping[Intent, Any],
+    source: str,
+    rank: Rank = Rank.CONFIGURED,
+    **words: str,
+) -> Iterator[Task]:
+    """Yield a task for each command of a table of COMMANDS that ``source`` tells of.
+
+    A command may want a word in ``source``, or a file in the folder. ``{NAME}`` in it stands for
+    the one of ``words`` that is called so.
+    """
+    for intent, said in commands.items():
+        when = {"command": said} if isinstance(said, str) else said
+        if "word" in when and not re.search(when["word"], manifests.text(source)):
+            continue
+        if "file" not in when or manifests.has(when["file"]):
+            yield Task(intent, when["command"].format(**words), source, rank)
+
+
 #: Bytes of a manifest; a longer one is passed over.
 MANIFEST_LIMIT = 256 << 10
 #: Names of a folder that are looked at.
@@ -152,6 +172,14 @@ class Manifests:
         """Return the paths of what in ``folder`` is named by ``pattern``, sorted."""
         names = [name for name in self.inside(folder) if fnmatchcase(name, pattern)]
         return names if folder == "." else [f"{folder}/{name}" for name in names]
+
+    def first_matching(self, *patterns: str) -> str | None:
+        """Return the first path that one of ``patterns`` names, tried in their order."""
+        for pattern in patterns:
+            folder, _, name = pattern.rpartition("/")
+            for path in self.matching(folder or ".", name):
+                return path
+        return None
 
     def within(self, folder: str) -> Manifests:
         """Return the manifests of a folder in this one."""

@@ -22,16 +22,6 @@ from aish_lsp.project.manifests.reading import (
 
 #: Files of recipes that are read for one justfile, it itself and what it imports.
 _IMPORTS = 20
-_TASKFILES = (
-    "Taskfile.yml",
-    "taskfile.yml",
-    "Taskfile.yaml",
-    "taskfile.yaml",
-    "Taskfile.dist.yml",
-    "taskfile.dist.yml",
-    "Taskfile.dist.yaml",
-    "taskfile.dist.yaml",
-)
 _JUST_STRING = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|\([^()]*\)")
 _JUST_IMPORT = re.compile(r"^import\??[ \t]+(['\"])(?:\./)?([^'\"\n]+)\1", re.MULTILINE)
 _EARTHLY_TARGET = re.compile(r"^([a-z][\w.-]*):[ \t]*(?:#.*)?$", re.MULTILINE)
@@ -88,7 +78,7 @@ def taskfile(manifests: Manifests) -> Iterator[Task]:
 
 def taskfile_entries(manifests: Manifests) -> tuple[str, set[str]]:
     """Return the Taskfile and all its tasks; no file where there is none."""
-    name = manifests.first(*_TASKFILES)
+    name = manifests.first(*COMMANDS["taskfiles"]["names"])
     return (name, taskfile_tasks(manifests.text(name))) if name is not None else ("", set())
 
 
@@ -277,28 +267,24 @@ def _add_rule(rules: Rules, names: list[str], needs: list[str]) -> None:
             rules.targets[name] = rules.targets.get(name, False) or bool(needs)
 
 
-_FOLDERS = (".github/workflows", ".forgejo/workflows", ".gitea/workflows", ".woodpecker")
-_FILES = (
-    *(".gitlab-ci.yml", ".circleci/config.yml", ".travis.yml", "azure-pipelines.yml"),
-    *("bitbucket-pipelines.yml", ".woodpecker.yml", ".drone.yml", ".cirrus.yml", "appveyor.yml"),
-    "Jenkinsfile",
-)
 _BEFORE_COMMAND = re.compile(r"^(- )?((run|script|command):\s+|sh\s+)?")
+
+_CI = COMMANDS["continuous_integration"]
 
 #: Commands that are believed when a line of a CI file is one of them, harmless options aside.
 _HINTS: Mapping[str, Intent] = {
-    command: intent for intent, commands in COMMANDS["ci"].items() for command in commands
+    command: intent for intent, commands in _CI["commands"].items() for command in commands
 }
 _MOST_WORDS = max(len(command.split(" ")) for command in _HINTS)
 
 #: What may stand behind such a command: it changes what is shown or covered, never what is run.
-_HARMLESS = frozenset(COMMANDS["ci_options"]["harmless"])
+_HARMLESS = frozenset(_CI["harmless"])
 
 
 def continuous_integration(manifests: Manifests) -> Iterator[Task]:
     """Yield what the CI files run, where it is a command that is known by its every word."""
-    workflows = [path for folder in _FOLDERS for path in manifests.matching(folder, "*.y*ml")]
-    for source in (*workflows, *_FILES):
+    workflows = [path for folder in _CI["folders"] for path in manifests.matching(folder, "*.y*ml")]
+    for source in (*workflows, *_CI["files"]):
         for line in manifests.text(source).split("\n"):
             command = _BEFORE_COMMAND.sub("", line.strip())
             if command[:1] in ("'", '"') and command[-1] == command[0]:
