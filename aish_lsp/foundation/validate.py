@@ -89,6 +89,9 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
     Every field of ``cls`` must have a default: a bad key counts as absent. A bad element makes its
     whole list bad; a bad entry of a table does not affect the others. Only the first PROBLEMS are
     returned: the data may be large, and a stranger's.
+
+    Raises:
+        TypeError: a field of ``cls`` has no default.
     """
     problems: list[Problem] = []
     while True:
@@ -97,6 +100,9 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
         if not reading.failures:
             assert isinstance(data, Mapping)
             return data, problems[:PROBLEMS]
+        if data == {}:
+            # Nothing is left that could be dropped.
+            raise TypeError(f"{cls.__name__} has a field without a default")
         problems += reading.problems()
         data = without(data, [failure.drop for failure in reading.failures])
 

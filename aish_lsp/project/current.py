@@ -10,10 +10,11 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import filterfalse
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from aish_lsp.project.files import (
     ASKED_AT_ONCE,
@@ -34,10 +35,6 @@ ScanListener: TypeAlias = Callable[[Scan, "asyncio.Task[Listing]"], None]
 #: Changes that are looked at one by one; for more, a scan is cheaper.
 PENDING_LIMIT = 1000
 
-#: Names in a folder that are known and not there, or there and not known; if there are more, most
-#: are ignored ones.
-_DIFFERING_LIMIT = 200
-
 #: Files edited of late that are remembered.
 _EDITED_LIMIT = 50
 
@@ -46,6 +43,17 @@ _EDITED_LIMIT = 50
 _CHEAP = 0.1
 _AGE_FACTOR = 20
 _LEAST_AGE = 10.0
+
+
+class _Seen(NamedTuple):
+    """A folder that is shown when it was last looked at: its time, 0 if it never was.
+
+    ``differing`` are the names that were known and not there, or there and not known.
+    """
+
+    changed: int = 0
+    differing: AbstractSet[str] = frozenset()
+
 
 #: A file's time, size and inode, which differ after a change; None if there is no file.
 _Trace: TypeAlias = tuple[int, int, int] | None
@@ -71,7 +79,7 @@ class CurrentFiles:
         self._traces: dict[Path, _Trace] = {}
         self._scanned_at = 0.0
         self._took = 0.0
-        self._shown: dict[str, int] = {}
+        self._shown: dict[str, _Seen] = {}
         self._listeners: list[ScanListener] = []
         self.lock = asyncio.Lock()
 
@@ -173,7 +181,7 @@ class CurrentFiles:
 
     def watch_over(self, prefixes: Iterable[str]) -> None:
         """Check these folders at each update for what came or went; "" is the root."""
-        self._shown = {prefix: self._shown.get(prefix, 0) for prefix in prefixes}
+        self._shown = {prefix: self._shown.get(prefix, _Seen()) for prefix in prefixes}
 
     def _take_in(self, git: Git, names: Iterable[str]) -> bool | None:
         """Update the list at ``names``, and in the folders that are shown.
@@ -230,12 +238,15 @@ class CurrentFiles:
             folder = self._root / prefix
             with suppress(OSError):
                 changed = folder.stat().st_mtime_ns
-                if changed != before:
-                    self._shown[prefix] = changed
-                    on_disk = {name for name in os.listdir(folder) if name != ".git"}  # noqa: PTH208 - names alone
-                    differing = on_disk ^ self.listing.known.names_in(prefix)
-                    if len(differing) <= _DIFFERING_LIMIT:
-                        yield from (prefix + name for name in sorted(differing))
+                if changed == before.changed:
+                    continue
+                on_disk = {name for name in os.listdir(folder) if name != ".git"}  # noqa: PTH208 - names alone
+                differing = on_disk ^ self.listing.known.names_in(prefix)
+                self._shown[prefix] = _Seen(changed, differing)
+                if len(differing) > ASKED_AT_ONCE:
+                    # Most of so many are ignored ones: to ask about them again would be a scan.
+                    differing = differing - before.differing if before.changed else set()
+                yield from (prefix + name for name in sorted(differing))
 
     def _is_old(self) -> bool:
         """Return whether the list is to be renewed, if nobody tells of changes."""

@@ -277,6 +277,16 @@ def test_sifting_drops_what_lacks_something_or_contradicts_itself() -> None:
     assert [problem.path for problem in problems] == ["places.there.line", "range"]
 
 
+def test_sifting_for_what_cannot_be_empty_is_refused() -> None:
+    @dataclass
+    class Needy:
+        needed: str
+
+    for data in ({}, {"needed": 1}, {"other": 1}, None):
+        with pytest.raises(TypeError, match="Needy has a field without a default"):
+            sift(data, Needy)
+
+
 def test_sifting_what_is_no_object() -> None:
     assert sifted([1]) == (
         Config(),

@@ -47,6 +47,10 @@ class Told:
     def _scanned(self) -> None:
         self.scans += 1
 
+    def watch_over(self, prefix: str) -> None:
+        self._files.watch_over([prefix])
+        self.after()
+
     def after(self, *names: str) -> list[str]:
         """Return what is known after changes at ``names``."""
         self._files.changed(names)
@@ -117,6 +121,20 @@ def test_too_much_is_scanned(repository: Path) -> None:
     write(repository, *names)
     assert told.after(*names) == listed_by_git(repository)
     assert told.scans == 1
+
+
+@pytest.mark.parametrize("ignored", [20, 150, 300])
+def test_a_change_beside_many_ignored_names_is_no_scan(repository: Path, ignored: int) -> None:
+    write(repository, *(f"src/{number}.tmp" for number in range(ignored)))
+    told = Told(repository)
+    told.watch_over("src/")
+    for name in ("src/one.py", "src/more.tmp", "src/two.py"):
+        write(repository, name)
+        assert told.after() == listed_by_git(repository)
+    (repository / "src/one.py").unlink()
+    assert told.after() == listed_by_git(repository)
+    assert not told.scans
+
 
 
 async def test_a_change_is_not_forgotten_when_the_look_at_it_is_cancelled(
