@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.config.schema import OWN_TOOLS
-from aish_lsp.context.counter import Tokens
+from aish_lsp.context.counter import Tokens, schema_tokens
 from aish_lsp.foundation.errors import Denied, InvalidArgument
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
@@ -15,7 +15,7 @@ from aish_lsp.tools.asking import SCOPES, Scope
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.tools.calling import Listed
+    from aish_lsp.tools.calling import Tool
 
 _ON_OFF = {"on": True, "off": False}
 
@@ -69,18 +69,22 @@ def _listed(session: Session) -> ToolList:
     # What is offered depends on the plain estimate; what is shown uses all that is known.
     counter = session.accounting.counter(preset, config)
 
-    def info(one: Listed) -> ToolInfo:
-        tokens = counter.settled(Tokens(0, one.tokens))
-        return ToolInfo(one.name, one.description, tokens, one.on, one.allowed)
+    def info(server: str, tool: Tool) -> ToolInfo:
+        name, tokens = (
+            tool.schema.name,
+            counter.settled(Tokens(0, schema_tokens(tool.schema, preset))),
+        )
+        is_on = tools.is_on(server, name)
+        return ToolInfo(name, tool.schema.description, tokens, is_on, tool.allows())
 
     servers = [
         ToolServerInfo(
             provider.name,
             tools.is_on(provider.name),
-            provider.status.state,
-            provider.status.granted,
-            [info(one) for one in tools.listed(provider.name, preset)],
-            provider.status.error or None,
+            provider.state,
+            provider.granted,
+            [info(provider.name, tool) for tool in provider.tools],
+            provider.error or None,
         )
         for provider in tools.providers
     ]

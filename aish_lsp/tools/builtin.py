@@ -5,9 +5,9 @@ Those that ask the editor about the code are carried out here: problems, symbols
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
@@ -18,7 +18,7 @@ from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools.calling import (
     OUTPUTS,
     Place,
-    ServerStatus,
+    Provider,
     Tool,
     ToolResult,
     bounded,
@@ -31,12 +31,10 @@ from aish_lsp.tools.writing import Changing
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import Found
-    from aish_lsp.tools.calling import Around, Workplace
-
-_Work: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
+    from aish_lsp.tools.calling import Around, Call, Workplace
 
 
-def _tool(
+def _schema(
     name: str,
     description: str,
     *,
@@ -44,62 +42,55 @@ def _tool(
     text: str = "",
     numbers: str = "",
     flags: str = "",
-    reads: bool = False,
-) -> Tool:
-    """Return a tool; its arguments are given by their types, as names separated by blanks."""
+) -> ToolSchema:
+    """Return a schema; the arguments are given by their types, as names separated by blanks."""
     kinds = {"string": text, "integer": numbers, "boolean": flags}
     properties = {one: {"type": kind} for kind, names in kinds.items() for one in names.split()}
     parameters = {"type": "object", "properties": properties, "required": required.split()}
-    return Tool(ToolSchema(name, description, parameters), reads)
+    return ToolSchema(name, description, parameters)
 
 
 # Short, since they are sent with each request. The order is kept: a prompt's beginning is cached.
-_TOOLS: Final = (
-    _tool(
+_SCHEMAS: Final = (
+    _schema(
         "read_file",
         "Read a text file of the workspace, or its lines start to end (from 1).",
         required="path",
         text="path",
         numbers="start end",
-        reads=True,
     ),
-    _tool(
+    _schema(
         "list_files",
         "List the project's files under a folder, some folders deep.",
         text="path",
         numbers="depth",
-        reads=True,
     ),
-    _tool(
+    _schema(
         "search",
         "Find the lines of files that hold a text, or match a regex.",
         required="pattern",
         text="pattern path",
         flags="regex",
-        reads=True,
     ),
-    _tool(
+    _schema(
         "diagnostics",
         "List the errors and warnings that the editor has for a file, or for the workspace.",
         text="path",
-        reads=True,
     ),
-    _tool(
+    _schema(
         "symbols",
         "List the functions, classes and such of a file, or those of the workspace named like"
         " query.",
         text="query path",
-        reads=True,
     ),
-    _tool(
+    _schema(
         "definition",
         "Find where the name at a place is defined. line and character count from 1.",
         required="path line character",
         text="path",
         numbers="line character",
-        reads=True,
     ),
-    _tool(
+    _schema(
         "edit_file",
         "Replace a text in a file. old has to be exact and occur once; with all it is replaced"
         " wherever it occurs. The user is asked.",
@@ -107,13 +98,13 @@ _TOOLS: Final = (
         text="path old new",
         flags="all",
     ),
-    _tool(
+    _schema(
         "write_file",
         "Write a new file, or all of one that you have read. The user is asked.",
         required="path content",
         text="path content",
     ),
-    _tool(
+    _schema(
         "run_command",
         "Run a shell command and get its output. The user is asked unless it only reads. timeout is"
         " in seconds.",
@@ -124,6 +115,8 @@ _TOOLS: Final = (
 )
 #: The tools that are offered only if the editor can answer.
 _OF_EDITOR: Final = frozenset(("diagnostics", "symbols", "definition"))
+#: The tools that change nothing; those that run or change something ask the user themselves.
+_READING: Final = _OF_EDITOR | {"read_file", "list_files", "search"}
 
 #: The most places in an answer, and characters of the text for each.
 _MOST: Final = 200
@@ -220,14 +213,12 @@ def _row(one: Found, root: Path, shown: set[str]) -> str:
 class BuiltInTools:
     """Our own tools, in one session of a workspace."""
 
-    name = OWN_TOOLS
-
     def __init__(self, workplace: Workplace) -> None:
         looking = Looking(workplace)
         changing = Changing(workplace, looking)
         editor = EditorLookups(workplace, looking)
         self._workplace = workplace
-        self._work: dict[str, _Work] = {
+        self._work: dict[str, Call] = {
             "read_file": looking.read_file,
             "list_files": looking.list_files,
             "search": looking.search,
@@ -239,32 +230,27 @@ class BuiltInTools:
             "run_command": self._run_command,
         }
 
-    @property
-    def status(self) -> ServerStatus:
-        """They are always there."""
-        return ServerStatus("ready", granted=True)
+        self._tools = tuple(map(self._tool, _SCHEMAS))
 
-    def allows(self, name: str, /) -> bool:
-        """Return whether a tool only reads; those that run or change something ask themselves."""
-        return any(tool.reads for tool in self.tools() if tool.schema.name == name)
-
-    def tools(self) -> tuple[Tool, ...]:
+    def provider(self) -> Provider:
         """Return the tools, always in the same order; some only if the editor can answer."""
         answers = self._workplace.look_up.is_offered()
-        return tuple(tool for tool in _TOOLS if answers or tool.schema.name not in _OF_EDITOR)
+        tools = (tool for tool in self._tools if answers or tool.schema.name not in _OF_EDITOR)
+        return Provider(OWN_TOOLS, tuple(tools))
 
-    async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
-        """Call a tool, which asks the user if necessary.
+    def _tool(self, schema: ToolSchema) -> Tool:
+        async def call(arguments: Mapping[str, Any], around: Around) -> ToolResult:
+            known = schema.parameters["properties"]
+            if unknown := [one for one in arguments if one not in known]:
+                # If a `file_path` were ignored, a model would take the result for that file's.
+                raise InvalidArgument(
+                    f"{schema.name} has no argument {shown(unknown[0])}. It takes:"
+                    f" {', '.join(known)}."
+                )
+            return await self._work[schema.name](arguments, around)
 
-        Raises:
-            AishError: it failed; the message tells the model why.
-        """
-        schema = next(tool.schema for tool in self.tools() if tool.schema.name == name)
-        if unknown := [one for one in arguments if one not in schema.parameters["properties"]]:
-            # If a `file_path` were ignored, a model would take the result for that file's.
-            takes = ", ".join(schema.parameters["properties"])
-            raise InvalidArgument(f"{name} has no argument {shown(unknown[0])}. It takes: {takes}.")
-        return await self._work[name](arguments, around)
+        reads = schema.name in _READING
+        return Tool(schema, reads, lambda: reads, call)
 
     async def _run_command(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
         cwd = text_of(arguments, "cwd", "") or None

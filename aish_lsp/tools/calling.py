@@ -62,69 +62,45 @@ class Around:
     limit: int
 
 
+#: Carries out a call with these arguments, asking the user if necessary. It may be cancelled. It
+#: raises an AishError if it failed, whose message tells the model why.
+Call: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool. ``reads`` says that it changes nothing, so that several may be called at once."""
-
-    schema: ToolSchema
-    reads: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A tool as it is shown to a person; ``tokens`` estimates the size of its schema.
-
-    ``allowed``: it is called without asking the user each time.
-    """
-
-    name: str
-    description: str
-    tokens: int
-    on: bool
-    allowed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
-    """The state of a tool server: ``off`` before it is needed, ``starting``, ``ready``, ``failed``.
-
-    ``granted``: it may start; ``error``: why it failed, or which of its tools cannot be used.
-    """
-
-    state: str
-    granted: bool
-    error: str = ""
-
-
-class Provider(Protocol):
-    """A source of tools: our own, or a tool server.
+    """A tool.
 
     Attributes:
-        name: the server's name, ``aish`` for ours.
+        schema: as a model is offered it; by its name there the model calls it.
+        reads: it changes nothing, so that several may be called at once.
+        allows: tells whether it is called without asking the user each time.
+        call: carries out a call of it.
+    """
+
+    schema: ToolSchema
+    reads: bool
+    allows: Callable[[], bool]
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A source of tools as it is now: our own, ``aish``, or a tool server.
+
+    Attributes:
+        name: the server's name.
+        tools: the tools it has.
+        state: ``off`` before it is needed, ``starting``, ``ready``, ``failed``.
+        granted: it may start.
+        error: why it failed, or which of its tools cannot be used; empty if all is well.
     """
 
     name: str
-
-    @property
-    def status(self) -> ServerStatus:
-        """How it is now."""
-        ...
-
-    def allows(self, name: str, /) -> bool:
-        """Return whether a tool is called without asking the user each time."""
-        ...
-
-    def tools(self) -> tuple[Tool, ...]:
-        """Return the tools it has now, under the names by which the model calls them."""
-        ...
-
-    async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
-        """Call a tool, asking the user if necessary. It may be cancelled.
-
-        Raises:
-            AishError: it failed; the message tells the model why.
-        """
-        ...
+    tools: tuple[Tool, ...]
+    state: str = "ready"
+    granted: bool = True
+    error: str = ""
 
 
 def offered_name(server: str, name: str) -> str:

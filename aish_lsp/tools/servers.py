@@ -13,7 +13,7 @@ from aish_lsp.foundation.errors import AishError, Denied, NotFound
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.shell.suggestions import Output
-from aish_lsp.tools.calling import ServerStatus, Tool, ToolResult
+from aish_lsp.tools.calling import Provider, Tool, ToolResult
 from aish_lsp.tools.connection import Connection
 
 if TYPE_CHECKING:
@@ -152,12 +152,34 @@ class SessionServers:
         self._permissions = permissions
         self._bound = bound
 
-    def providers(self) -> list[ServerTools]:
+    def providers(self) -> list[Provider]:
         """Return the servers that are configured now."""
         return [
-            ServerTools(one, self._servers.is_granted(one.name), self._permissions, self._bound)
+            Provider(
+                one.name,
+                tuple(self._offered(one, tool) for tool in one.tools),
+                one.state,
+                self._servers.is_granted(one.name),
+                one.error,
+            )
             for one in self._servers.all()
         ]
+
+    def _offered(self, connection: Connection, tool: ServerTool) -> Tool:
+        server, permissions = connection.name, self._permissions
+
+        async def call(arguments: Mapping[str, Any], around: Around) -> ToolResult:
+            if not await permissions.may_call(server, tool, arguments):
+                return ToolResult("Not called: the user did not agree to it.", "denied")
+
+            async def progressed(text: str) -> None:
+                await around.emit(Output(tool.schema.name, "stderr", text))
+
+            result = await connection.call(tool, arguments, progressed)
+            text = await self._bound(_told(server, result), around)
+            return ToolResult(text, "failed" if result.is_error else "done")
+
+        return Tool(tool.schema, tool.reads, lambda: permissions.allows(server, tool), call)
 
     async def start(self, is_on: Callable[[str], bool]) -> list[str]:
         """Start the servers that are not ready: see ``ToolServers.start``."""
@@ -205,55 +227,6 @@ class SessionServers:
             there_are = ", ".join(one.schema.name for one in tools) or "none: connect it first"
             raise NotFound(f"{name} has no tool {escaped(tool)[:60]}. It has: {there_are}.")
         return found
-
-
-class ServerTools:
-    """The tools of one server, in one session: implements ``Provider``."""
-
-    def __init__(
-        self, connection: Connection, granted: bool, permissions: Permissions, bound: Bound
-    ) -> None:
-        self.name = connection.name
-        self._connection = connection
-        self._granted = granted
-        self._permissions = permissions
-        self._bound = bound
-
-    @property
-    def status(self) -> ServerStatus:
-        """Its current state."""
-        return ServerStatus(self._connection.state, self._granted, self._connection.error)
-
-    def allows(self, name: str, /) -> bool:
-        """Return whether a tool is called without a question."""
-        return any(
-            self._permissions.allows(self.name, one)
-            for one in self._connection.tools
-            if one.schema.name == name
-        )
-
-    def tools(self) -> tuple[Tool, ...]:
-        """Return the tools it has now."""
-        return tuple(Tool(one.schema, reads=one.reads) for one in self._connection.tools)
-
-    async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
-        """Call a tool, asking the user if necessary.
-
-        Raises:
-            AishError: it failed; the message tells the model why.
-        """
-        tool = next((one for one in self._connection.tools if one.schema.name == name), None)
-        if tool is None:
-            raise NotFound(f"{self.name} has no tool {escaped(name)[:60]} any more.")
-        if not await self._permissions.may_call(self.name, tool, arguments):
-            return ToolResult("Not called: the user did not agree to it.", "denied")
-
-        async def progressed(text: str) -> None:
-            await around.emit(Output(name, "stderr", text))
-
-        result = await self._connection.call(tool, arguments, progressed)
-        text = await self._bound(_told(self.name, result), around)
-        return ToolResult(text, "failed" if result.is_error else "done")
 
 
 def _told(server: str, result: CallToolResult) -> str:

@@ -14,13 +14,14 @@ from aish_lsp.foundation.job import internal_error
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, cut, escaped, shown
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.calling import Listed, ToolResult, offered_name
+from aish_lsp.tools.calling import ToolResult, offered_name
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.config.schema import Tools as Settings
     from aish_lsp.foundation.ports import AskUser
     from aish_lsp.models.request import ToolCall
+    from aish_lsp.tools.builtin import BuiltInTools
     from aish_lsp.tools.calling import Around, Provider, Tool
     from aish_lsp.tools.servers import SessionServers
 
@@ -61,7 +62,7 @@ class Toolbox:
 
     def __init__(
         self,
-        own: Sequence[Provider],
+        own: Sequence[BuiltInTools],
         settings: Callable[[], Settings],
         ask_user: AskUser,
         servers: SessionServers | None = None,
@@ -80,7 +81,8 @@ class Toolbox:
     @property
     def providers(self) -> Sequence[Provider]:
         """The current sources of tools: our own, and the servers that are configured."""
-        return (*self._own, *(self._servers.providers() if self._servers else ()))
+        servers = self._servers.providers() if self._servers else []
+        return (*(own.provider() for own in self._own), *servers)
 
     def server(self, name: str) -> Provider:
         """Return a server by its name.
@@ -94,11 +96,14 @@ class Toolbox:
         there_are = f" There are: {', '.join(self.servers())}." if self.servers() else ""
         raise NotFound(f"There is no tool server {escaped(name)[:60]}.{there_are}")
 
-    def _enabled(self) -> Iterator[tuple[Provider, Tool]]:
-        for provider in self.providers:
-            for tool in provider.tools():
-                if self.is_on(provider.name, tool.schema.name):
-                    yield provider, tool
+    def _enabled(self) -> dict[str, Tool]:
+        """Return the tools that may be called, by their names."""
+        return {
+            name: tool
+            for provider in self.providers
+            for tool in provider.tools
+            if self.is_on(provider.name, name := tool.schema.name)
+        }
 
     def is_on(self, server: str, tool: str = "", /) -> bool:
         """Return whether a server, or one of its tools, may be called."""
@@ -116,7 +121,7 @@ class Toolbox:
         Raises:
             NotFound: there is no such server or tool.
         """
-        names = [one.schema.name for one in self.server(server).tools()]
+        names = [one.schema.name for one in self.server(server).tools]
         if tool and tool not in names:
             there_are = ", ".join(names)
             raise NotFound(f"{server} has no tool {escaped(tool)[:60]}. It has: {there_are}.")
@@ -126,27 +131,13 @@ class Toolbox:
         """Return the names of the sources of tools."""
         return [provider.name for provider in self.providers]
 
-    def listed(self, server: str, preset: Preset, /) -> list[Listed]:
-        """Return the tools of a server, switched on or not."""
-        return [
-            Listed(
-                name := tool.schema.name,
-                tool.schema.description,
-                schema_tokens(tool.schema, preset),
-                self.is_on(server, name),
-                provider.allows(name),
-            )
-            for provider in [self.server(server)]
-            for tool in provider.tools()
-        ]
-
     def costs(self, preset: Preset, window: int, /) -> dict[str, int]:
         """Return the servers whose tools are offered, and roughly how many tokens these take."""
         offered = {schema.name: schema for schema in self.definitions(preset, window)}
         costs = {
             provider.name: sum(
                 schema_tokens(offered[tool.schema.name], preset)
-                for tool in provider.tools()
+                for tool in provider.tools
                 if tool.schema.name in offered
             )
             for provider in self.providers
@@ -155,12 +146,13 @@ class Toolbox:
 
     def names(self) -> Collection[str]:
         """Return the names of all tools that may be called, whether they are offered or not."""
-        names = [tool.schema.name for _, tool in self._enabled()]
+        names = [*self._enabled()]
         return [*names, TOOL_SEARCH] if names else names
 
     def reads(self, name: str, /) -> bool:
         """Return whether a tool only reads."""
-        return any(tool.reads for _, tool in self._enabled() if tool.schema.name == name)
+        tool = self._enabled().get(name)
+        return tool is not None and tool.reads
 
     def definitions(self, preset: Preset, window: int, /) -> tuple[ToolSchema, ...]:
         """Return the tools that are now offered to a model with a window of so many tokens.
@@ -169,11 +161,11 @@ class Toolbox:
         """
         if preset.provider == "offline" or not _INSTEAD_OF_TOOLS.isdisjoint(preset.extra_body):
             return ()
-        schemas = [tool.schema for _, tool in self._enabled()]
+        schemas = [tool.schema for tool in self._enabled().values()]
         most = self._settings().share * window
         if sum(schema_tokens(schema, preset) for schema in schemas) <= most:
             return tuple(schemas)
-        by_server = {one.name: [tool.schema for tool in one.tools()] for one in self.providers}
+        by_server = {one.name: len(one.tools) for one in self.providers}
         search = next(
             (
                 search
@@ -225,10 +217,10 @@ class Toolbox:
             )
         if name == TOOL_SEARCH:
             return self._search(arguments)
-        for provider, tool in self._enabled():
-            if tool.schema.name == name:
-                return await provider.call(name, arguments, around)
-        raise NotFound(f"There is no tool {name[:60]}.")
+        tool = self._enabled().get(name)
+        if tool is None:
+            raise NotFound(f"There is no tool {name[:60]}.")
+        return await tool.call(arguments, around)
 
     async def _may_go_on(self, name: str, arguments: str, times: int) -> bool:
         shown = cut(escaped(arguments), _SHOWN)
@@ -247,7 +239,7 @@ class Toolbox:
             raise InvalidArgument("`query` has to be a text: words of what is to be done.")
         words = set(_words(query))
         ranked = []
-        for _, tool in self._enabled():
+        for tool in self._enabled().values():
             schema = tool.schema
             hits = words & set(_words(f"{schema.name} {schema.description}"))
             named = schema.name.lower() in query.lower()
@@ -286,13 +278,13 @@ async def call_tool(tools: Toolbox, call: ToolCall, around: Around) -> ToolResul
 
 
 def _search_schemas(
-    schemas: Sequence[ToolSchema], by_server: Mapping[str, Sequence[ToolSchema]]
+    schemas: Sequence[ToolSchema], by_server: Mapping[str, int]
 ) -> Iterator[ToolSchema]:
     """Yield the tool that fetches others: with a line on each, with their names, with servers."""
     yield _search_schema([f"{schema.name}: {_one_line(schema.description)}" for schema in schemas])
     yield _search_schema([", ".join(schema.name for schema in schemas)])
     yield _search_schema(
-        [f"{name}: {count_of(len(tools), 'tool')}" for name, tools in by_server.items() if tools]
+        [f"{name}: {count_of(count, 'tool')}" for name, count in by_server.items() if count]
     )
 
 

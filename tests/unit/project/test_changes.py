@@ -136,7 +136,6 @@ def test_a_change_beside_many_ignored_names_is_no_scan(repository: Path, ignored
     assert not told.scans
 
 
-
 async def test_a_change_is_not_forgotten_when_the_look_at_it_is_cancelled(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

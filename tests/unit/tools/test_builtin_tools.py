@@ -562,7 +562,7 @@ async def test_the_same_call_again_and_again_asks(place: Place) -> None:
 
 
 async def test_a_small_window_is_told_names_alone_or_nothing(place: Place) -> None:
-    own = [tool.name for tool in place.tools.listed("aish", PRESET)]
+    own = [tool.schema.name for tool in place.tools.server("aish").tools]
     assert [tool.name for tool in place.tools.definitions(PRESET, 32768)] == own
     [search] = place.tools.definitions(PRESET, 4096)
     assert search.name == "tool_search"
