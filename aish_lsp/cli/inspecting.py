@@ -37,7 +37,7 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.redaction import is_secret
 from aish_lsp.foundation.text import count_of, dotted, escaped
-from aish_lsp.project.files import list_files
+from aish_lsp.project.files import Scan
 from aish_lsp.project.tree import shown
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ def _add_project(commands: Any) -> None:
 async def _project(arguments: argparse.Namespace) -> int:
     """Show the project as the model sees it; return the exit code."""
     if arguments.files:
-        listed = await list_files(workspace_folder(arguments), every=True)
+        listed = await Scan(workspace_folder(arguments), limit=None).listing()
         if listed.truncated:
             terminal.tell(f"not all files are listed: {listed.reason}")
-        names = "\n".join(map(shown, listed.files))
-        return write_result(arguments, {"files": listed.files}, names, indent=None)
+        names = listed.known.names
+        return write_result(arguments, {"files": names}, "\n".join(map(shown, names)), indent=None)
     async with open_workspace(arguments) as workspace:
         await workspace.project.refresh(workspace.config.project, patience=None)
         block = workspace.project.block

@@ -187,23 +187,13 @@ WHOLE: Final = (("models",), ("tools", "servers"))
 USERS_ALONE: Final = (("safety", "confine"),)
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
-    """A workspace's own configuration, parted by trust.
+def part(
+    data: Mapping[str, Any], base: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...], str]:
+    """Return valid ``data`` of a workspace parted by trust.
 
-    Attributes:
-        harmless: the tables that count without a grant.
-        asked: each further key, by its dotted path, with the value asked for.
-        hash: names exactly what is asked for; any change of it is another hash.
-    """
-
-    harmless: dict[str, Any]
-    asked: tuple[tuple[str, Any], ...]
-    hash: str
-
-
-def part(data: Mapping[str, Any], base: Mapping[str, Any]) -> Overlay:
-    """Return valid ``data`` parted by trust.
+    These are the tables that count without a grant; each further key, by its dotted path, with the
+    value asked for; and what names exactly what is asked for: any change of it is another hash.
 
     What says the same as ``base``, the plain data in force without it, asks for nothing: editors
     send their settings' defaults too.
@@ -220,7 +210,7 @@ def part(data: Mapping[str, Any], base: Mapping[str, Any]) -> Overlay:
     # In full, however long: a grant is for what was seen.
     told = tuple((dotted(path, limit=sys.maxsize), value) for path, value in asked.items())
     text = json.dumps(sorted(asked.items()), sort_keys=True, allow_nan=False)
-    return Overlay(nested(harmless), told, hashlib.sha256(text.encode()).hexdigest())
+    return nested(harmless), told, hashlib.sha256(text.encode()).hexdigest()
 
 
 def _harmless(path: tuple[str, ...], value: Any, current: Any) -> bool:

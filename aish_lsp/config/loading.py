@@ -170,10 +170,10 @@ class Configuration:
         client, settings = self._clients.values()
         own = (self._file.layer, self._environment, client.layer)
         base = user_values(own)
-        overlaid, refused = self._without_users_own(self._overlay.layer)
-        overlay, asked = self._trusted_part("overlay", ".aish.toml", overlaid, base)
-        edited, more_refused = self._without_users_own(settings.layer)
-        edited, also = self._trusted_part("settings", "aish", edited, base)
+        overlay, asked, refused = self._trusted_part(
+            "overlay", ".aish.toml", self._overlay.layer, base
+        )
+        edited, also, more_refused = self._trusted_part("settings", "aish", settings.layer, base)
         config, wrong, origins = combine(overlay, own, edited)
         problems = [*self._overlay.problems, *self._file.problems, *self._environment.problems]
         problems += [*client.problems, *settings.problems, *wrong, *refused, *more_refused]
@@ -182,30 +182,22 @@ class Configuration:
         strangers = _servers(edited) | (_servers(overlay) - frozenset().union(*map(_servers, own)))
         return Loaded(config, tuple(problems), origins, (*asked, *also), strangers)
 
-    def _without_users_own(self, layer: Layer) -> tuple[Layer, list[Problem]]:
-        """Return a workspace's layer without what only the user can set, and what that was."""
-        keys = [key for key in USERS_ALONE if lookup(layer.data, key)[0]]
-        # With no folder open there is no workspace that the settings could come from.
-        if self._root is None or not keys:
-            return layer, []
-        problems = [Problem(dotted(key), _USERS_ALONE, layer.locate(dotted(key))) for key in keys]
-        data: Any = without(layer.data, keys)
-        return replace(layer, data=data), problems
-
     def _trusted_part(
         self, what: What, name: str, layer: Layer, base: Mapping[str, Any]
-    ) -> tuple[Layer, list[Request]]:
-        """Return what of a workspace's layer counts, and what it asks for, if anything."""
+    ) -> tuple[Layer, list[Request], list[Problem]]:
+        """Return what of a workspace's layer counts, what it asks for, and what is the user's."""
         # With no folder open there is no workspace that the settings could come from.
         if self._root is None:
-            return layer, []
-        parted = part(layer.data, base)
-        harmless = replace(layer, data=parted.harmless)
-        if not parted.asked:
-            return harmless, []
-        granted = self._trust.granted(self._root, what, name, parted.hash)
-        request = Request(what, name, parted.asked, parted.hash, granted)
-        return layer if granted else harmless, [request]
+            return layer, [], []
+        keys = [key for key in USERS_ALONE if lookup(layer.data, key)[0]]
+        problems = [Problem(dotted(key), _USERS_ALONE, layer.locate(dotted(key))) for key in keys]
+        data: Any = without(layer.data, keys)
+        harmless, asked, contents = part(data, base)
+        if not asked:
+            return replace(layer, data=harmless), [], problems
+        granted = self._trust.granted(self._root, what, name, contents)
+        request = Request(what, name, asked, contents, granted)
+        return replace(layer, data=data if granted else harmless), [request], problems
 
 
 def _servers(layer: Layer) -> frozenset[str]:

@@ -14,6 +14,7 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 from urllib.parse import parse_qsl, urlsplit
@@ -66,11 +67,13 @@ def from_file(path: Path) -> Layer:
         where = _place(path, error.line)
         problem = Problem("", error.reason, where)
         return Layer({}, (problem,), lambda _: shown_path(path))
-    lines = Lines(text)
+    # Few files have a problem that is to be located.
+    lines = cache(lambda: _lines_of_keys(text))
 
     def locate(key: str) -> str:
-        line = lines.find(key)
-        return _place(path, line)
+        while key and key not in lines():
+            key = _around(key)
+        return _place(path, lines().get(key))
 
     return checked(data, locate)
 
@@ -140,8 +143,13 @@ def _variable_at(key: str, environ: Mapping[str, str]) -> str:
         variable = variable_of(tuple(key.split(".")))
         if variable in environ:
             return variable
-        key = key[: max(key.rfind("."), key.rfind("["), 0)]
+        key = _around(key)
     return "environment"
+
+
+def _around(key: str) -> str:
+    """Return the dotted path of what ``key`` stands in; empty at the top."""
+    return key[: max(key.rfind("."), key.rfind("["), 0)]
 
 
 def _without_nulls(data: object, depth: int) -> object:
@@ -228,23 +236,8 @@ def parse(text: str) -> dict[str, Any]:
         raise BadFile(f"it is not TOML: {found[1]} (line {line}{column})", line) from error
 
 
-class Lines:
-    """Where the keys of a TOML text stand, as well as a look at each line can tell."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._lines: dict[str, int] | None = None
-
-    def find(self, path: str) -> int | None:
-        """Return the line (from 1) of the key at ``path``, or of the table around it."""
-        if self._lines is None:
-            self._lines = _index(self._text)
-        while path and path not in self._lines:
-            path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        return self._lines.get(path)
-
-
-def _index(text: str) -> dict[str, int]:
+def _lines_of_keys(text: str) -> dict[str, int]:
+    """Return the line (from 1) of each key and table, as well as a look at each line can tell."""
     lines: dict[str, int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.split("\n"), start=1):

@@ -15,7 +15,7 @@ import json
 import re
 import types
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -84,13 +84,16 @@ def visible(text: str) -> str:
     width becomes the plain one, and what only chooses how the character before it looks is left
     out: prose is full of both.
     """
-    return _SUSPECT.sub(_visible_part, text)
+    return _with_unseen(text, _visible_character)
 
 
-def _visible_part(run: re.Match[str]) -> str:
-    if is_seen(run[0]):
-        return run[0]
-    return "".join(map(_visible_character, run[0]))
+def _with_unseen(text: str, instead: Callable[[str], str]) -> str:
+    """Return ``text`` with what ``instead`` returns for each character that may not be seen."""
+
+    def part(run: re.Match[str]) -> str:
+        return run[0] if is_seen(run[0]) else "".join(map(instead, run[0]))
+
+    return _SUSPECT.sub(part, text)
 
 
 def _visible_character(character: str) -> str:
@@ -104,11 +107,7 @@ def json_escaped(text: str) -> str:
 
     It holds the same values. Line feeds stay, which stand between values alone.
     """
-    return _SUSPECT.sub(_json_part, text)
-
-
-def _json_part(run: re.Match[str]) -> str:
-    return "".join(c if is_seen(c) else json.dumps(c)[1:-1] for c in run[0])
+    return _with_unseen(text, lambda one: one if is_seen(one) else json.dumps(one)[1:-1])
 
 
 def hidden_characters(text: str) -> tuple[str, ...]:
@@ -130,14 +129,13 @@ def without_hidden(text: str) -> str:
 
     A space of another width becomes the plain one.
     """
-    return _SUSPECT.sub(_seen_part, text.replace("\r\n", "\n"))
+    return _with_unseen(text.replace("\r\n", "\n"), _seen_character)
 
 
-def _seen_part(run: re.Match[str]) -> str:
-    if is_seen(run[0]):
-        return run[0]
-    plain = (" " if unicodedata.category(c) == "Zs" else c for c in run[0])
-    return "".join(filter(is_seen, plain))
+def _seen_character(character: str) -> str:
+    if unicodedata.category(character) == "Zs":
+        return " "
+    return character if is_seen(character) else ""
 
 
 def clipped(text: str, limit: int) -> str:
@@ -206,8 +204,7 @@ def shown(value: object, limit: int = SHOWN) -> str:
     Of a string, ``limit`` characters are shown; a list or an object is only named as one.
     """
     if isinstance(value, str):
-        text = json.dumps(value[:limit], ensure_ascii=False)
-        text = "".join(c if is_seen(c) else json.dumps(c)[1:-1] for c in text)
+        text = json_escaped(json.dumps(value[:limit], ensure_ascii=False))
         return text if len(value) <= limit else f"{text}... ({len(value)} characters)"
     if isinstance(value, int) and abs(value) > LARGEST:
         return f"a whole number of {value.bit_length()} bits"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from aish_lsp.project.git import Git, GitFailed
-from aish_lsp.project.known import FOLDED, KnownFiles
+from aish_lsp.project.known import KnownFiles
 from aish_lsp.project.safe_read import read_regular
 
 #: Names that are kept; if there are more, those in deep folders are only counted.
@@ -36,26 +36,12 @@ Way: TypeAlias = Literal["git", "given", "walk"]
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True)
-class FileList:
-    """The files of a folder: relative, ``/``-separated, sorted.
-
-    A name that ends in ``/`` is a repository inside, whose files are not listed. Bytes that are not
-    UTF-8 are decoded as ``os.fsdecode`` does. ``truncated`` says that there are more files, and
-    ``reason`` why some or all are missing.
-    """
-
-    files: tuple[str, ...]
-    truncated: bool = False
-    reason: str = ""
-
-
 @dataclass(slots=True)
 class Listing:
     """What a scan found.
 
     Attributes:
-        known: the files.
+        known: the files. Bytes of a name that are not UTF-8 are decoded as ``os.fsdecode`` does.
         truncated: whether the scan ended before it had seen everything.
         reason: why it did, or why there are no files.
         way: how the files were found.
@@ -69,20 +55,6 @@ class Listing:
     way: Way = "walk"
     deciding: tuple[Path, ...] = ()
     recent: tuple[str, ...] = ()
-
-
-async def list_files(root: Path, *, every: bool = False) -> FileList:
-    """Return the files under ``root`` that no ignore rule leaves out.
-
-    ``every`` lists all of them, however many there are. A folder that is gone or cannot be read
-    gives an empty list with a reason. If git is missing or fails, the folder is walked.
-    """
-    listing = await Scan(root, None if every else FILE_LIMIT).listing()
-    known = listing.known
-    named = tuple(name for name in known.names if not name.endswith(FOLDED))
-    if len(named) == known.total:
-        return FileList(named, listing.truncated, listing.reason)
-    return FileList(named, True, f"Only {len(named)} of {known.total} files are listed.")
 
 
 async def in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _Result:
@@ -117,7 +89,11 @@ class Scan:
         self._git: Git | None = None
 
     async def listing(self) -> Listing:
-        """Return what is found; end git if this is cancelled."""
+        """Return what is found; end git if this is cancelled.
+
+        A folder that is gone or cannot be read gives nothing, with a reason. If git is missing or
+        fails, the folder is walked.
+        """
         return await in_thread(self.run, self.stop)
 
     def stop(self) -> None:

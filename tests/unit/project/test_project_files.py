@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.project import files
 from aish_lsp.project.current import CurrentFiles
-from aish_lsp.project.files import Scan, _is_ignored, _rules_in, is_left_out, list_files, walk
+from aish_lsp.project.files import Scan, _is_ignored, _rules_in, is_left_out, walk
 from aish_lsp.project.git import _tracked_names
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -32,6 +32,10 @@ GIT_ENVIRONMENT = {
         for what in ("NAME", "EMAIL")
     },
 }
+
+
+async def files_of(root: Path) -> tuple[str, ...]:
+    return tuple((await Scan(root, None).listing()).known.names)
 
 
 def git(root: Path, *arguments: str) -> bytes:
@@ -77,8 +81,8 @@ async def test_tracked_and_new_files_but_no_ignored_and_no_deleted_ones(root: Pa
     git(root, "init", "-q")
     git(root, "add", "kept.py", "gone.py", ".gitignore")
     (root / "gone.py").unlink()
-    listed = await list_files(root)
-    assert listed.files == (".gitignore", "kept.py", "new.py", "src/a b.py")
+    listed = await Scan(root, None).listing()
+    assert tuple(listed.known.names) == (".gitignore", "kept.py", "new.py", "src/a b.py")
     assert not listed.truncated
     assert not listed.reason
 
@@ -87,7 +91,7 @@ async def test_tracked_and_new_files_but_no_ignored_and_no_deleted_ones(root: Pa
 async def test_names_are_relative_to_a_folder_inside_a_repository(root: Path) -> None:
     write(root, "top.py", "inner/a.py", "inner/b/c.py")
     git(root, "init", "-q")
-    assert (await list_files(root / "inner")).files == ("a.py", "b/c.py")
+    assert await files_of(root / "inner") == ("a.py", "b/c.py")
 
 
 @needs_git
@@ -96,7 +100,7 @@ async def test_a_folder_that_an_outer_repository_ignores_is_walked(root: Path) -
     write(root, ".gitignore", text="*\n")
     write(root, "mine/.gitignore", text="*.log\n")
     git(root, "init", "-q")
-    assert (await list_files(root / "mine")).files == (".gitignore", "a.py")
+    assert await files_of(root / "mine") == (".gitignore", "a.py")
 
 
 @needs_git
@@ -108,7 +112,7 @@ async def test_repositories_inside_are_named_and_not_looked_into(root: Path) -> 
         git(root / folder, "commit", "-q", "-m", "x")
     git(root, "init", "-q")
     git(root, "-c", "advice.addEmbeddedRepo=false", "add", "module")
-    assert (await list_files(root)).files == ("a.py", "inner/", "module/")
+    assert await files_of(root) == ("a.py", "inner/", "module/")
 
 
 @needs_git
@@ -124,7 +128,7 @@ async def test_unmerged_files_are_listed_once(root: Path) -> None:
     write(root, "a.py", text="3\n")
     git(root, "commit", "-q", "-a", "-m", "z")
     git(root, "merge", "-q", "other")
-    assert (await list_files(root)).files == ("a.py",)
+    assert await files_of(root) == ("a.py",)
 
 
 AWKWARD = [
@@ -150,8 +154,7 @@ async def test_awkward_names_are_exact(root: Path, in_repository: bool) -> None:
         Path(os.fsdecode(raw)).write_text("x")
     except OSError:
         pytest.skip("this file system wants UTF-8")
-    listed = (await list_files(root)).files
-    assert list(listed) == sorted([*AWKWARD, os.fsdecode(b"bad\xff")])
+    assert list(await files_of(root)) == sorted([*AWKWARD, os.fsdecode(b"bad\xff")])
 
 
 @needs_git
@@ -196,7 +199,7 @@ async def test_a_hostile_repository_makes_git_run_nothing(root: Path, tmp_path: 
     git(root, "status")
     assert seen.exists()
     seen.unlink()
-    assert (await list_files(root)).files == (".gitattributes", "a.py", "evil")
+    assert await files_of(root) == (".gitattributes", "a.py", "evil")
     current = CurrentFiles(root)
     await current.update()
     current.watch()
@@ -237,7 +240,7 @@ async def test_a_sparse_index_fetches_nothing(root: Path, tmp_path: Path) -> Non
     )
     assert seen.exists(), "the trap does not work"
     seen.unlink()
-    assert (await list_files(root)).files == ("a.py", "in/b.py")
+    assert await files_of(root) == ("a.py", "in/b.py")
     assert not seen.exists()
 
 
@@ -253,7 +256,7 @@ async def test_a_git_of_the_workspace_is_not_used(
     monkeypatch.chdir(root)
     for entry in (".", "", str(root)):
         monkeypatch.setenv("PATH", os.pathsep.join((entry, os.environ["PATH"])))
-        assert (await list_files(root)).files == ("a.py", "git")
+        assert await files_of(root) == ("a.py", "git")
     assert not seen.exists()
 
 
@@ -269,14 +272,14 @@ async def test_another_repository_in_the_environment_changes_nothing(
     git(root, "init", "-q")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
-    assert (await list_files(root)).files == ("a.py",)
+    assert await files_of(root) == ("a.py",)
 
 
 @needs_git
 async def test_a_broken_repository_is_walked(root: Path) -> None:
     write(root, "a.py")
     (root / ".git").write_text("gitdir: /nowhere/at/all\n")
-    assert (await list_files(root)).files == ("a.py",)
+    assert await files_of(root) == ("a.py",)
 
 
 def test_names_that_lead_out_of_the_folder_are_dropped() -> None:
@@ -287,11 +290,11 @@ def test_names_that_lead_out_of_the_folder_are_dropped() -> None:
 
 
 async def test_a_folder_that_is_gone_is_empty_with_a_reason(tmp_path: Path) -> None:
-    listed = await list_files(tmp_path / "gone")
-    assert listed.files == ()
+    listed = await Scan(tmp_path / "gone", None).listing()
+    assert tuple(listed.known.names) == ()
     assert "gone" in listed.reason
     write(tmp_path, "file")
-    assert (await list_files(tmp_path / "file")).reason
+    assert (await Scan(tmp_path / "file", None).listing()).reason
 
 
 @pytest.mark.usefixtures("no_git")
@@ -303,8 +306,8 @@ async def test_without_git_the_folder_is_walked_by_its_ignore_files(root: Path) 
     write(root, "src/.gitignore", text="!keep.log\n*.tmp\n")
     write(root, ".git/info/exclude", text="secret\n")
     write(root, "secret")
-    listed = await list_files(root)
-    assert listed.files == (".gitignore", "a.py", "src/.gitignore", "src/c.py", "src/keep.log")
+    named = (".gitignore", "a.py", "src/.gitignore", "src/c.py", "src/keep.log")
+    assert await files_of(root) == named
 
 
 @pytest.mark.usefixtures("no_git")
@@ -316,7 +319,7 @@ async def test_a_walk_follows_no_links_and_waits_for_no_pipes(root: Path, tmp_pa
     (root / "dangling").symlink_to("nowhere")
     os.mkfifo(root / "pipe")
     os.mkfifo(root / ".gitignore")
-    assert (await list_files(root)).files == ("a.py", "dangling", "loop", "out")
+    assert await files_of(root) == ("a.py", "dangling", "loop", "out")
 
 
 @pytest.mark.usefixtures("no_git")
@@ -325,7 +328,7 @@ async def test_an_unreadable_folder_is_passed_over(root: Path) -> None:
     write(root, "a.py", "closed/b.py")
     (root / "closed").chmod(0)
     try:
-        assert (await list_files(root)).files == ("a.py",)
+        assert await files_of(root) == ("a.py",)
     finally:
         (root / "closed").chmod(0o700)
 
@@ -368,22 +371,18 @@ async def test_a_folder_that_vanishes_during_the_walk_is_passed_over(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", vanishing)
-    assert (await list_files(root)).files == ("a.py",)
+    assert await files_of(root) == ("a.py",)
 
 
 @pytest.mark.parametrize("in_repository", [pytest.param(True, marks=needs_git), False])
-async def test_too_many_files_are_cut(
-    root: Path, in_repository: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_too_many_files_are_cut(root: Path, in_repository: bool) -> None:
     if in_repository:
         git(root, "init", "-q")
     write(root, *(f"f{number:02}" for number in range(20)))
-    monkeypatch.setattr(files, "FILE_LIMIT", 5)
-    listed = await list_files(root)
-    assert listed.files == ("f00", "f01")
-    assert listed.truncated
-    assert "2 of 20" in listed.reason
-    assert len((await list_files(root, every=True)).files) == 20
+    known = (await Scan(root, 5).listing()).known
+    assert known.names == ["f00", "f01"]
+    assert known.total == 20
+    assert len(await files_of(root)) == 20
 
 
 @pytest.mark.usefixtures("no_git")
@@ -392,23 +391,19 @@ async def test_a_walk_that_takes_too_long_stops(
 ) -> None:
     write(root, "a.py")
     monkeypatch.setattr(files, "TIME_LIMIT", -1.0)
-    listed = await list_files(root)
+    listed = await Scan(root, None).listing()
     assert listed.truncated
     assert listed.reason
 
 
 @needs_git
-async def test_a_file_that_is_gone_is_taken_off_the_count_once(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_is_gone_is_taken_off_the_count_once(root: Path) -> None:
     git(root, "init", "-q")
     write(root, *(f"deep/er/f{number:02}" for number in range(20)))
     git(root, "add", ".")
     (root / "deep" / "er" / "f07").unlink()
     listing = await Scan(root, 5).listing()
     assert (listing.way, listing.known.total) == ("git", 19)
-    monkeypatch.setattr(files, "FILE_LIMIT", 5)
-    assert "19 files" in (await list_files(root)).reason
 
 
 @needs_git
@@ -455,7 +450,7 @@ async def test_a_git_that_hangs_is_ended_and_the_folder_walked(
     slow_git(tmp_path / "slow", tmp_path / "pid")
     monkeypatch.setenv("PATH", f"{tmp_path / 'slow'}:{os.environ['PATH']}")
     monkeypatch.setattr(files, "TIME_LIMIT", 1.0)
-    assert (await list_files(root)).files == ("a.py",)
+    assert await files_of(root) == ("a.py",)
     assert not any(is_alive(int(pid)) for pid in (tmp_path / "pid").read_text().split())
 
 
@@ -471,8 +466,8 @@ async def test_a_git_that_dies_is_not_believed(
     (tmp_path / "bad" / "git").write_text(f"#!/bin/sh\n{end}\n")
     (tmp_path / "bad" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bad'}:{os.environ['PATH']}")
-    listed = await list_files(root)
-    assert listed.files == (".gitignore", "a.py")
+    listed = await Scan(root, None).listing()
+    assert tuple(listed.known.names) == (".gitignore", "a.py")
     assert not listed.truncated
 
 
@@ -481,7 +476,7 @@ async def test_cancelling_ends_git(
 ) -> None:
     slow_git(tmp_path / "slow", tmp_path / "pid")
     monkeypatch.setenv("PATH", f"{tmp_path / 'slow'}:{os.environ['PATH']}")
-    listing = asyncio.create_task(list_files(root))
+    listing = asyncio.create_task(Scan(root, None).listing())
     for _ in range(500):
         if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
             break
