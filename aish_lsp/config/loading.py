@@ -77,6 +77,9 @@ class Configuration:
 
     A source that turns bad keeps its last good contents; one that was never good counts as far as
     it is good. Reading blocks, shortly.
+
+    Attributes:
+        loaded: the configuration in force with its problems, origins and requests.
     """
 
     def __init__(
@@ -93,22 +96,17 @@ class Configuration:
         }
         self._told: set[str] = set()
         self._read_files()
-        self._loaded = self._load()
+        self.loaded = self._load()
 
     @property
     def config(self) -> Config:
         """The configuration in force."""
-        return self._loaded.config
-
-    @property
-    def loaded(self) -> Loaded:
-        """The configuration in force with its problems, origins and requests."""
-        return self._loaded
+        return self.loaded.config
 
     @property
     def trusted(self) -> bool:
         """Whether nothing that the workspace asks for waits for a grant."""
-        return all(request.granted for request in self._loaded.requests)
+        return all(request.granted for request in self.loaded.requests)
 
     def initialize(self, options: object) -> None:
         """Take in ``initializationOptions``: what stands under ``aish`` there.
@@ -126,14 +124,14 @@ class Configuration:
         None says nothing. It counts at once; a running turn keeps the configuration it began with.
         """
         self._clients[source].take(from_client({} if data is None else data, source))
-        self._loaded = self._load()
+        self.loaded = self._load()
 
     def reload(self) -> list[str]:
         """Read what changed on disk, grants included; return what is wrong and was not told yet."""
         self._read_files()
-        self._loaded = self._load()
-        told = [str(problem) for problem in self._loaded.problems]
-        told += [_waiting(request) for request in self._loaded.requests if not request.granted]
+        self.loaded = self._load()
+        told = [str(problem) for problem in self.loaded.problems]
+        told += [_waiting(request) for request in self.loaded.requests if not request.granted]
         new = [text for text in told if text not in self._told]
         self._told = set(told)
         return new
@@ -147,7 +145,7 @@ class Configuration:
         if self._root is not None:
             for request in shown:
                 self._trust.grant(self._root, request.what, request.name, request.hash)
-        self._loaded = self._load()
+        self.loaded = self._load()
 
     def revoke(self) -> int:
         """Take back what was granted to the workspace; return the number of grants.
@@ -156,7 +154,7 @@ class Configuration:
             StoreUnavailable, Busy: see ``TrustStore.grant``.
         """
         count = 0 if self._root is None else self._trust.revoke(self._root)
-        self._loaded = self._load()
+        self.loaded = self._load()
         return count
 
     def _read_files(self) -> None:

@@ -1,4 +1,4 @@
-"""What the user is asked about tool servers: whether a tool may be called, and what a server asks.
+"""What a server says of its tools, whether the user lets them be called, and what a server asks.
 
 A yes on a tool holds for one definition of it: what the server says of it, to the last character.
 What a server asks in the middle of a call is answered as far as buttons can answer it.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -16,12 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from aish_lsp.foundation.ports import Choice, Question
-from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.foundation.text import count_of, cut, escaped
+from aish_lsp.models.request import ToolSchema
+from aish_lsp.tools.calling import offered_name
 
 if TYPE_CHECKING:
+    from mcp_types import Tool as McpTool
+
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.foundation.ports import AskUser, Choose
-    from aish_lsp.models.request import ToolSchema
 
 #: How long a yes holds: for the next call, in this session, or in this workspace for good.
 Scope = Literal["once", "session", "always"]
@@ -58,6 +62,79 @@ class ServerTool:
     reads: bool
     definition: str
     pin: str
+
+
+#: Characters of a tool's schema and of its description, and levels of its schema. A tool that
+#: exceeds one of these is left out: no model could do much with it, some servers of models fail.
+_LARGEST_SCHEMA: Final = 1 << 16
+_LONGEST_DESCRIPTION: Final = 1 << 14
+_DEEPEST: Final = 40
+
+
+def checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerTool], list[str]]:
+    """Return the tools of a server that can be offered, and why the others cannot."""
+    found: list[ServerTool] = []
+    left_out: list[str] = []
+    taken: set[str] = set()
+    for one in listed:
+        name = offered_name(server, one.name)
+        problem = "its name is that of another" if name in taken else _problem(one)
+        if problem:
+            left_out.append(f"{escaped(one.name)[:60]}: {problem}")
+            continue
+        taken.add(name)
+        annotations = one.annotations
+        definition = _definition(one)
+        pin = hashlib.sha256(f"{server}\n{definition}".encode(errors="surrogatepass")).hexdigest()
+        schema = ToolSchema(name, (one.description or one.title or "").strip(), one.input_schema)
+        reads = annotations is not None and annotations.read_only_hint is True
+        found.append(ServerTool(one.name, schema, reads, definition, pin))
+    return found, left_out
+
+
+def _definition(tool: McpTool) -> str:
+    """Return a server's description of a tool, all characters visible, a line for each part."""
+    annotations = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
+    parts = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "arguments": tool.input_schema,
+        "result": tool.output_schema,
+        "annotations": annotations,
+    }
+    return "\n".join(
+        f"{part}: {json.dumps(value, indent=1, sort_keys=True)}" for part, value in parts.items()
+    )
+
+
+def _problem(tool: McpTool) -> str:
+    """Return why a tool cannot be offered; empty where it can."""
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - heavy
+
+    schema = tool.input_schema
+    if not tool.name:
+        return "it has no name"
+    if _depth(schema) > _DEEPEST:
+        return "its schema is nested too deeply"
+    size = len(json.dumps(schema))
+    if size > _LARGEST_SCHEMA or len(tool.description or "") > _LONGEST_DESCRIPTION:
+        return f"its schema or its description is too long ({count_of(size, 'character')})"
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        return f"its schema is not valid: {escaped(error.message)[:120]}"
+    return "" if schema.get("type", "object") == "object" else "its arguments are not an object"
+
+
+def _depth(schema: object) -> int:
+    level, deepest = [schema], 0
+    while level and deepest <= _DEEPEST:
+        deepest += 1
+        inner = [list(one.values()) for one in level if isinstance(one, dict)]
+        inner += [one for one in level if isinstance(one, list)]
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+    return deepest
 
 
 class Permissions:

@@ -163,10 +163,9 @@ class EditorLookups:
             AishError: there is no such file or place.
         """
         place = await self._file(arguments)
-        line, character = number_of(arguments, "line"), number_of(arguments, "character", 1)
+        line, character = number_of(arguments, "line"), number_of(arguments, "character") or 1
         if place is None or line is None:
             raise InvalidArgument("`path` and `line` are needed.", path="path")
-        assert character is not None
         lookup = Lookup("definition", place.path, line=line - 1, character=character - 1)
         return await self._answer(lookup, "No definition was found.", around)
 

@@ -247,15 +247,17 @@ def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) 
     return value
 
 
-def number_of(arguments: Mapping[str, Any], key: str, default: int | None = None) -> int | None:
-    """Return a whole number of at least 1 from a model's arguments; it may be written as text.
+def number_of(arguments: Mapping[str, Any], key: str) -> int | None:
+    """Return a whole number of at least 1 from a model's arguments; None if it is not given.
+
+    It may be written as text.
 
     Raises:
         InvalidArgument: it is something else, or larger than anything we count.
     """
     value = arguments.get(key)
     if value is None or value == "":
-        return default
+        return None
     if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS:
         value = int(value)
     if isinstance(value, float) and value.is_integer():

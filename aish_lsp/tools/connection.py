@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib
 import importlib.util
-import json
 import logging
 import os
 import re
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,16 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.foundation.text import count_of, cut, escaped
-from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.asking import Elicitation, ServerTool
-from aish_lsp.tools.calling import offered_name
+from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.tools.asking import Elicitation, ServerTool, checked_tools
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.client import Transport
     from mcp_types import CallToolResult
-    from mcp_types import Tool as McpTool
 
     from aish_lsp.config.schema import ToolServer
     from aish_lsp.foundation.ports import AskUser, Choose
@@ -65,13 +60,6 @@ _INHERITED: Final = (
 )
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-#: Characters of a tool's schema and of its description, and levels of its schema. A tool that
-#: exceeds one of these is left out: no model could do much with it, some servers of models fail.
-_LARGEST_SCHEMA: Final = 1 << 16
-_LONGEST_DESCRIPTION: Final = 1 << 14
-_DEEPEST: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +147,7 @@ class Connection:
             AishError: the call failed, or the server did.
         """
         from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - heavy, and there by now
+        from mcp_types import CONNECTION_CLOSED  # noqa: PLC0415 - as above
         from pydantic import ValidationError  # noqa: PLC0415 - as above
 
         await self.connect()
@@ -180,8 +169,12 @@ class Connection:
                 tool.name, dict(arguments), _CALL_SECONDS, progress_callback=progressed
             )
         except MCPError as error:
-            if self._client is None or self._is_lost(error):
-                await self._ended()
+            if self._client is None or error.error.code == CONNECTION_CLOSED:
+                # Wait until it is known why the server ended.
+                if self._task is not None:
+                    await asyncio.wait([self._task])
+                why = self.error or f"The tool server {self.name} ended."
+                raise BackendUnavailable(why) from error
             raise BackendUnavailable(
                 f"{self.name}: {cut(escaped(error.error.message), 500)}"
             ) from error
@@ -194,21 +187,6 @@ class Connection:
             self._elicitation.calls -= 1
         self._failures = 0
         return result
-
-    def _is_lost(self, error: Any) -> bool:
-        from mcp_types import CONNECTION_CLOSED  # noqa: PLC0415 - brings pydantic
-
-        return bool(error.error.code == CONNECTION_CLOSED)
-
-    async def _ended(self) -> None:
-        """Wait until it is known why the server ended.
-
-        Raises:
-            BackendUnavailable: always.
-        """
-        if self._task is not None:
-            await asyncio.wait([self._task])
-        raise BackendUnavailable(self.error or f"The tool server {self.name} ended.")
 
     async def _serve(self) -> None:
         """Run the connection from start to end."""
@@ -337,7 +315,7 @@ class Connection:
             cursor = page.next_cursor
             if not cursor or len(found) >= _MOST_TOOLS:
                 break
-        tools, left_out = await asyncio.to_thread(_checked_tools, self.name, found[:_MOST_TOOLS])
+        tools, left_out = await asyncio.to_thread(checked_tools, self.name, found[:_MOST_TOOLS])
         if cursor or len(found) > _MOST_TOOLS:
             left_out.insert(0, f"it lists more than {_MOST_TOOLS:,} tools; these are the first")
         self.tools = tuple(tools)
@@ -368,72 +346,6 @@ async def _import_sdk() -> None:
     if importlib.util.find_spec("mcp") is None:
         raise NotFound("the part for tool servers is not installed: pip install 'aish-lsp[tools]'")
     await asyncio.to_thread(importlib.import_module, "aish_lsp.tools.transports")
-
-
-def _checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerTool], list[str]]:
-    """Return the tools of a server that can be offered, and why the others cannot."""
-    found: list[ServerTool] = []
-    left_out: list[str] = []
-    taken: set[str] = set()
-    for one in listed:
-        name = offered_name(server, one.name)
-        problem = "its name is that of another" if name in taken else _problem(one)
-        if problem:
-            left_out.append(f"{escaped(one.name)[:60]}: {problem}")
-            continue
-        taken.add(name)
-        annotations = one.annotations
-        definition = _definition(one)
-        pin = hashlib.sha256(f"{server}\n{definition}".encode(errors="surrogatepass")).hexdigest()
-        schema = ToolSchema(name, (one.description or one.title or "").strip(), one.input_schema)
-        reads = annotations is not None and annotations.read_only_hint is True
-        found.append(ServerTool(one.name, schema, reads, definition, pin))
-    return found, left_out
-
-
-def _definition(tool: McpTool) -> str:
-    """Return a server's description of a tool, all characters visible, a line for each part."""
-    annotations = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
-    parts = {
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "arguments": tool.input_schema,
-        "result": tool.output_schema,
-        "annotations": annotations,
-    }
-    return "\n".join(
-        f"{part}: {json.dumps(value, indent=1, sort_keys=True)}" for part, value in parts.items()
-    )
-
-
-def _problem(tool: McpTool) -> str:
-    """Return why a tool cannot be offered; empty where it can."""
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - heavy
-
-    schema = tool.input_schema
-    if not tool.name:
-        return "it has no name"
-    if _depth(schema) > _DEEPEST:
-        return "its schema is nested too deeply"
-    size = len(json.dumps(schema))
-    if size > _LARGEST_SCHEMA or len(tool.description or "") > _LONGEST_DESCRIPTION:
-        return f"its schema or its description is too long ({count_of(size, 'character')})"
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        return f"its schema is not valid: {escaped(error.message)[:120]}"
-    return "" if schema.get("type", "object") == "object" else "its arguments are not an object"
-
-
-def _depth(schema: object) -> int:
-    level, deepest = [schema], 0
-    while level and deepest <= _DEEPEST:
-        deepest += 1
-        inner = [list(one.values()) for one in level if isinstance(one, dict)]
-        inner += [one for one in level if isinstance(one, list)]
-        level = [item for items in inner for item in items if isinstance(item, dict | list)]
-    return deepest
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -78,8 +78,7 @@ class Looking:
         Raises:
             AishError: there is no such file, or the model may not see it.
         """
-        start, end = number_of(arguments, "start", 1), number_of(arguments, "end")
-        assert start is not None
+        start, end = number_of(arguments, "start") or 1, number_of(arguments, "end")
         if end is not None and end < start:
             raise InvalidArgument("`end` is before `start`.", path="end")
         named = text_of(arguments, "path")
@@ -154,8 +153,7 @@ class Looking:
         Raises:
             AishError: there is no such folder, or it lies outside the workspace.
         """
-        depth = number_of(arguments, "depth", _DEPTH)
-        assert depth is not None
+        depth = number_of(arguments, "depth") or _DEPTH
         named = text_of(arguments, "path", ".")
         place = await locate(self._at.root, named)
         if not place.path.exists():

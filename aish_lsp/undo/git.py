@@ -185,7 +185,7 @@ class Git:
     def _run(
         self, arguments: Sequence[str], below: bytes, feed: bytes, more: Mapping[str, str]
     ) -> bytes:
-        # Input from a file: a pipe that is not read to its end would have to be watched as well.
+        # Input from a file: ``communicate`` feeds a pipe no further after its first time-out.
         with tempfile.TemporaryFile() as given:
             given.write(feed)
             given.seek(0)

@@ -26,7 +26,7 @@ LIBRARIES = {
     "mcp_types": ("tools.asking", "tools.connection", "tools.servers", "tools.transports"),
     "anyio": ("tools.transports",),
     "httpx2": ("tools.transports",),
-    "jsonschema": ("tools.connection",),
+    "jsonschema": ("tools.asking",),
     "pydantic": ("tools.connection", "tools.transports"),
     "tree_sitter": ("shell.risk.words",),
     "tree_sitter_bash": ("shell.risk.words",),
