@@ -16,7 +16,7 @@ from aish_lsp.agent.accounting import Accounting, NextRequest
 from aish_lsp.agent.events import Notice
 from aish_lsp.context.attached import Consents
 from aish_lsp.context.conversation import Conversation
-from aish_lsp.context.report import Meter
+from aish_lsp.context.usage import Meter
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable
 from aish_lsp.sessions.rebuild import Resumption

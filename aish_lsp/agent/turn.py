@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.attached import SentAlong
     from aish_lsp.context.conversation import TakenOut
+    from aish_lsp.context.measure import ContextReport
     from aish_lsp.context.messages import Attached
-    from aish_lsp.context.report import ContextReport
     from aish_lsp.foundation.job import Emit, Job
 
 logger = logging.getLogger(__name__)
