@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -35,19 +35,6 @@ if TYPE_CHECKING:
     from aish_lsp.shell.suggestions import CommandInfo
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A model's reply as it is written down, whole or cut off."""
-
-    text: str
-    model: str
-    reasoning: StoredReasoning | None
-    tool_calls: tuple[ToolCall, ...]
-    usage: Usage | None
-    finish: str
-    commands: tuple[CommandInfo, ...]
 
 
 class Recorder:
@@ -126,16 +113,26 @@ class Recorder:
         record = records.user(question.content, outputs, about, again=again or None, meta=meta)
         return await self._append(record, sync=True)
 
-    async def reply(self, reply: Reply) -> int:
-        """Write a reply down, synced; return its number."""
+    async def reply(
+        self,
+        text: str,
+        model: str,
+        finish: str,
+        usage: Usage | None,
+        *,
+        reasoning: StoredReasoning | None,
+        tool_calls: Sequence[ToolCall],
+        commands: Sequence[CommandInfo],
+    ) -> int:
+        """Write a model's reply down, whole or cut off, synced; return its number."""
         record = records.assistant(
-            reply.text,
-            reply.model,
-            finish=reply.finish,
-            reasoning=asdict(reply.reasoning) if reply.reasoning else None,
-            tool_calls=[asdict(call) for call in reply.tool_calls],
-            usage=_usage_fields(reply.usage),
-            commands=[{"id": command.id, "text": command.text} for command in reply.commands],
+            text,
+            model,
+            finish=finish,
+            reasoning=asdict(reasoning) if reasoning else None,
+            tool_calls=[asdict(call) for call in tool_calls],
+            usage=_usage_fields(usage),
+            commands=[{"id": command.id, "text": command.text} for command in commands],
         )
         return await self._append(record, sync=True)
 
@@ -143,21 +140,15 @@ class Recorder:
         """Write a tool's result down; return its number."""
         return await self._append(records.tool(call_id, result))
 
-    async def extraction(self, reply: Reply) -> None:
+    async def extraction(self, text: str, model: str, finish: str, usage: Usage | None) -> None:
         """Write down that a model looked for what to remember, and what it said.
 
         Both messages are marked as a summarizer's own. The question is but named: it repeats the
         log.
         """
-        await self._append(records.user(":memory summarize", meta=records.SUMMARIZE))
-        record = records.assistant(
-            reply.text,
-            reply.model,
-            finish=reply.finish,
-            usage=_usage_fields(reply.usage),
-            meta=records.SUMMARIZE,
-        )
-        await self._append(record)
+        meta, used = records.SUMMARIZE, _usage_fields(usage)
+        await self._append(records.user(":memory summarize", meta=meta))
+        await self._append(records.assistant(text, model, finish=finish, usage=used, meta=meta))
 
     async def unanswered(self, n: int) -> None:
         """Write that question ``n`` got no reply."""
@@ -188,10 +179,10 @@ class Recorder:
 
     async def costs_reset(self) -> None:
         """Write that costs are counted from nothing again."""
-        session = self.session_id
+        path, session = self._usage_path, self.session_id
         try:
             # Behind the calls before it, which may still have to be written.
-            before = await self._in_order(self._usage_turn, lambda: self.usage_of(session))
+            before = await self._in_order(self._usage_turn, lambda: read_usage(path, session))
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
             return
@@ -234,14 +225,6 @@ class Recorder:
             StoreUnavailable: the file cannot be read.
         """
         return read_usage(self._usage_path)
-
-    def usage_of(self, session_id: str) -> list[UsageRecord]:
-        """Return every call of one session, in their order.
-
-        Raises:
-            StoreUnavailable: as above.
-        """
-        return read_usage(self._usage_path, session_id)
 
     def drain_warnings(self) -> list[str]:
         """Return, once each, what could not be written; again where it could be meanwhile."""
