@@ -161,26 +161,14 @@ class Calibration:
 
 
 def _mixed(models: Mapping[str, Any], batch: Sequence[_Observation]) -> dict[str, Any]:
-    """Return ``models`` with ``batch`` added, and without the oldest beyond 500.
+    """Return ``models`` with ``batch`` added, the last learned at the end, and at most 500.
 
     Unknown fields and entries stay.
     """
     mixed = dict(models)
     for one in batch:
-        mixed[one.key] = _with(mixed.get(one.key), one)
-    fresh = {one.key for one in batch}
-
-    def age(key: str) -> tuple[bool, str]:
-        """Sort from the oldest; what was just learned is new, whatever another clock said."""
-        entry = mixed[key]
-        at = entry.get("at") if isinstance(entry, dict) else None
-        return key in fresh, at if isinstance(at, str) else ""
-
-    surplus = len(mixed) - MOST_MODELS
-    if surplus > 0:
-        for key in sorted(mixed, key=age)[:surplus]:
-            del mixed[key]
-    return mixed
+        mixed[one.key] = _with(mixed.pop(one.key, None), one)
+    return dict(list(mixed.items())[-MOST_MODELS:])
 
 
 def _with(entry: object, one: _Observation) -> dict[str, Any]:

@@ -60,6 +60,17 @@ class UsageRecord:
         return Usage(self.input, self.output, self.reasoning, *cached, self.cost)
 
 
+def tokens_of(usage: Usage) -> dict[str, int]:
+    """Return a call's tokens by the names that they have in our files and reports."""
+    return {
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "reasoning": usage.reasoning_tokens,
+        "cache_read": usage.cache_read_tokens,
+        "cache_write": usage.cache_write_tokens,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class SlotReport:
     """One model's usage in one category. ``cost`` is null if it is not known."""
@@ -118,11 +129,7 @@ class UsageTotals:
 
     def _add(self, model: str, category: str, usage: Usage, *, is_local: bool) -> None:
         call = SlotReport(
-            input=usage.input_tokens,
-            output=usage.output_tokens,
-            reasoning=usage.reasoning_tokens,
-            cache_read=usage.cache_read_tokens,
-            cache_write=usage.cache_write_tokens,
+            **tokens_of(usage),
             calls=1,
             cost=usage.cost,
             local=is_local,
@@ -314,15 +321,7 @@ class Meter:
 
     def verified(self, preset: Preset, usage: Usage, size: Measure) -> None:
         """Compare the size of a request when it was sent with what its server reported."""
-        call = LastCall(
-            input=usage.input_tokens,
-            output=usage.output_tokens,
-            reasoning=usage.reasoning_tokens,
-            cache_read=usage.cache_read_tokens,
-            cache_write=usage.cache_write_tokens,
-            at=now(),
-            model=preset.name,
-        )
+        call = LastCall(**tokens_of(usage), at=now(), model=preset.name)
         estimated, actual = size.total, usage.input_tokens
         error = estimated - actual
         compared = Accuracy(estimated, actual, error, round(100 * error / max(1, actual), 1))

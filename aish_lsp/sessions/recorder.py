@@ -17,7 +17,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from aish_lsp.context.usage import MOST, UsageRecord
+from aish_lsp.context.usage import MOST, UsageRecord, tokens_of
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.events import camel_case, to_wire
 from aish_lsp.foundation.files import append_line, locked, open_append, read_file
@@ -202,11 +202,7 @@ class Recorder:
             model=preset.name,
             provider=preset.provider,
             category=category,
-            input=usage.input_tokens,
-            output=usage.output_tokens,
-            reasoning=usage.reasoning_tokens,
-            cache_read=usage.cache_read_tokens,
-            cache_write=usage.cache_write_tokens,
+            **tokens_of(usage),
             cost=usage.cost,
             local=local,
             estimated=estimated,
