@@ -152,10 +152,6 @@ def _output(event: Record) -> list[Mapping[str, Any]]:
     return [output] if [type(value) for value in output.values()] == [str, int, str] else []
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _without(messages: list[Record], first: object, last: object) -> list[Record]:
     """Return the messages whose numbers are not from ``first`` to ``last``."""
     if not isinstance(first, int) or not isinstance(last, int):
@@ -268,16 +264,16 @@ def history(
     return [
         HistoryMessage(
             n=record["n"],
-            ts=_text_or_none(record.get("ts")),
+            ts=_text(record.get("ts")),
             role=record["role"],
             content=record["content"],
             exec=tuple(record.get("exec") or ()),
             attached=tuple(attached_of(record)),
-            model=_text_or_none(record.get("model")),
-            finish=_text_or_none(record.get("finish")),
+            model=_text(record.get("model")),
+            finish=_text(record.get("finish")),
             commands=tuple(record.get("commands") or ()),
             tool_calls=tuple(record.get("tool_calls") or ()),
-            tool_call_id=_text_or_none(record.get("tool_call_id")),
+            tool_call_id=_text(record.get("tool_call_id")),
             in_force=record["n"] in in_force,
             turn_id=exchanges.get(record["n"]),
         )
@@ -286,7 +282,7 @@ def history(
     ]
 
 
-def _text_or_none(value: object) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
