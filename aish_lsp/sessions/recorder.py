@@ -12,6 +12,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -57,10 +58,9 @@ class Recorder:
         self._log = log or SessionLog.create(folder / "sessions", workspace_uri, redact)
         self._troubles: list[str] = []
         self._told: dict[str, str] = {}
-        # One each, since usage may wait long for other processes and the log never does.
-        self._log_message = asyncio.Lock()
-        self._usage_turn = asyncio.Lock()
-        self._writing: set[asyncio.Task[Any]] = set()
+        # One thread each, since usage may wait long for other processes and the log never does.
+        self._log_thread = ThreadPoolExecutor(1, "session log")
+        self._usage_thread = ThreadPoolExecutor(1, "usage")
 
     @property
     def session_id(self) -> str:
@@ -83,11 +83,11 @@ class Recorder:
         Raises:
             StoreUnavailable, Busy: it could not be written.
         """
-        await self._in_order(self._log_message, lambda: self._log.set_name(name))
+        await self._in_order(self._log_thread, lambda: self._log.set_name(name))
 
     async def settled(self) -> None:
         """Wait until what was to be written to the log by now is written."""
-        await self._in_order(self._log_message, lambda: None)
+        await self._in_order(self._log_thread, lambda: None)
 
     async def history(self) -> LoadedSession:
         """Return what was written down by now; nothing before the first question.
@@ -182,7 +182,7 @@ class Recorder:
         path, session = self._usage_path, self.session_id
         try:
             # Behind the calls before it, which may still have to be written.
-            before = await self._in_order(self._usage_turn, lambda: read_usage(path, session))
+            before = await self._in_order(self._usage_thread, lambda: read_usage(path, session))
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
             return
@@ -208,7 +208,7 @@ class Recorder:
             estimated=estimated,
         )
         try:
-            await self._in_order(self._usage_turn, lambda: append_usage(self._usage_path, record))
+            await self._in_order(self._usage_thread, lambda: append_usage(self._usage_path, record))
         except AishError as error:
             self._failed("usage", f"Usage and costs are not being saved: {error.message}")
         else:
@@ -229,21 +229,12 @@ class Recorder:
 
     async def aclose(self) -> None:
         """Wait until everything is written, and let go of the file."""
-        while self._writing:
-            await asyncio.wait(self._writing)
-        await asyncio.to_thread(self._log.close)
+        await self._in_order(self._usage_thread, lambda: None)
+        await self._in_order(self._log_thread, self._log.close)
 
-    async def _in_order(self, turn: asyncio.Lock, write: Callable[[], R]) -> R:
+    async def _in_order(self, thread: ThreadPoolExecutor, write: Callable[[], R]) -> R:
         """Write in a thread, after what was begun before it; a cancel does not stop it."""
-
-        async def take_turn() -> R:
-            async with turn:
-                return await asyncio.to_thread(write)
-
-        task = asyncio.create_task(take_turn(), name="write to a session's files")
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
-        return await asyncio.shield(task)
+        return await asyncio.shield(asyncio.wrap_future(thread.submit(write)))
 
     async def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
         """Append a line; return its number, 0 where it could not be written."""
@@ -251,7 +242,7 @@ class Recorder:
 
     async def _logged(self, write: Callable[[], R]) -> R | None:
         try:
-            written = await self._in_order(self._log_message, write)
+            written = await self._in_order(self._log_thread, write)
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
             return None
