@@ -131,8 +131,7 @@ class Session:
 
     def _resume(self, before: Resumption, usage: UsageTotals | None) -> None:
         """Restore what was said before, and what has been used."""
-        said = [*before.messages], before.summary, [*before.pending]
-        self.conversation = Conversation(*said)
+        self.conversation = Conversation([*before.messages], before.summary, [*before.pending])
         self.accounting.meter = Meter(usage, before.evictions)
         # What the last reply suggests belongs to its exchange, which may be asked again.
         asked = [message.exchange for message in before.messages if message.role == "user"]

@@ -8,12 +8,14 @@ without it. The user must agree before a file of keys or passwords is sent to a 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.context.budget import shortened
 from aish_lsp.context.mentions import Mention, Named, mentions
@@ -98,7 +100,7 @@ class _Place:
 
 async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
     """Return where the file that is meant is, and its text if an editor has it open."""
-    places = [await asyncio.to_thread(_on_disk, root, named) for named in mention.readings]
+    places = await asyncio.to_thread(lambda: [_on_disk(root, named) for named in mention.readings])
     for place in places:
         if place.state == "file":
             return replace(place, text=open_text(root / place.path))
@@ -269,16 +271,13 @@ async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attach
 
 # The user's consent before a file of keys or passwords goes to a model, and what was then sent.
 
-#: What of one file is to be sent: the kind, the path and the text of each part.
-_Texts: TypeAlias = frozenset[tuple[str, str, str]]
-
 
 @dataclass(slots=True)
 class Consents:
     """The texts of such files that the user has agreed to send in this session."""
 
-    _agreed: set[_Texts] = field(default_factory=set)
-    _waiting: dict[str, tuple[_Texts, str]] = field(default_factory=dict)
+    _agreed: set[str] = field(default_factory=set)
+    _waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     async def sift(
         self, attached: Iterable[Attached], secret: Collection[str], ask_user: AskUser
@@ -302,18 +301,18 @@ class Consents:
 
     async def _refusal(self, parts: Sequence[Attached], ask_user: AskUser) -> str:
         """Return why ``parts``, all of one file, must not be sent; empty if they may be."""
-        texts = frozenset((part.kind, part.path, part.text) for part in parts)
-        if texts in self._agreed:
+        digest = _digest(parts)
+        if digest in self._agreed:
             return ""
         places = "; ".join(map(str, sent_along(parts)))
         answer = await ask_user(_question(places))
         if answer:
-            self._agreed.add(texts)
+            self._agreed.add(digest)
             return ""
         refused = f"{places}: not sent, as files with that name usually hold keys or passwords."
         if answer is None:
             consent_id = new_id()
-            self._waiting[consent_id] = texts, places
+            self._waiting[consent_id] = digest, places
             refused += f" `:approve {consent_id}` in the chat lets it go; then ask again."
         return refused
 
@@ -322,8 +321,8 @@ class Consents:
         waiting = self._waiting.pop(consent_id, None)
         if waiting is None:
             return None
-        texts, places = waiting
-        self._agreed.add(texts)
+        digest, places = waiting
+        self._agreed.add(digest)
         return places
 
     def clear(self) -> None:
@@ -353,6 +352,11 @@ def _question(places: str) -> Question:
         yes="Send it",
         no="Do not send it",
     )
+
+
+def _digest(parts: Sequence[Attached]) -> str:
+    told = json.dumps([[part.kind, part.path, part.text] for part in parts])
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 # What was sent with a question, for display.

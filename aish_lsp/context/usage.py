@@ -117,23 +117,23 @@ class UsageTotals:
         """Return the sum of recorded calls."""
         totals = cls()
         for call in calls:
-            totals._add(call.model, call.category, call.usage, is_local=call.local)
+            totals._add(call.model, call.category, call.usage, local=call.local)
         return totals
 
     def add(self, preset: Preset, category: Category, usage: Usage) -> Usage:
         """Add one call; return its usage with its cost in dollars, None if it has none."""
         usage = replace(usage, cost=call_cost(usage, preset))
         free = is_local(preset) and usage.cost is None
-        self._add(preset.name, category, usage, is_local=free)
+        self._add(preset.name, category, usage, local=free)
         return usage
 
-    def _add(self, model: str, category: str, usage: Usage, *, is_local: bool) -> None:
+    def _add(self, model: str, category: str, usage: Usage, *, local: bool) -> None:
         call = SlotReport(
             **tokens_of(usage),
             calls=1,
             cost=usage.cost,
-            local=is_local,
-            unpriced=usage.cost is None and not is_local,
+            local=local,
+            unpriced=usage.cost is None and not local,
         )
         categories = self.models.setdefault(model, {})
         categories[category] = categories.get(category, SlotReport()).plus(call)
