@@ -14,8 +14,7 @@ from aish_lsp.context.counter import Counter, model_key
 from aish_lsp.context.measure import Draft, Measure, MeasuredPrefix, draft_tokens, fetch, measure
 from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import in_force, request_messages
-from aish_lsp.context.report import Meter, cost_report
-from aish_lsp.context.usage import check_cap, request_cost
+from aish_lsp.context.usage import Meter, check_cap, cost_report, request_cost
 from aish_lsp.models.request import ModelRequest, goes_back, reply_limit
 
 if TYPE_CHECKING:
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Config, Preset
     from aish_lsp.context.budget import Prepared
     from aish_lsp.context.conversation import Conversation
+    from aish_lsp.context.measure import ContextReport
     from aish_lsp.context.messages import Attached
     from aish_lsp.context.prompt import Blocks
-    from aish_lsp.context.report import ContextReport, CostReport
-    from aish_lsp.context.usage import Category, UsageTotals
+    from aish_lsp.context.usage import Category, CostReport, UsageTotals
     from aish_lsp.models.request import Model, RequestMessage, ToolSchema
 
 logger = logging.getLogger(__name__)
@@ -93,7 +92,7 @@ class Accounting:
 
     def call_ended(self, preset: Preset, category: Category, usage: Usage) -> Usage:
         """Add a call to the session; return its usage with its cost."""
-        return self.meter.call_ended(self._priced(preset), category, usage)
+        return self.meter.usage.add(self._priced(preset), category, usage)
 
     def charged(
         self, preset: Preset, config: Config, reported: Usage | None, estimate: Usage

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.budget import Prepared
+    from aish_lsp.context.measure import ContextReport
     from aish_lsp.context.messages import Message
-    from aish_lsp.context.report import ContextReport
     from aish_lsp.context.summary import Fits
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.models.request import RequestMessage

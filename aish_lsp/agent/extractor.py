@@ -22,7 +22,6 @@ from aish_lsp.foundation.text import count_of
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.sessions.rebuild import message_of
-from aish_lsp.sessions.recorder import Reply
 from aish_lsp.sessions.records import SUMMARIZE
 from aish_lsp.shell.suggestions import new_id
 
@@ -156,9 +155,7 @@ class Extractor:
         self._finish = reply.finish
         if left_out:
             await self._notice("info", f"The oldest {left_out} messages did not fit.")
-        await self._session.recorder.extraction(
-            Reply(reply.text, preset.name, None, (), reply.usage, reply.finish, ())
-        )
+        await self._session.recorder.extraction(reply.text, preset.name, reply.finish, reply.usage)
 
     async def _told(self, event: Text | Usage) -> None:
         if isinstance(event, Usage):

@@ -210,7 +210,6 @@ class FolderContext:
         if self.tool_servers is not None:
             await self.tool_servers.aclose()
         await self.project.aclose()
-        await self.files.aclose()
 
 
 def compose(

@@ -16,7 +16,7 @@ from aish_lsp.agent.accounting import Accounting, NextRequest
 from aish_lsp.agent.events import Notice
 from aish_lsp.context.attached import Consents
 from aish_lsp.context.conversation import Conversation
-from aish_lsp.context.report import Meter
+from aish_lsp.context.usage import Meter
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable
 from aish_lsp.sessions.rebuild import Resumption
@@ -131,7 +131,7 @@ class Session:
 
     def _resume(self, before: Resumption, usage: UsageTotals | None) -> None:
         """Restore what was said before, and what has been used."""
-        self.conversation.resume(before.messages, before.summary, before.pending)
+        self.conversation = Conversation([*before.messages], before.summary, [*before.pending])
         self.accounting.meter = Meter(usage, before.evictions)
         # What the last reply suggests belongs to its exchange, which may be asked again.
         asked = [message.exchange for message in before.messages if message.role == "user"]

@@ -35,7 +35,6 @@ from aish_lsp.sessions.listing import (
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.rebuild import (
     Resumption,
-    notices_of,
     open_to_resume,
     records_before,
     resumption,
@@ -239,7 +238,7 @@ class Sessions:
         log, loaded = await asyncio.to_thread(open_to_resume, path, self._workspace.without_secrets)
         try:
             found = resumption(loaded)
-            notices = notices_of(loaded, log.id)
+            notices = list(loaded.notices)
             usage = await asyncio.to_thread(self._used, loaded.id, found.calls_before, notices)
             session = self._session(log, found, usage)
         except BaseException:

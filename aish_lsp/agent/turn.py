@@ -39,7 +39,6 @@ from aish_lsp.foundation.errors import (
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.retrying import cause
-from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.suggestions import SuggestionScanner, add, new_id
 
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.attached import SentAlong
     from aish_lsp.context.conversation import TakenOut
+    from aish_lsp.context.measure import ContextReport
     from aish_lsp.context.messages import Attached
-    from aish_lsp.context.report import ContextReport
     from aish_lsp.foundation.job import Emit, Job
 
 logger = logging.getLogger(__name__)
@@ -420,15 +419,13 @@ class Turn:
         n = 0
         if not self._ask.ephemeral:
             n = await self._session.recorder.reply(
-                Reply(
-                    text=text,
-                    model=self._model,
-                    reasoning=round_.reasoning,
-                    tool_calls=calls,
-                    usage=round_.usage,
-                    finish=self._finish,
-                    commands=tuple(self._commands[self._first_command :]),
-                )
+                text,
+                self._model,
+                self._finish,
+                round_.usage,
+                reasoning=round_.reasoning,
+                tool_calls=calls,
+                commands=self._commands[self._first_command :],
             )
         self._conversation.append_assistant(text, n=n, tool_calls=calls, reasoning=round_.reasoning)
 

@@ -31,8 +31,7 @@ from aish_lsp.cli.command import (
 )
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.counter import Counter
-from aish_lsp.context.report import cost_page
-from aish_lsp.context.usage import UsageTotals
+from aish_lsp.context.usage import UsageTotals, cost_page
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.redaction import is_secret

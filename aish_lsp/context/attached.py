@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -100,41 +100,34 @@ class _Place:
 
 async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
     """Return where the file that is meant is, and its text if an editor has it open."""
-    places = await asyncio.to_thread(_on_disk, root, mention.readings)
+    places = await asyncio.to_thread(lambda: [_on_disk(root, named) for named in mention.readings])
     for place in places:
         if place.state == "file":
-            text = open_text(root / place.path)
-            return _Place(place.named, "file", place.path, text)
+            return replace(place, text=open_text(root / place.path))
     for place in places:
         # A new file that was never saved.
         if place.path and (text := open_text(root / place.path)) is not None:
-            return _Place(place.named, "unsaved", place.path, text)
+            return replace(place, state="unsaved", text=text)
     # The last reading is without what may be a sentence's own punctuation.
     worst = next((place for place in places if place.state != "missing"), places[-1])
     if worst.state == "missing" and not mention.is_path:
-        return _Place(worst.named, "nothing")
+        return replace(worst, state="nothing", path="")
     return worst
 
 
-def _on_disk(root: Path, readings: Sequence[Named]) -> list[_Place]:
-    real_root = os.path.realpath(root)
-    return [_on_disk_as(real_root, named) for named in readings]
-
-
-def _on_disk_as(real_root: str, named: Named) -> _Place:
+def _on_disk(root: Path, named: Named) -> _Place:
     try:
+        real_root = os.path.realpath(root)
         real = Path(os.path.realpath(Path(real_root, named.name)))
-        if not real.is_relative_to(real_root):
-            return _Place(named, "outside" if real.exists() else "missing")
-        path = real.relative_to(real_root).as_posix()
+        is_inside = real.is_relative_to(real_root)
+        path = real.relative_to(real_root).as_posix() if is_inside else ""
         if not real.exists():
             return _Place(named, "missing", path)
-        state: Literal["file", "folder", "special"] = "special"
+        if not is_inside:
+            return _Place(named, "outside")
         if real.is_file():
-            state = "file"
-        elif real.is_dir():
-            state = "folder"
-        return _Place(named, state, path)
+            return _Place(named, "file", path)
+        return _Place(named, "folder" if real.is_dir() else "special", path)
     except (OSError, ValueError):
         # A name that no file can have: too long, or with a null character in it.
         return _Place(named, "missing")
@@ -203,7 +196,6 @@ class FileNames:
         self._picture = picture
         self._config = config
         self._looked_at = float("-inf")
-        self._look: asyncio.Task[None] | None = None
 
     async def left_out(self, paths: Iterable[str]) -> set[str]:
         """Return those of ``paths`` that do not belong to the project.
@@ -241,23 +233,15 @@ class FileNames:
         files = self._picture.files
         if files is None:
             return ()
-        is_looking = self._look is not None and not self._look.done()
-        if not is_looking and time.monotonic() - self._looked_at > _FRESH:
+        is_known = bool(files.listing.known.names)
+        if not is_known or time.monotonic() - self._looked_at > _FRESH:
             self._looked_at = time.monotonic()
-            self._look = asyncio.create_task(self._refresh(), name="look for files")
-        if self._look is not None and not files.listing.known.names:
-            await asyncio.wait([self._look], timeout=_PATIENCE)
+            await self._refresh(0.0 if is_known else _PATIENCE)
         return files.listing.known.names
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, patience: float | None = None) -> None:
         # Refreshing the list alone would hide from the picture what came and went.
-        await self._picture.refresh(self._config(), patience=None)
-
-    async def aclose(self) -> None:
-        """Stop looking."""
-        if self._look is not None:
-            self._look.cancel()
-            await asyncio.wait([self._look])
+        await self._picture.refresh(self._config(), patience=patience)
 
 
 #: How a question names the terminal. A file of this name is ``@./terminal``.

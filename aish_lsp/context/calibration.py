@@ -8,8 +8,7 @@ knows; a file from a newer version is left alone.
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -62,26 +61,24 @@ class Calibration:
         #: The file's state when it was last read (None before), and its last good content.
         self._seen: tuple[int, ...] | None = None
         self._document = self._file.empty()
+        #: What was observed and is not in the file yet. While it is being written it still waits.
         self._waiting: list[_Observation] = []
-        #: The file's models, with the waiting observations added.
-        self._models: dict[str, Any] = {}
-        self._writing = False
+        self._writing = asyncio.Lock()
         self._troubles: list[str] = []
         self._told: set[str] = set()
-        # The first lock is for the fields above, and held briefly; the second is for the file.
-        self._state = threading.Lock()
-        self._turn = threading.Lock()
 
     def ratio(self, key: str) -> float:
         """Return actual by estimated tokens of a model: in [0.5, 3], 1.0 if nothing is known.
 
         This costs a ``stat``; the file is read only if it changed.
         """
-        with self._state:
-            # During a write, the observations that are being written still count as waiting.
-            if not self._writing:
-                self._refresh()
-            return _learned(self._models.get(key))[0]
+        if not self._writing.locked():
+            self._refresh()
+        entry = self._document["models"].get(key)
+        for one in self._waiting:
+            if one.key == key:
+                entry = _with(entry, one)
+        return _learned(entry)[0]
 
     def learn(self, key: str, estimated: int, actual: int) -> None:
         """Learn from a call whose input was ``estimated``, without a ratio, and was ``actual``.
@@ -93,24 +90,35 @@ class Calibration:
             return
         # A server may name any number; one of 400 digits has no float.
         bounded = max(LOWEST, min(actual, HIGHEST * estimated) / estimated)
-        observation = _Observation(key, bounded, now())
-        with self._state:
-            self._waiting.append(observation)
-            if len(self._waiting) > _MOST_WAITING and not self._writing:
-                del self._waiting[0]
-            self._models = _mixed(self._models, [observation])
+        self._waiting.append(_Observation(key, bounded, now()))
+        if len(self._waiting) > _MOST_WAITING and not self._writing.locked():
+            del self._waiting[0]
 
     async def save(self) -> None:
         """Write what was learned, in a thread; an error is kept for ``drain_warnings``.
 
         The next call writes what could not be written. Cancelling does no harm.
         """
-        await asyncio.to_thread(self._save)
+        await asyncio.shield(self._save())
+
+    async def _save(self) -> None:
+        """Write what waits, one after the other; a second one finds nothing left to do."""
+        async with self._writing:
+            batch = tuple(self._waiting)
+            if not batch:
+                return
+            try:
+                written = await asyncio.to_thread(self._write, batch, self._document)
+            except AishError as error:
+                self._failed(error.message)
+                return
+            self._document, self._seen = written
+            del self._waiting[: len(batch)]
+            self._told.clear()
 
     def drain_warnings(self) -> list[str]:
         """Return, once each, what is wrong with the file; again if it was well in between."""
-        with self._state:
-            troubles, self._troubles = self._troubles, []
+        troubles, self._troubles = self._troubles, []
         return troubles
 
     def _refresh(self) -> None:
@@ -125,33 +133,9 @@ class Calibration:
             self._failed(error.message)
         except ValueError as error:
             self._failed(f"{self._file.path}: {error}. It will be put aside and started afresh.")
-        else:
-            self._models = _mixed(self._document["models"], self._waiting)
-
-    def _save(self) -> None:
-        """Write what waits, in one thread at a time; a second one finds nothing left to do."""
-        with self._turn:
-            with self._state:
-                batch, known = tuple(self._waiting), self._document
-                if not batch:
-                    return
-                self._writing = True
-            try:
-                written = self._write(batch, known)
-            except AishError as error:
-                with self._state:
-                    self._failed(error.message)
-            else:
-                with self._state:
-                    self._document, self._seen = written
-                    del self._waiting[: len(batch)]
-                    self._models = _mixed(self._document["models"], self._waiting)
-                    self._told.clear()
-            finally:
-                self._writing = False
 
     def _write(
-        self, batch: Iterable[_Observation], known: dict[str, Any]
+        self, batch: Sequence[_Observation], known: dict[str, Any]
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
         """Add ``batch`` to the file; return what it then holds, and its state.
 
@@ -176,32 +160,24 @@ class Calibration:
             )
 
 
-def _mixed(models: Mapping[str, Any], batch: Iterable[_Observation]) -> dict[str, Any]:
-    """Return ``models`` with ``batch`` added, and without the oldest beyond 500.
+def _mixed(models: Mapping[str, Any], batch: Sequence[_Observation]) -> dict[str, Any]:
+    """Return ``models`` with ``batch`` added, the last learned at the end, and at most 500.
 
     Unknown fields and entries stay.
     """
-    mixed, fresh = dict(models), set()
+    mixed = dict(models)
     for one in batch:
-        entry = mixed.get(one.key)
-        ratio, calls = _learned(entry)
-        weight = max(1 / (calls + 1), LEAST_WEIGHT)
-        ratio = round(ratio + weight * (one.ratio - ratio), 4)
-        others = entry if isinstance(entry, dict) else {}
-        mixed[one.key] = {**others, "ratio": ratio, "calls": calls + 1, "at": one.at}
-        fresh.add(one.key)
+        mixed[one.key] = _with(mixed.pop(one.key, None), one)
+    return dict(list(mixed.items())[-MOST_MODELS:])
 
-    def age(key: str) -> tuple[bool, str]:
-        """Sort from the oldest; what was just learned is new, whatever another clock said."""
-        entry = mixed[key]
-        at = entry.get("at") if isinstance(entry, dict) else None
-        return key in fresh, at if isinstance(at, str) else ""
 
-    surplus = len(mixed) - MOST_MODELS
-    if surplus > 0:
-        for key in sorted(mixed, key=age)[:surplus]:
-            del mixed[key]
-    return mixed
+def _with(entry: object, one: _Observation) -> dict[str, Any]:
+    """Return a model's entry, which may be bad or missing, with an observation more."""
+    ratio, calls = _learned(entry)
+    weight = max(1 / (calls + 1), LEAST_WEIGHT)
+    ratio = round(ratio + weight * (one.ratio - ratio), 4)
+    others = entry if isinstance(entry, dict) else {}
+    return {**others, "ratio": ratio, "calls": calls + 1, "at": one.at}
 
 
 def _learned(entry: object) -> tuple[float, int]:

@@ -174,15 +174,6 @@ class Conversation:
             self.anchors = dict(anchors or {})
         return evicted
 
-    def resume(
-        self, messages: Sequence[Message], summary: str, pending: Sequence[ExecOutput]
-    ) -> None:
-        """Continue an earlier conversation, of which nothing was counted, in place of this one."""
-        self.reset()
-        self.messages += messages
-        self.summary = summary
-        self.pending += pending
-
     def reset(self) -> None:
         """Forget messages, summary and pending output (memory, project and costs are not here)."""
         self.messages.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aish_lsp.context.prompt import as_data, request_message
 from aish_lsp.context.tokens import count, family_of, p99_error
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.messages import Message
     from aish_lsp.models.request import RequestMessage, ToolSchema
+    from aish_lsp.models.tokenizer import EndpointTokenizer
 
 #: The share by which a whole request may exceed what was learned about its model.
 LEARNED_ERROR: Final = 0.1
@@ -32,23 +33,6 @@ _MESSAGE_SLACK, _CALL_SLACK = 16, 4
 
 #: What a chat template is assumed to add; ChatML's, Llama 3's and Gemma's add about as much.
 OVERHEAD: Final = TemplateOverhead(request=4, system=5, user=5, assistant=5, tool=5, call=8)
-
-
-class Tokenizer(Protocol):
-    """A model's own tokenizer, which may not have answered yet."""
-
-    @property
-    def overhead(self) -> TemplateOverhead | None:
-        """What the chat template adds; None until that is known."""
-        ...
-
-    def known(self, text: str) -> int | None:
-        """Return the tokens of ``text`` from memory, or None if it was not counted yet."""
-        ...
-
-    async def fetch(self, texts: Iterable[str]) -> None:
-        """Count what was not counted yet, as far as the server is in time. Never raises."""
-        ...
 
 
 class Tokens(NamedTuple):
@@ -79,7 +63,7 @@ class Counter:
     """
 
     def __init__(
-        self, preset: Preset, tokenizer: Tokenizer | None = None, ratio: float = 1.0
+        self, preset: Preset, tokenizer: EndpointTokenizer | None = None, ratio: float = 1.0
     ) -> None:
         self.preset = preset
         self.ratio = ratio

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from aish_lsp.context.counter import NOTHING, TOOLS_HEADING, Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aish_lsp.context.counter import Counter
     from aish_lsp.context.messages import Message
     from aish_lsp.context.prompt import Blocks
-    from aish_lsp.models.request import ToolSchema
+    from aish_lsp.models.request import RequestMessage, ToolSchema
 
 logger = logging.getLogger(__name__)
 
@@ -237,3 +237,122 @@ def _shrunk(parts: dict[str, int], total: int) -> dict[str, int]:
         shrunk[name] = upto - given
         given = upto
     return shrunk
+
+
+# The report of it: where the tokens go, as data and as a page to read.
+
+_BAR: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LastCall:
+    """Tokens of the last call, as its server reported them."""
+
+    input: int
+    output: int
+    reasoning: int
+    cache_read: int
+    cache_write: int
+    at: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far the estimate of the last call was off."""
+
+    estimated: int
+    actual: int
+    error_tokens: int
+    error_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextReport:
+    """Where the tokens of the next request go. All numbers but ``percent`` are tokens.
+
+    ``basis`` is actual if the server has counted all but the ``new_since`` tokens of messages that
+    came after its last call; ``tokenizer`` says what counts the rest: heuristic, or endpoint.
+    """
+
+    total: int
+    token_budget: int
+    context_window: int
+    output_reserve: int
+    free: int
+    percent: float
+    basis: Literal["actual", "estimated"]
+    breakdown: Breakdown
+    last_call: LastCall | None
+    new_since: int
+    accuracy: Accuracy | None
+    compactions: int
+    tokenizer: str
+
+
+#: What each part of a request is, to the user.
+_PARTS: Final = {
+    "system": "what aish is told to be and do",
+    "memory": "what you had it remember",
+    "project": "the file tree and the project's tasks",
+    "summary": "what was said earlier, summarized",
+    "instructions": "the project's own instructions, like AGENTS.md",
+    "tools": "what the model can call",
+    "messages": "questions, replies and outputs",
+    "reasoning": "the model's own thoughts, sent back to it",
+}
+
+
+def context_page(
+    report: ContextReport, sent: Sequence[RequestMessage], tools: Mapping[str, int]
+) -> str:
+    """Return the report as a page: a bar, the parts, and what it means.
+
+    ``sent`` is the request itself: its characters are what the count is compared with. ``tools``
+    are the servers whose tools are offered, and about how many tokens their schemas take.
+    """
+    characters = sum(len(message.content) for message in sent)
+    used = min(_BAR, round(_BAR * report.total / report.token_budget))
+    bar = "█" * used + "░" * (_BAR - used)
+    share = f"{report.total:,} / {report.token_budget:,} tokens ({report.percent:.0f} %)"
+    parts = {name: getattr(report.breakdown, name) for name in _PARTS}
+    what = dict(_PARTS)
+    if len(tools) > 1:
+        what["tools"] += f": {', '.join(f'{name} {tokens:,}' for name, tokens in tools.items())}"
+    rows = [(name, tokens, what[name]) for name, tokens in parts.items() if tokens]
+    rows.append(("free", report.free, "then the oldest questions go into the summary"))
+    lines = [
+        "```",
+        f"Context  {share}  {bar}",
+        "",
+        *(f"  {name:<13}{tokens:>9,}  {about}" for name, tokens, about in rows),
+        "",
+        (
+            f"The model takes {report.context_window:,} tokens at once;"
+            f" {report.output_reserve:,} of them are kept for its reply."
+        ),
+        *_grounds(report),
+        f"By the rule of thumb, four characters a token, it would be {characters // 4:,}.",
+        "```",
+    ]
+    return "\n".join(lines)
+
+
+def _grounds(report: ContextReport) -> list[str]:
+    """Return the lines that say how reliable the numbers are, and what has happened so far."""
+    call, compared = report.last_call, report.accuracy
+    lines = []
+    if report.basis == "actual":
+        new = f", but for {report.new_since:,} tokens that are new" if report.new_since else ""
+        lines.append(f"The total was counted by the model's server{new}.")
+    elif report.tokenizer == "endpoint":
+        lines.append("The total was counted with the model's own tokenizer.")
+    else:
+        error = f"; the last one was off by {abs(compared.error_percent):.1f} %" if compared else ""
+        lines.append(f"The total is an estimate{error}.")
+    if call is not None:
+        lines.append(f"The last question took {call.input:,} in, {call.output:,} out.")
+    if report.compactions:
+        times = "once" if report.compactions == 1 else f"{report.compactions} times"
+        lines.append(f"The oldest questions made room for new ones {times} so far.")
+    return lines

@@ -40,7 +40,10 @@ _MOST_STRIPPED: Final = 8
 #: What looks like the name of a file, and not of a decorator or a person.
 _PATH: Final = re.compile(r".*/.*|.*[^.]\.\w{1,8}", re.DOTALL)
 
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+#: A block of code, up to a fence that is at least as long as the one that opens it.
+_FENCED: Final = re.compile(
+    r"^ {0,3}(`{3,}+|~{3,}+).*?(?:^ {0,3}\1[ `~]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _CODE: Final = re.compile(r"(?<!\\)`[^`\n]{1,1000}`")
 
 
@@ -121,20 +124,7 @@ def _lines(text: str) -> Named | None:
 
 def _without_code(text: str) -> str:
     """Return ``text`` without its code: fenced blocks, and what backticks enclose."""
-    lines = []
-    fence = ""
-    for line in text.split("\n"):
-        opened = _FENCE.match(line)
-        if fence:
-            if opened and opened[1].startswith(fence) and not line.strip(" `~"):
-                fence = ""
-            lines.append("")
-        elif opened:
-            fence = opened[1]
-            lines.append("")
-        else:
-            lines.append(_CODE.sub(" ", line))
-    return "\n".join(lines)
+    return _CODE.sub(" ", _FENCED.sub("", text))
 
 
 #: Names that are proposed at the same time.

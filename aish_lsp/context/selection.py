@@ -6,6 +6,7 @@ Also how a block of a reply takes the place of a selection.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -270,7 +271,4 @@ def difference(lines: Sequence[str], new: str, start: Point, end: Point) -> list
 def _common_indent(lines: Iterable[str]) -> str:
     """Return the white space that all lines which are not blank begin with."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
-    shortest = min(indents, key=len, default="")
-    while not all(indent.startswith(shortest) for indent in indents):
-        shortest = shortest[:-1]
-    return shortest
+    return os.path.commonprefix(indents)  # noqa: RUF071 - these are no paths

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import logging
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from aish_lsp.context.measure import Accuracy, ContextReport, LastCall
 from aish_lsp.foundation.errors import CostCap
 from aish_lsp.foundation.events import Usage
+from aish_lsp.foundation.jsonl import now
+from aish_lsp.foundation.text import count_of
 from aish_lsp.models.address import is_loopback
 from aish_lsp.models.prices import price_of
 from aish_lsp.models.request import reply_limit
@@ -15,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aish_lsp.config.schema import Cost, Preset, Price
+    from aish_lsp.context.budget import Limits
+    from aish_lsp.context.measure import Measure
+
+logger = logging.getLogger(__name__)
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
 
@@ -45,13 +53,27 @@ class UsageRecord:
     local: bool = False
     estimated: bool = False
 
+    @property
+    def usage(self) -> Usage:
+        """What the call has used."""
+        cached = self.cache_read, self.cache_write
+        return Usage(self.input, self.output, self.reasoning, *cached, self.cost)
 
-@dataclass(slots=True)
-class Slot:
-    """What one model has used for one category.
 
-    ``local`` and ``unpriced`` stay set after one such call: a missing cost is not 0 dollars.
-    """
+def tokens_of(usage: Usage) -> dict[str, int]:
+    """Return a call's tokens by the names that they have in our files and reports."""
+    return {
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "reasoning": usage.reasoning_tokens,
+        "cache_read": usage.cache_read_tokens,
+        "cache_write": usage.cache_write_tokens,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReport:
+    """One model's usage in one category. ``cost`` is null if it is not known."""
 
     input: int = 0
     output: int = 0
@@ -59,28 +81,35 @@ class Slot:
     cache_read: int = 0
     cache_write: int = 0
     calls: int = 0
-    cost: float = 0.0
+    cost: float | None = 0.0
     local: bool = False
     unpriced: bool = False
 
-    def add(self, other: Slot) -> None:
-        """Add another slot's numbers and marks."""
-        self.input += other.input
-        self.output += other.output
-        self.reasoning += other.reasoning
-        self.cache_read += other.cache_read
-        self.cache_write += other.cache_write
-        self.calls += other.calls
-        self.cost += other.cost
-        self.local |= other.local
-        self.unpriced |= other.unpriced
+    def plus(self, other: SlotReport) -> SlotReport:
+        """Return the sum of both.
+
+        ``local`` and ``unpriced`` stay set after one such call: a missing cost is not 0 dollars.
+        """
+        cost = (self.cost or 0.0) + (other.cost or 0.0)
+        local, unpriced = self.local or other.local, self.unpriced or other.unpriced
+        return SlotReport(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            reasoning=self.reasoning + other.reasoning,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            calls=self.calls + other.calls,
+            cost=None if cost == 0 and (local or unpriced) else cost,
+            local=local,
+            unpriced=unpriced,
+        )
 
 
 @dataclass(slots=True)
 class UsageTotals:
     """The totals of a session, with warnings that are given once each until a reset."""
 
-    models: dict[str, dict[str, Slot]] = field(default_factory=dict)
+    models: dict[str, dict[str, SlotReport]] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set, init=False)
 
     @classmethod
@@ -88,57 +117,47 @@ class UsageTotals:
         """Return the sum of recorded calls."""
         totals = cls()
         for call in calls:
-            slot = Slot(
-                input=call.input,
-                output=call.output,
-                reasoning=call.reasoning,
-                cache_read=call.cache_read,
-                cache_write=call.cache_write,
-                calls=1,
-                cost=call.cost or 0.0,
-                local=call.local,
-                unpriced=call.cost is None and not call.local,
-            )
-            totals._add(call.model, call.category, slot)
+            totals._add(call.model, call.category, call.usage, local=call.local)
         return totals
 
-    def add(self, model: str, category: Category, usage: Usage, preset: Preset) -> float | None:
-        """Add one call; return its cost in dollars, or None if it has none."""
-        cost = call_cost(usage, preset)
-        local = is_local(preset)
-        slot = Slot(
-            input=usage.input_tokens,
-            output=usage.output_tokens,
-            reasoning=usage.reasoning_tokens,
-            cache_read=usage.cache_read_tokens,
-            cache_write=usage.cache_write_tokens,
+    def add(self, preset: Preset, category: Category, usage: Usage) -> Usage:
+        """Add one call; return its usage with its cost in dollars, None if it has none."""
+        usage = replace(usage, cost=call_cost(usage, preset))
+        free = is_local(preset) and usage.cost is None
+        self._add(preset.name, category, usage, local=free)
+        return usage
+
+    def _add(self, model: str, category: str, usage: Usage, *, local: bool) -> None:
+        call = SlotReport(
+            **tokens_of(usage),
             calls=1,
-            cost=cost or 0.0,
-            local=local and cost is None,
-            unpriced=not local and cost is None,
+            cost=usage.cost,
+            local=local,
+            unpriced=usage.cost is None and not local,
         )
-        self._add(model, category, slot)
-        return cost
+        categories = self.models.setdefault(model, {})
+        categories[category] = categories.get(category, SlotReport()).plus(call)
 
-    def _add(self, model: str, category: str, slot: Slot) -> None:
-        self.models.setdefault(model, {}).setdefault(category, Slot()).add(slot)
-
-    def total(self) -> Slot:
+    def total(self) -> SlotReport:
         """Return the sum of all slots."""
-        total = Slot()
+        total = SlotReport()
         for categories in self.models.values():
             for slot in categories.values():
-                total.add(slot)
+                total = total.plus(slot)
         return total
+
+    def cost(self) -> float:
+        """Return the dollars of all calls whose cost is known."""
+        return self.total().cost or 0.0
 
     def warnings(self, thresholds: Cost) -> list[str]:
         """Return the warnings due now, one for each threshold that was passed."""
-        total = self.total()
+        total, spent = self.total(), self.cost()
         said = []
         dollars, tokens = thresholds.warn_at_dollars, thresholds.warn_at_tokens
-        if dollars is not None and total.cost > dollars and "dollars" not in self._warned:
+        if dollars is not None and spent > dollars and "dollars" not in self._warned:
             self._warned.add("dollars")
-            said.append(f"This session has cost ${total.cost:.4f}, more than ${dollars:g}.")
+            said.append(f"This session has cost ${spent:.4f}, more than ${dollars:g}.")
         used = total.input + total.output
         if tokens is not None and used > tokens and "tokens" not in self._warned:
             self._warned.add("tokens")
@@ -186,7 +205,7 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
             " 0.60}} (dollars a million tokens), or remove cost.cap_at_dollars.",
             capAtDollars=cap,
         )
-    spent = used.total().cost
+    spent = used.cost()
     # A provider may write all of it to its cache, for which some charge more.
     written = tokens if (price.cache_write or 0) > price.input else 0
     most = _priced(Usage(tokens, reply_limit(preset), cache_write_tokens=written), price)
@@ -227,3 +246,113 @@ def context_line(total: int, budget: int | None) -> str:
         return f"[estimated session ctx: {total} tokens; token_budget unknown]"
     percent = round(100 * total / budget)
     return f"[estimated session ctx: {total} tokens; token_budget={budget} ({percent}% used)]"
+
+
+# What a session has cost, as data and as a page to read.
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """What a session has used. ``line`` is the cost view's last line."""
+
+    models: dict[str, dict[str, SlotReport]]
+    total: SlotReport
+    warn_at_dollars: float | None
+    warn_at_tokens: int | None
+    cap_at_dollars: float | None
+    line: str
+
+
+def cost_report(usage: UsageTotals, thresholds: Cost, total: int, budget: int | None) -> CostReport:
+    """Return the report of a session; ``total`` and ``budget`` are the context's, in tokens.
+
+    ``budget`` is None where nobody knows it yet.
+    """
+    return CostReport(
+        models={model: dict(categories) for model, categories in usage.models.items()},
+        total=usage.total(),
+        warn_at_dollars=thresholds.warn_at_dollars,
+        warn_at_tokens=thresholds.warn_at_tokens,
+        cap_at_dollars=thresholds.cap_at_dollars,
+        line=context_line(total, budget),
+    )
+
+
+def cost_page(report: CostReport, *, detail: bool) -> str:
+    """Return the report as a page; ``detail`` adds a row for each model and category."""
+    total = report.total
+    lines = ["```", f"Session: {_calls(total)}"]
+    if detail:
+        for model, categories in report.models.items():
+            lines.extend(f"  {model}  {name}  {_calls(slot)}" for name, slot in categories.items())
+        lines.append(report.line)
+    return "\n".join([*lines, "```"])
+
+
+def _calls(slot: SlotReport) -> str:
+    if slot.cost is not None and not slot.unpriced:
+        price = f"${slot.cost:.6f}" + (", and calls that cost nothing" if slot.local else "")
+    elif slot.cost is not None:
+        price = f"${slot.cost:.6f}, and calls whose price is not known"
+    else:
+        price = "price not known" if slot.unpriced else "free (on this machine)"
+    return f"{count_of(slot.calls, 'call')}, {slot.input:,} in, {slot.output:,} out, {price}"
+
+
+# What a session's calls were estimated at, what they really used, and what they cost.
+
+
+class Meter:
+    """Keeps the numbers of one session. Tokens, and dollars.
+
+    Args:
+        usage: what it has used before.
+        compactions: how many times messages were evicted before.
+    """
+
+    def __init__(self, usage: UsageTotals | None = None, compactions: int = 0) -> None:
+        self.usage = usage or UsageTotals()
+        self._verified: dict[str, tuple[LastCall, Accuracy]] = {}
+        self._compactions = compactions
+
+    def evicted(self) -> None:
+        """Note that messages were evicted from the conversation."""
+        self._compactions += 1
+
+    def verified(self, preset: Preset, usage: Usage, size: Measure) -> None:
+        """Compare the size of a request when it was sent with what its server reported."""
+        call = LastCall(**tokens_of(usage), at=now(), model=preset.name)
+        estimated, actual = size.total, usage.input_tokens
+        error = estimated - actual
+        compared = Accuracy(estimated, actual, error, round(100 * error / max(1, actual), 1))
+        self._verified[preset.name] = call, compared
+        logger.info(
+            "%s: estimated %d tokens (%s), actual %d, error %+d (%+.1f %%)",
+            preset.name,
+            compared.estimated,
+            size.basis,
+            compared.actual,
+            compared.error_tokens,
+            compared.error_percent,
+        )
+
+    def context(
+        self, size: Measure, limit: Limits, preset: Preset, tokenizer: str
+    ) -> ContextReport:
+        """Return the report of the next request, with the numbers of the model's last call."""
+        call, compared = self._verified.get(preset.name, (None, None))
+        return ContextReport(
+            total=size.total,
+            token_budget=limit.budget,
+            context_window=limit.window,
+            output_reserve=limit.output_reserve,
+            free=max(0, limit.budget - size.total),
+            percent=round(100 * size.total / limit.budget, 1),
+            basis=size.basis,
+            breakdown=size.breakdown,
+            last_call=call,
+            new_since=size.new_since,
+            accuracy=compared,
+            compactions=self._compactions,
+            tokenizer=tokenizer,
+        )

@@ -123,7 +123,7 @@ class Contents:
         self._unknown: dict[int, dict[str, Any]] = {}
         # The targets of all tombstones, known or not: a target may stand behind its tombstone.
         self._forgotten: set[int] = set()
-        self._by_text: dict[str, list[int]] | None = None
+        self._by_text: dict[str, int] | None = None
         self._sorted: tuple[MemoryItem, ...] | None = None
         self.highest = 0
         self._flaws = Flaws(path, "The line is skipped; it stays in the file.")
@@ -174,7 +174,7 @@ class Contents:
         if not record.keys() <= _KNOWN:
             self._unknown[item_id] = {k: v for k, v in record.items() if k not in _KNOWN}
         if self._by_text is not None and item_id not in self._forgotten:
-            self._by_text.setdefault(normalized(item.content), []).append(item_id)
+            self._by_text.setdefault(normalized(item.content), item_id)
 
     def _take_header(self, meta: object) -> None:
         version = meta.get("version") if isinstance(meta, dict) else None
@@ -191,8 +191,8 @@ class Contents:
             self.highest = max(self.highest, highest)
 
     def _forget(self, target: int) -> None:
-        if self._by_text is not None and target in self:
-            self._by_text[normalized(self._items[target].content)].remove(target)
+        # Another item may say the same as the one that goes.
+        self._by_text = None
         self._forgotten.add(target)
 
     def __contains__(self, item_id: int) -> bool:
@@ -230,10 +230,8 @@ class Contents:
         if self._by_text is None:
             self._by_text = {}
             for item_id in self.ids():
-                text = normalized(self._items[item_id].content)
-                self._by_text.setdefault(text, []).append(item_id)
-        ids = self._by_text.get(normalized(content))
-        return ids[0] if ids else None
+                self._by_text.setdefault(normalized(self._items[item_id].content), item_id)
+        return self._by_text.get(normalized(content))
 
     def ids(self) -> list[int]:
         """Return the ids of the items that are not forgotten, in the file's order."""

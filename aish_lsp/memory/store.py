@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import (
@@ -43,10 +44,6 @@ from aish_lsp.memory.items import (
     without_forgotten,
 )
 
-#: Bytes before the end as it was known that must still be there for a longer file to be the same
-#: one, grown. They hold the last line's id and time.
-_PROBE: Final = 256
-
 
 @dataclass(frozen=True, slots=True)
 class Added:
@@ -69,10 +66,8 @@ class MemoryStore:
         self._mutex = threading.RLock()
         self._contents = Contents(path, scope)
         self._stamp: FileStamp | None = None
-        self._probe = b""
-        self._lines = 0
-        # Whether what another process appended was read without a look at what stands before it.
-        self._is_partial = False
+        # How much of the file was read: its bytes, their checksum, and its lines.
+        self._end = self._checksum = self._lines = 0
         # Where in the file a last line begins that was never finished.
         self._torn_at: int | None = None
         # Never lowered, not even by a file that was cut short by hand: no id is given twice.
@@ -108,8 +103,7 @@ class MemoryStore:
     def refresh(self) -> bool:
         """Read what others have done to the file; return whether anything has changed.
 
-        This costs a stat if nothing has changed. Otherwise the whole file is read: it may have been
-        edited by hand. A torn last line is put aside.
+        This costs a stat if nothing has changed. A torn last line is put aside.
 
         Raises:
             StoreUnavailable: the file cannot be read, or is from a newer version.
@@ -119,12 +113,10 @@ class MemoryStore:
                 changed = self._stamp is not None
                 self._start_over()
                 return changed
-            if stamp_of(os.fstat(fd)) == self._stamp and not self._is_partial:
-                return False
-            self._reload(fd)
-        if self._torn_at is not None:
+            changed = self._catch_up(fd)
+        if changed and self._torn_at is not None:
             self._mend_at_leisure()
-        return True
+        return changed
 
     def add(
         self,
@@ -308,51 +300,40 @@ class MemoryStore:
         append_line(fd, self.path, "\n".join(map(json_line, written)), sync=True)
         with store_errors(self.path, "read"):
             # What was just written is read back: one way into the contents, whoever wrote it.
-            self._catch_up(fd, is_ours=True)
+            self._take(fd)
         return ids
 
-    def _catch_up(self, fd: int, *, is_ours: bool = False) -> None:
-        """Read what was appended since the last look; if more has changed, the whole file.
+    def _catch_up(self, fd: int) -> bool:
+        """Read what has changed since the last look; return whether anything has.
 
-        To read 100,000 items anew for each line of another process takes longer than the lock may
-        be held.
+        Of a file that has only grown, only what is new is parsed: to parse 100,000 items anew for
+        each line of another process takes longer than the lock may be held.
         """
-        known, stamp = self._stamp, stamp_of(os.fstat(fd))
-        if stamp == known:
-            return
-        is_grown = known is not None and stamp[:2] == known[:2] and stamp[2] > known[2]
-        if known is None or not is_grown or not self._is_probe_before(fd, known[2]):
-            self._reload(fd)
-            return
-        self._is_partial |= not is_ours
-        self._take(fd, known[2])
-
-    def _is_probe_before(self, fd: int, end: int) -> bool:
-        """Return whether the bytes before ``end`` are as they were, and end with a whole line."""
-        probe = os.pread(fd, len(self._probe), end - len(self._probe))
-        return probe == self._probe and probe.endswith(b"\n")
-
-    def _reload(self, fd: int) -> None:
-        """Read the whole file."""
-        self._start_over()
-        self._take(fd, 0)
+        if stamp_of(os.fstat(fd)) == self._stamp:
+            return False
+        before = os.pread(fd, self._end, 0)
+        if zlib.crc32(before) != self._checksum or not before.endswith(b"\n"):
+            self._start_over()
+        self._take(fd)
+        return True
 
     def _start_over(self) -> None:
         self._contents = Contents(self.path, self.scope)
-        self._stamp, self._probe, self._lines = None, b"", 0
-        self._is_partial, self._torn_at = False, None
+        self._stamp, self._torn_at = None, None
+        self._end = self._checksum = self._lines = 0
 
-    def _take(self, fd: int, start: int) -> None:
-        """Read the lines from ``start`` on."""
+    def _take(self, fd: int) -> None:
+        """Read what was not read yet."""
         # Before the read, with the size that is read: what comes meanwhile is still to be seen.
         device, inode, _, modified = stamp_of(os.fstat(fd))
-        data = _read(fd, start)
+        data = _read(fd, self._end)
         torn = self._contents.take(iter_jsonl(data, self._lines + 1))
+        self._torn_at = None if torn is None else self._end + torn.offset
         self._highest = max(self._highest, self._contents.highest)
+        self._end += len(data)
+        self._checksum = zlib.crc32(data, self._checksum)
         self._lines += data.count(b"\n")
-        self._stamp = (device, inode, start + len(data), modified)
-        self._probe = (self._probe + data[-_PROBE:])[-_PROBE:]
-        self._torn_at = None if torn is None else start + torn.offset
+        self._stamp = (device, inode, self._end, modified)
 
     def _mend_at_leisure(self) -> None:
         """Put a torn last line aside, if it still is one once the lock is held."""
@@ -371,7 +352,8 @@ class MemoryStore:
             write_atomic(aside, _read(fd, torn_at))
             os.ftruncate(fd, torn_at)
             os.fsync(fd)
-            self._reload(fd)
+            self._start_over()
+            self._take(fd)
         self._notice(
             f"The last line of {self.path} was never finished, as after a crash."
             f" It was put aside as {aside.name}."

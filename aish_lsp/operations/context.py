@@ -9,8 +9,8 @@ from aish_lsp.agent.compaction import Compaction
 from aish_lsp.agent.compaction import compact as begin
 from aish_lsp.agent.session import Status
 from aish_lsp.context.counter import Tokens
-from aish_lsp.context.report import ContextReport, CostReport, context_page, cost_page
-from aish_lsp.context.usage import UsageTotals
+from aish_lsp.context.measure import ContextReport, context_page
+from aish_lsp.context.usage import CostReport, UsageTotals, cost_page
 from aish_lsp.foundation.text import count_of
 from aish_lsp.operations.operation import (
     Answer,

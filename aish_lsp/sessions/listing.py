@@ -132,14 +132,12 @@ def find_session(directory: Path, key: str) -> Path:
         StoreUnavailable: the folder cannot be read.
     """
     infos = list_sessions(directory)
-    for info in infos:
-        if info.id == key:
-            return directory / f"{info.id}{SUFFIX}"
-    for info in infos:
-        if info.name == key:
-            return directory / f"{info.id}{SUFFIX}"
-    known = [info.id for info in infos] + [info.name for info in infos if info.name]
-    near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    # Of a name that several have, the one last written to.
+    ids = {info.name: info.id for info in reversed(infos) if info.name}
+    ids |= {info.id: info.id for info in infos}
+    if key in ids:
+        return directory / f"{ids[key]}{SUFFIX}"
+    near = difflib.get_close_matches(key, ids, n=3, cutoff=0.5)
     hint = f" Did you mean {', '.join(near)}?" if near else " `:sessions` lists those there are."
     raise NotFound(f"There is no session {key[:80]!r}.{hint}")
 

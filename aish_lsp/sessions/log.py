@@ -217,16 +217,6 @@ class SessionLog:
         self.append(records.described(name=name), sync=True)
         self._meta["name"] = name
 
-    def set_title(self, title: str) -> None:
-        """Give the session another title.
-
-        Raises:
-            StoreUnavailable: as ``append``.
-        """
-        short = title_of(title)
-        self.append(records.described(title=short), sync=True)
-        self._meta["title"] = short
-
     def close(self) -> None:
         """Let go of the file; a later ``append`` opens it again."""
         with self._mutex:

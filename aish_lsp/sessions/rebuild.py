@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from aish_lsp.context.conversation import CANCELLED
@@ -25,32 +25,32 @@ _KINDS: Final = ("selection", "definition", "problems", "file")
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """A conversation as plain data.
+class Resumption:
+    """What a session comes to; a new one to nothing.
 
     Attributes:
-        messages: the messages in force, as they stand in the log. They begin with a question; two
-            questions never follow each other; each tool call has its result, one that is missing
-            being ``cancelled`` with ``n`` 0.
+        messages: the messages in force, with their numbers in the log. They begin with a question;
+            two questions never follow each other; each tool call has its result, one that is
+            missing being ``cancelled`` with the number 0.
         summary: the rolling summary of what was evicted; empty for none.
         pending: output of commands that the next question is to carry.
-        model: the model last switched to, None where it never was.
-        commands: what the last reply suggests, less what was run or dropped of it:
-            ``{"id", "text"}`` each.
+        model: the model last switched to; None where it never was.
+        commands: what of the last reply's suggestions was neither run nor dropped, each with its
+            id and its place among them, from 1.
         evictions: how many times messages were evicted.
         calls_before: how many of the session's first calls no longer count to its costs.
     """
 
-    messages: tuple[Record, ...]
-    summary: str
-    pending: tuple[Mapping[str, Any], ...]
-    model: str | None
-    commands: tuple[Mapping[str, Any], ...] = ()
+    messages: tuple[Message, ...] = ()
+    summary: str = ""
+    pending: tuple[ExecOutput, ...] = ()
+    model: str | None = None
+    commands: tuple[tuple[str, FoundCommand, int], ...] = ()
     evictions: int = 0
     calls_before: int = 0
 
 
-def rebuild(loaded: LoadedSession) -> Rebuilt:
+def resumption(loaded: LoadedSession) -> Resumption:
     """Return what a log comes to: after its last reset, less what was evicted or not answered.
 
     A log that a crash cut off, or that lost lines, gives as much as makes sense without them.
@@ -85,12 +85,12 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     # An earlier question that was taken back gave its output to the one after it.
     if questions and questions[-1] not in kept:
         outputs = [*_taken(questions[-1]), *outputs]
-    return Rebuilt(
-        tuple(kept),
+    return Resumption(
+        tuple(map(message_of, kept)),
         summary,
-        tuple(outputs),
+        _outputs(outputs),
         model,
-        _waiting(kept, loaded.records),
+        tuple(_waiting(kept, loaded.records)),
         evictions,
         _calls_before(loaded.records),
     )
@@ -109,12 +109,25 @@ def _is_attached(part: object) -> bool:
     return False
 
 
-def _waiting(kept: Sequence[Record], lines: Iterable[Record]) -> tuple[Mapping[str, Any], ...]:
-    """Return what the last reply suggests, less what was run or dropped of it."""
+def _waiting(
+    kept: Sequence[Record], lines: Iterable[Record]
+) -> Iterator[tuple[str, FoundCommand, int]]:
+    """Yield what the last reply suggests, less what was run or dropped of it.
+
+    One that held a secret is left out: what the log has of it is not what was suggested.
+    """
     replies = [message for message in kept if message["role"] == "assistant"]
-    suggested = replies[-1].get("commands") or () if replies else ()
+    if not replies:
+        return
     taken = {_text(one.get("id")) for one in lines if one.get("event") in ("exec", "dismissed")}
-    return tuple(command for command in suggested if command["id"] not in taken)
+    suggested: dict[str, list[tuple[FoundCommand, int]]] = {}
+    for number, found in enumerate(suggestions_of(replies[-1]["content"]), 1):
+        suggested.setdefault(found.text, []).append((found, number))
+    for command in replies[-1].get("commands") or ():
+        command_id, text = command["id"], command["text"]
+        is_readable = REDACTED not in text and MASK not in text
+        if command_id not in taken and is_readable and suggested.get(text):
+            yield command_id, *suggested[text].pop(0)
 
 
 def _calls_before(lines: Iterable[Record]) -> int:
@@ -137,10 +150,6 @@ def _output(event: Record) -> list[Mapping[str, Any]]:
     """Return the output that an event is about, as a message carries it; none of a damaged one."""
     output = {name: event.get(name) for name in ("command", "exit", "output")}
     return [output] if [type(value) for value in output.values()] == [str, int, str] else []
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _without(messages: list[Record], first: object, last: object) -> list[Record]:
@@ -251,20 +260,20 @@ def history(
     ``exchanges`` are the ids of those that can be asked again, by the number of their question.
     """
     exchanges = exchanges or {}
-    in_force = {message["n"] for message in rebuild(loaded).messages}
+    in_force = {message.n for message in resumption(loaded).messages}
     return [
         HistoryMessage(
             n=record["n"],
-            ts=_text_or_none(record.get("ts")),
+            ts=_text(record.get("ts")),
             role=record["role"],
             content=record["content"],
             exec=tuple(record.get("exec") or ()),
             attached=tuple(attached_of(record)),
-            model=_text_or_none(record.get("model")),
-            finish=_text_or_none(record.get("finish")),
+            model=_text(record.get("model")),
+            finish=_text(record.get("finish")),
             commands=tuple(record.get("commands") or ()),
             tool_calls=tuple(record.get("tool_calls") or ()),
-            tool_call_id=_text_or_none(record.get("tool_call_id")),
+            tool_call_id=_text(record.get("tool_call_id")),
             in_force=record["n"] in in_force,
             turn_id=exchanges.get(record["n"]),
         )
@@ -273,69 +282,27 @@ def history(
     ]
 
 
-def _text_or_none(value: object) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
 # A session that is gone on with.
 
 
-@dataclass(frozen=True, slots=True)
-class Resumption:
-    """What a session comes to; a new one to nothing.
-
-    Attributes:
-        messages: the messages in force, with their numbers in the log.
-        summary: the rolling summary.
-        pending: output that the next question carries.
-        model: the model last switched to; None where it never was.
-        commands: what of the last reply's suggestions was neither run nor dropped, each with its
-            id and its place among them, from 1.
-        evictions: how many times messages were evicted.
-        calls_before: how many of the session's first calls no longer count to its costs.
-    """
-
-    messages: tuple[Message, ...] = ()
-    summary: str = ""
-    pending: tuple[ExecOutput, ...] = ()
-    model: str | None = None
-    commands: tuple[tuple[str, FoundCommand, int], ...] = ()
-    evictions: int = 0
-    calls_before: int = 0
-
-
-def resumption(loaded: LoadedSession) -> Resumption:
-    """Return what a log comes to."""
-    rebuilt = rebuild(loaded)
-    replies = [message for message in rebuilt.messages if message["role"] == "assistant"]
-    return Resumption(
-        messages=tuple(message_of(record) for record in rebuilt.messages),
-        summary=rebuilt.summary,
-        pending=_outputs(rebuilt.pending),
-        model=rebuilt.model,
-        commands=tuple(_commands(replies[-1]["content"], rebuilt.commands)) if replies else (),
-        evictions=rebuilt.evictions,
-        calls_before=rebuilt.calls_before,
-    )
-
-
 def open_to_resume(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedSession]:
-    """Open a log to go on in it, or in a copy where it is from a newer version. Blocks."""
+    """Open a log to go on in it, or in a copy where it is from a newer version. Blocks.
+
+    What was loaded has all that the user is to be told of it.
+    """
     loaded = load(path, newer=True)
-    if loaded.newer:
-        return SessionLog.copy(loaded, path, redact), loaded
-    return SessionLog.resume(path, redact)
-
-
-def notices_of(loaded: LoadedSession, log_id: str) -> list[str]:
-    """Return what the user is told of a log that is gone on with."""
-    notices = list(loaded.notices)
-    if loaded.newer:
-        notices.append(
-            f"The session {loaded.id} is from a newer version of aish. It was not changed: what"
-            f" this version understands of it goes on in a copy, {log_id}."
-        )
-    return notices
+    if not loaded.newer:
+        return SessionLog.resume(path, redact)
+    log = SessionLog.copy(loaded, path, redact)
+    notice = (
+        f"The session {loaded.id} is from a newer version of aish. It was not changed: what"
+        f" this version understands of it goes on in a copy, {log.id}."
+    )
+    return log, replace(loaded, notices=(*loaded.notices, notice))
 
 
 def records_before(records: Sequence[Record], number: int) -> tuple[Record, ...]:
@@ -391,19 +358,3 @@ def _reasoning(value: object) -> StoredReasoning | None:
         case {"text": str(text), "provider": str(provider), "metadata": dict(metadata)}:
             return StoredReasoning(text, provider, cast("dict[str, Any]", metadata))
     return None
-
-
-def _commands(
-    reply: str, waiting: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[str, FoundCommand, int]]:
-    """Yield what still waits of a reply's suggestions, as they stand in it.
-
-    One that held a secret is left out: what the log has of it is not what was suggested.
-    """
-    suggested: dict[str, list[tuple[FoundCommand, int]]] = {}
-    for number, found in enumerate(suggestions_of(reply), 1):
-        suggested.setdefault(found.text, []).append((found, number))
-    for command in waiting:
-        text = command["text"]
-        if suggested.get(text) and REDACTED not in text and MASK not in text:
-            yield command["id"], *suggested[text].pop(0)

@@ -12,12 +12,13 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from aish_lsp.context.usage import MOST, UsageRecord
+from aish_lsp.context.usage import MOST, UsageRecord, tokens_of
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.events import camel_case, to_wire
 from aish_lsp.foundation.files import append_line, locked, open_append, read_file
@@ -35,19 +36,6 @@ if TYPE_CHECKING:
     from aish_lsp.shell.suggestions import CommandInfo
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A model's reply as it is written down, whole or cut off."""
-
-    text: str
-    model: str
-    reasoning: StoredReasoning | None
-    tool_calls: tuple[ToolCall, ...]
-    usage: Usage | None
-    finish: str
-    commands: tuple[CommandInfo, ...]
 
 
 class Recorder:
@@ -70,10 +58,9 @@ class Recorder:
         self._log = log or SessionLog.create(folder / "sessions", workspace_uri, redact)
         self._troubles: list[str] = []
         self._told: dict[str, str] = {}
-        # One each, since usage may wait long for other processes and the log never does.
-        self._log_message = asyncio.Lock()
-        self._usage_turn = asyncio.Lock()
-        self._writing: set[asyncio.Task[Any]] = set()
+        # One thread each, since usage may wait long for other processes and the log never does.
+        self._log_thread = ThreadPoolExecutor(1, "session log")
+        self._usage_thread = ThreadPoolExecutor(1, "usage")
 
     @property
     def session_id(self) -> str:
@@ -96,11 +83,11 @@ class Recorder:
         Raises:
             StoreUnavailable, Busy: it could not be written.
         """
-        await self._in_order(self._log_message, lambda: self._log.set_name(name))
+        await self._in_order(self._log_thread, lambda: self._log.set_name(name))
 
     async def settled(self) -> None:
         """Wait until what was to be written to the log by now is written."""
-        await self._in_order(self._log_message, lambda: None)
+        await self._in_order(self._log_thread, lambda: None)
 
     async def history(self) -> LoadedSession:
         """Return what was written down by now; nothing before the first question.
@@ -126,16 +113,26 @@ class Recorder:
         record = records.user(question.content, outputs, about, again=again or None, meta=meta)
         return await self._append(record, sync=True)
 
-    async def reply(self, reply: Reply) -> int:
-        """Write a reply down, synced; return its number."""
+    async def reply(
+        self,
+        text: str,
+        model: str,
+        finish: str,
+        usage: Usage | None,
+        *,
+        reasoning: StoredReasoning | None,
+        tool_calls: Sequence[ToolCall],
+        commands: Sequence[CommandInfo],
+    ) -> int:
+        """Write a model's reply down, whole or cut off, synced; return its number."""
         record = records.assistant(
-            reply.text,
-            reply.model,
-            finish=reply.finish,
-            reasoning=asdict(reply.reasoning) if reply.reasoning else None,
-            tool_calls=[asdict(call) for call in reply.tool_calls],
-            usage=_usage_fields(reply.usage),
-            commands=[{"id": command.id, "text": command.text} for command in reply.commands],
+            text,
+            model,
+            finish=finish,
+            reasoning=asdict(reasoning) if reasoning else None,
+            tool_calls=[asdict(call) for call in tool_calls],
+            usage=_usage_fields(usage),
+            commands=[{"id": command.id, "text": command.text} for command in commands],
         )
         return await self._append(record, sync=True)
 
@@ -143,21 +140,15 @@ class Recorder:
         """Write a tool's result down; return its number."""
         return await self._append(records.tool(call_id, result))
 
-    async def extraction(self, reply: Reply) -> None:
+    async def extraction(self, text: str, model: str, finish: str, usage: Usage | None) -> None:
         """Write down that a model looked for what to remember, and what it said.
 
         Both messages are marked as a summarizer's own. The question is but named: it repeats the
         log.
         """
-        await self._append(records.user(":memory summarize", meta=records.SUMMARIZE))
-        record = records.assistant(
-            reply.text,
-            reply.model,
-            finish=reply.finish,
-            usage=_usage_fields(reply.usage),
-            meta=records.SUMMARIZE,
-        )
-        await self._append(record)
+        meta, used = records.SUMMARIZE, _usage_fields(usage)
+        await self._append(records.user(":memory summarize", meta=meta))
+        await self._append(records.assistant(text, model, finish=finish, usage=used, meta=meta))
 
     async def unanswered(self, n: int) -> None:
         """Write that question ``n`` got no reply."""
@@ -188,10 +179,10 @@ class Recorder:
 
     async def costs_reset(self) -> None:
         """Write that costs are counted from nothing again."""
-        session = self.session_id
+        path, session = self._usage_path, self.session_id
         try:
             # Behind the calls before it, which may still have to be written.
-            before = await self._in_order(self._usage_turn, lambda: self.usage_of(session))
+            before = await self._in_order(self._usage_thread, lambda: read_usage(path, session))
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
             return
@@ -211,17 +202,13 @@ class Recorder:
             model=preset.name,
             provider=preset.provider,
             category=category,
-            input=usage.input_tokens,
-            output=usage.output_tokens,
-            reasoning=usage.reasoning_tokens,
-            cache_read=usage.cache_read_tokens,
-            cache_write=usage.cache_write_tokens,
+            **tokens_of(usage),
             cost=usage.cost,
             local=local,
             estimated=estimated,
         )
         try:
-            await self._in_order(self._usage_turn, lambda: append_usage(self._usage_path, record))
+            await self._in_order(self._usage_thread, lambda: append_usage(self._usage_path, record))
         except AishError as error:
             self._failed("usage", f"Usage and costs are not being saved: {error.message}")
         else:
@@ -235,14 +222,6 @@ class Recorder:
         """
         return read_usage(self._usage_path)
 
-    def usage_of(self, session_id: str) -> list[UsageRecord]:
-        """Return every call of one session, in their order.
-
-        Raises:
-            StoreUnavailable: as above.
-        """
-        return read_usage(self._usage_path, session_id)
-
     def drain_warnings(self) -> list[str]:
         """Return, once each, what could not be written; again where it could be meanwhile."""
         troubles, self._troubles = self._troubles, []
@@ -250,21 +229,12 @@ class Recorder:
 
     async def aclose(self) -> None:
         """Wait until everything is written, and let go of the file."""
-        while self._writing:
-            await asyncio.wait(self._writing)
-        await asyncio.to_thread(self._log.close)
+        await self._in_order(self._usage_thread, lambda: None)
+        await self._in_order(self._log_thread, self._log.close)
 
-    async def _in_order(self, turn: asyncio.Lock, write: Callable[[], R]) -> R:
+    async def _in_order(self, thread: ThreadPoolExecutor, write: Callable[[], R]) -> R:
         """Write in a thread, after what was begun before it; a cancel does not stop it."""
-
-        async def take_turn() -> R:
-            async with turn:
-                return await asyncio.to_thread(write)
-
-        task = asyncio.create_task(take_turn(), name="write to a session's files")
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
-        return await asyncio.shield(task)
+        return await asyncio.shield(asyncio.wrap_future(thread.submit(write)))
 
     async def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
         """Append a line; return its number, 0 where it could not be written."""
@@ -272,7 +242,7 @@ class Recorder:
 
     async def _logged(self, write: Callable[[], R]) -> R | None:
         try:
-            written = await self._in_order(self._log_message, write)
+            written = await self._in_order(self._log_thread, write)
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
             return None

@@ -58,7 +58,7 @@ before = log.path.read_bytes()
 for work in (
     lambda: log.append(records.user("x" * 65536), sync=True),
     lambda: log.append(records.assistant("x" * 9999, "m", finish="stop"), sync=True),
-    lambda: log.set_title("t" * 80),
+    lambda: log.append(records.described(title="t" * 80), sync=True),
     lambda: SessionLog.copy(load(log.path), old.path),
     lambda: SessionLog.create(folder, "file:///w").append(records.user("x" * 9999), sync=True),
 ):
@@ -293,7 +293,7 @@ def test_any_text_passes_through_all_there_is(folder: Path, text: str) -> None:
     for record in written:
         log.append(record, sync=True)
     log.mark_unanswered(1)
-    log.set_title(f"t {text}")
+    log.append(records.described(title=records.title_of(f"t {text}")))
     log.close()
     log, loaded = SessionLog.resume(log.path)
     log.close()

@@ -20,7 +20,7 @@ from killing import Death, Deaths
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import list_sessions
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.rebuild import rebuild
+from aish_lsp.sessions.rebuild import resumption
 from aish_lsp.sessions.recorder import read_usage
 from aish_lsp.sessions.records import load
 
@@ -132,7 +132,7 @@ class Told:
             if "unanswered" in (record.get("event"), record.get("meta"))
         }
         assert self.marked <= marked
-        roles = [turn["role"] for turn in rebuild(loaded).messages]
+        roles = [turn.role for turn in resumption(loaded).messages]
         assert roles == ["user", "assistant"] * (len(roles) // 2)
         return any("never finished" in notice for notice in loaded.notices)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from histories import conversations
@@ -24,6 +25,9 @@ from aish_lsp.context.prompt import Blocks, in_force, instructions_part, tree_pa
 from aish_lsp.context.tokens import count, p99_error
 from aish_lsp.models.counting import COUNTS
 from aish_lsp.models.request import StoredReasoning, ToolCall, ToolSchema
+
+if TYPE_CHECKING:
+    from aish_lsp.models.tokenizer import EndpointTokenizer
 
 PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080", model="qwen2.5-coder-7b")
 COUNTER = Counter(PRESET)
@@ -300,7 +304,7 @@ class Silent:
 
 
 def test_what_a_tokenizer_has_not_counted_is_estimated_once(counted: list[str]) -> None:
-    waiting = Counter(PRESET, Silent())
+    waiting = Counter(PRESET, cast("EndpointTokenizer", Silent()))
     messages = talk("first", "then")
     size = waiting.messages(messages)
     assert size.estimated
@@ -325,7 +329,7 @@ class Exact:
 
 async def test_the_models_own_tokenizer_counts_what_it_was_asked_for() -> None:
     tokenizer = Exact()
-    counter = Counter(PRESET, tokenizer, ratio=2)
+    counter = Counter(PRESET, cast("EndpointTokenizer", tokenizer), ratio=2)
     messages = talk("one", "two")
     draft = Draft(Blocks("base"), messages)
     before = measure(draft, counter)

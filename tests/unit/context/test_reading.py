@@ -211,7 +211,7 @@ async def test_of_a_list_that_is_not_whole_the_rules_decide(
 
 
 async def test_names_are_known_to_somebody_who_types(root: Path) -> None:
-    files = FileNames(root, ProjectPicture(root), Project)
-    assert "src/app.py" in await files.lately()
+    picture = ProjectPicture(root)
+    assert "src/app.py" in await FileNames(root, picture, Project).lately()
     assert await FileNames(None, ProjectPicture(None), Project).lately() == ()
-    await files.aclose()
+    await picture.aclose()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Cost, Preset, Price
 from aish_lsp.context.usage import (
-    Slot,
+    SlotReport,
     UsageRecord,
     UsageTotals,
     call_cost,
@@ -68,11 +68,11 @@ def test_a_cost_is_never_negative_whatever_the_server_reports(usage: Usage, pric
 
 def test_slots_add_up_by_model_and_category() -> None:
     totals = UsageTotals()
-    assert totals.add("cloud", "main", CALL, PRICED) == pytest.approx(0.00315)
-    totals.add("cloud", "main", CALL, PRICED)
-    totals.add("cloud", "summary", CALL, PRICED)
+    assert totals.add(PRICED, "main", CALL).cost == pytest.approx(0.00315)
+    totals.add(PRICED, "main", CALL)
+    totals.add(PRICED, "summary", CALL)
     slot = totals.models["cloud"]["main"]
-    assert replace(slot, cost=0.0) == Slot(2000, 400, 100, 1200, 200, 2)
+    assert replace(slot, cost=0.0) == SlotReport(2000, 400, 100, 1200, 200, 2)
     assert slot.cost == pytest.approx(0.0063)
     assert totals.total().calls == 3
     assert totals.total().cost == pytest.approx(0.00945)
@@ -80,24 +80,26 @@ def test_slots_add_up_by_model_and_category() -> None:
 
 def test_no_cost_is_not_zero_dollars() -> None:
     totals = UsageTotals()
-    assert totals.add("local", "main", CALL, LOCAL) is None
-    assert totals.add("cloud", "main", CALL, CLOUD) is None
+    assert totals.add(LOCAL, "main", CALL).cost is None
+    assert totals.add(CLOUD, "main", CALL).cost is None
     local, cloud = totals.models["local"]["main"], totals.models["cloud"]["main"]
     assert (local.local, local.unpriced) == (True, False)
     assert (cloud.local, cloud.unpriced) == (False, True)
     # The mark stays, also when later calls have a cost.
-    totals.add("local", "main", replace(CALL, cost=0.0), LOCAL)
-    totals.add("cloud", "main", CALL, PRICED)
+    totals.add(LOCAL, "main", replace(CALL, cost=0.0))
+    totals.add(PRICED, "main", CALL)
+    local, cloud = totals.models["local"]["main"], totals.models["cloud"]["main"]
     assert local.local
+    assert local.cost is None
     assert cloud.unpriced
-    assert cloud.cost > 0
+    assert cloud.cost == pytest.approx(0.00315)
     assert (totals.total().local, totals.total().unpriced) == (True, True)
 
 
 def test_a_priced_call_has_no_mark() -> None:
     totals = UsageTotals()
-    totals.add("cloud", "main", CALL, PRICED)
-    totals.add("local", "main", CALL, replace(LOCAL, price=Price(input=1.0)))
+    totals.add(PRICED, "main", CALL)
+    totals.add(replace(LOCAL, price=Price(input=1.0)), "main", CALL)
     assert (totals.total().local, totals.total().unpriced) == (False, False)
 
 
@@ -105,9 +107,9 @@ def test_a_priced_call_has_no_mark() -> None:
 def test_the_total_is_the_sum_of_the_slots(calls: list[tuple[str, object, Usage]]) -> None:
     totals = UsageTotals()
     for model, category, usage in calls:
-        totals.add(model, category, usage, PRICED)  # type: ignore[arg-type]
+        totals.add(replace(PRICED, name=model), category, usage)  # type: ignore[arg-type]
     slots = [slot for categories in totals.models.values() for slot in categories.values()]
-    for field in fields(Slot):
+    for field in fields(SlotReport):
         if field.name not in {"local", "unpriced"}:
             expected = sum(getattr(slot, field.name) for slot in slots)
             assert getattr(totals.total(), field.name) == pytest.approx(expected)
@@ -118,22 +120,22 @@ def test_the_total_is_the_sum_of_the_slots(calls: list[tuple[str, object, Usage]
 def test_each_threshold_is_told_once_apart_from_the_other() -> None:
     totals = UsageTotals()
     thresholds = Cost(warn_at_dollars=0.005, warn_at_tokens=3000)
-    totals.add("cloud", "main", CALL, PRICED)
+    totals.add(PRICED, "main", CALL)
     assert totals.warnings(thresholds) == []
-    totals.add("cloud", "main", CALL, PRICED)
+    totals.add(PRICED, "main", CALL)
     (dollars,) = totals.warnings(thresholds)
     assert dollars == "This session has cost $0.0063, more than $0.005."
     assert totals.warnings(thresholds) == []
-    totals.add("cloud", "main", CALL, PRICED)
+    totals.add(PRICED, "main", CALL)
     assert totals.warnings(thresholds) == ["This session has used 3,600 tokens, more than 3,000."]
-    totals.add("cloud", "main", CALL, PRICED)
+    totals.add(PRICED, "main", CALL)
     assert totals.warnings(thresholds) == []
 
 
 def test_a_threshold_is_passed_not_reached_and_zero_is_one() -> None:
     totals = UsageTotals()
     assert totals.warnings(Cost(warn_at_tokens=0, warn_at_dollars=0)) == []
-    totals.add("cloud", "main", CALL, PRICED)
+    totals.add(PRICED, "main", CALL)
     assert totals.warnings(Cost(warn_at_tokens=1200)) == []
     assert totals.warnings(Cost()) == []
     assert len(totals.warnings(Cost(warn_at_tokens=0, warn_at_dollars=0))) == 2
@@ -142,10 +144,10 @@ def test_a_threshold_is_passed_not_reached_and_zero_is_one() -> None:
 def test_reset_zeroes_and_warns_again() -> None:
     totals = UsageTotals()
     for _ in range(2):
-        totals.add("cloud", "main", CALL, PRICED)
+        totals.add(PRICED, "main", CALL)
         assert len(totals.warnings(Cost(warn_at_tokens=1))) == 1
         totals.reset()
-        assert totals.total() == Slot()
+        assert totals.total() == SlotReport()
         assert totals.models == {}
 
 
@@ -198,10 +200,10 @@ def test_what_was_written_down_sums_by_model_and_category() -> None:
     )
     assert totals.models == {
         "cloud": {
-            "main": Slot(200, 20, 4, 1, 2, 2, 0.75, local=False, unpriced=False),
-            "summary": Slot(100, 10, 0, 0, 0, 1, 0.0, local=False, unpriced=True),
+            "main": SlotReport(200, 20, 4, 1, 2, 2, 0.75, local=False, unpriced=False),
+            "summary": SlotReport(100, 10, 0, 0, 0, 1, None, local=False, unpriced=True),
         },
-        "local": {"main": Slot(100, 10, 0, 0, 0, 1, 0.0, local=True, unpriced=False)},
+        "local": {"main": SlotReport(100, 10, 0, 0, 0, 1, None, local=True, unpriced=False)},
     }
 
 
@@ -216,7 +218,7 @@ def test_a_request_that_might_cross_the_cap_is_refused_before_it_is_sent() -> No
     with pytest.raises(CostCap, match="cap_at_dollars") as refused:
         check_cap(used, Cost(cap_at_dollars=most), preset, 5001)
     assert refused.value.data["capAtDollars"] == most
-    used.add("cloud", "summary", CALL, PRICED)
+    used.add(PRICED, "summary", CALL)
     with pytest.raises(CostCap):
         check_cap(used, Cost(cap_at_dollars=most), preset, 5000)
     used.reset()

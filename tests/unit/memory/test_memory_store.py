@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.foundation import jsonl
 from aish_lsp.foundation.errors import InvalidArgument, NotFound, StoreUnavailable
+from aish_lsp.memory import store as memory_store
 from aish_lsp.memory.store import Added, MemoryStore
 
 TS = "2026-05-13T19:01:01Z"
@@ -284,26 +286,25 @@ def test_a_change_of_another_process_is_seen_by_refresh(path: Path) -> None:
     assert store.items() == ()
 
 
-def test_two_writers_in_turn_do_not_read_the_whole_file_again(
+def test_two_writers_in_turn_do_not_parse_the_whole_file_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = MemoryStore(path), MemoryStore(path)
     one.add("fact", "first")
     other.items()
-    read: list[int] = []
-    pread = os.pread
+    parsed: list[int] = []
 
-    def counted(fd: int, most: int, start: int) -> bytes:
-        data = pread(fd, most, start)
-        read.append(len(data))
-        return data
+    def counted(data: bytes, first_number: int = 1) -> Any:
+        parsed.append(data.count(b"\n"))
+        return jsonl.iter_jsonl(data, first_number)
 
-    monkeypatch.setattr(os, "pread", counted)
+    monkeypatch.setattr(memory_store, "iter_jsonl", counted)
     for number in range(100):
         one.add("fact", f"one {number}")
         other.add("fact", f"other {number}")
-    # Each of the 200 lines by both, and a few hundred bytes before each to know the file again.
-    assert sum(read) < 200 * 1500
+        other.refresh()
+    # Each of the 200 lines by both, but the last.
+    assert sum(parsed) == 2 * 200 - 1
     assert sorted(contents(one)) == sorted(contents(other))
     assert len(contents(one)) == 201
 

@@ -169,8 +169,8 @@ def test_name_and_title_are_lines_too(folder: Path) -> None:
     log = SessionLog.create(folder, URI)
     log.append(records.user("q"))
     log.set_name("deploy")
-    log.set_title("How we deploy\nx")
-    assert (log.name, log.title) == ("deploy", "How we deploy")
+    assert log.name == "deploy"
+    log.append(records.described(title="How we deploy"))
     log.set_name(None)
     log.close()
     loaded = load(log.path)

@@ -7,11 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.context.messages import ExecOutput
 from aish_lsp.sessions import records
-from aish_lsp.sessions.rebuild import Rebuilt, rebuild
+from aish_lsp.sessions.rebuild import Resumption, message_of, resumption
 from aish_lsp.sessions.records import LoadedSession
 
 OUTPUT = {"command": "ls", "exit": 0, "output": "a"}
+RAN = ExecOutput("ls", 0, "a")
+SUGGESTING = "CMD: ls\nCMD: pwd"
 
 
 def reply(content: str, *calls: str, **fields: Any) -> records.Record:
@@ -19,19 +22,21 @@ def reply(content: str, *calls: str, **fields: Any) -> records.Record:
     return records.assistant(content, "m", finish="stop", tool_calls=tool_calls, **fields)
 
 
-def rebuilt(*lines: records.Record) -> Rebuilt:
+def rebuilt(*lines: records.Record) -> Resumption:
     numbered = tuple({"n": n, **line} for n, line in enumerate(lines, start=1))
-    return rebuild(LoadedSession("x", {}, numbered))
+    return resumption(LoadedSession("x", {}, numbered))
 
 
-def texts(result: Rebuilt) -> list[str]:
-    return [message["content"] for message in result.messages]
+def texts(result: Resumption) -> list[str]:
+    return [message.content for message in result.messages]
 
 
 def test_turns_come_back_as_they_stand() -> None:
     lines = [records.user("q", [OUTPUT]), reply("", "c1"), records.tool("c1", "r"), reply("a")]
     result = rebuilt(*lines)
-    assert result.messages == tuple({"n": n, **line} for n, line in enumerate(lines, start=1))
+    assert result.messages == tuple(
+        message_of({"n": n, **line}) for n, line in enumerate(lines, start=1)
+    )
     assert (result.summary, result.pending, result.model) == ("", (), None)
 
 
@@ -48,7 +53,7 @@ def test_a_reset_leaves_nothing_of_what_was_before() -> None:
     )
     assert texts(result) == ["s", "b"]
     assert (result.summary, result.pending) == ("", ())
-    assert rebuilt(records.user("q", [OUTPUT]), records.reset()) == Rebuilt((), "", (), None)
+    assert rebuilt(records.user("q", [OUTPUT]), records.reset()) == Resumption()
 
 
 def test_an_exchange_that_was_asked_again_goes_once_there_is_an_answer() -> None:
@@ -56,15 +61,15 @@ def test_an_exchange_that_was_asked_again_goes_once_there_is_an_answer() -> None
     again = records.user("q", [OUTPUT], again=1)
     assert texts(rebuilt(*before, again)) == ["q", "a"], "a crash before the answer"
     failed = rebuilt(*before, again, records.unanswered(4))
-    assert (texts(failed), failed.pending) == (["q", "a"], (OUTPUT,))
+    assert (texts(failed), failed.pending) == (["q", "a"], (RAN,))
     answered = rebuilt(*before, again, reply("b"))
-    assert [message["n"] for message in answered.messages] == [4, 5]
-    assert answered.pending == (OUTPUT,), "what was run since waits for the next question"
+    assert [message.n for message in answered.messages] == [4, 5]
+    assert answered.pending == (RAN,), "what was run since waits for the next question"
     evicted = rebuilt(*before, again, reply("b"), records.user("r"), reply("c"),
                       records.evicted(4, 5, "sum"))  # fmt: skip
     assert texts(evicted) == ["r", "c"], "the old answer does not come back"
     middle = rebuilt(*before, records.user("r"), reply("c"), again, reply("b"))
-    assert [message["n"] for message in middle.messages] == [4, 5, 6, 7]
+    assert [message.n for message in middle.messages] == [4, 5, 6, 7]
 
 
 def test_evicted_turns_give_way_to_the_summary() -> None:
@@ -90,7 +95,7 @@ def test_a_question_without_a_reply_goes_and_its_output_is_pending() -> None:
     ):
         result = rebuilt(*lines)
         assert result.messages == ()
-        assert result.pending == (OUTPUT,)
+        assert result.pending == (RAN,)
 
 
 def test_output_that_the_next_question_carried_is_not_pending_again() -> None:
@@ -106,24 +111,25 @@ def test_output_that_the_next_question_carried_is_not_pending_again() -> None:
 
 def test_what_ran_after_the_last_question_is_pending_and_is_suggested_no_more() -> None:
     other = OUTPUT | {"command": "pwd"}
+    also = ExecOutput("pwd", 0, "a")
     commands = [{"id": "c", "text": "ls"}, {"id": "d", "text": "pwd"}]
-    lines = [records.user("q"), reply("a", commands=commands), records.ran("c", OUTPUT)]
+    lines = [records.user("q"), reply(SUGGESTING, commands=commands), records.ran("c", OUTPUT)]
     result = rebuilt(*lines)
-    assert result.pending == (OUTPUT,)
-    assert result.commands == (commands[1],)
+    assert result.pending == (RAN,)
+    assert [(one, found.text, n) for one, found, n in result.commands] == [("d", "pwd", 2)]
     # A question carries it, and gives it back where nothing answers; what ran later follows.
     assert rebuilt(*lines, records.user("r", [OUTPUT]), reply("b")).pending == ()
     unanswered = records.user("r", [OUTPUT], meta=records.UNANSWERED)
-    assert rebuilt(*lines, unanswered, records.ran("d", other)).pending == (OUTPUT, other)
+    assert rebuilt(*lines, unanswered, records.ran("d", other)).pending == (RAN, also)
     assert rebuilt(*lines, records.reset()).pending == ()
     # One that ended while a question was on its way was not carried by that.
-    assert rebuilt(*lines, records.user("r"), reply("b")).pending == (OUTPUT,)
+    assert rebuilt(*lines, records.user("r"), reply("b")).pending == (RAN,)
 
 
 def test_what_was_dropped_is_suggested_no_more() -> None:
     commands = [{"id": "c", "text": "ls"}, {"id": "d", "text": "pwd"}]
-    lines = [records.user("q"), reply("a", commands=commands), records.dismissed("d")]
-    assert rebuilt(*lines).commands == (commands[0],)
+    lines = [records.user("q"), reply(SUGGESTING, commands=commands), records.dismissed("d")]
+    assert [(one, found.text, n) for one, found, n in rebuilt(*lines).commands] == [("c", "ls", 1)]
 
 
 def test_costs_count_from_where_they_were_last_reset() -> None:
@@ -154,7 +160,7 @@ def test_a_call_without_a_result_is_cancelled() -> None:
         records.user("q"), reply("", "c1", "c2"), records.tool("c2", "r"), records.user("next")
     )
     assert texts(result) == ["q", "", "r", "cancelled"]
-    assert result.messages[-1]["tool_call_id"] == "c1"
+    assert result.messages[-1].tool_call_id == "c1"
 
 
 def test_the_model_last_switched_to() -> None:
@@ -204,13 +210,14 @@ def test_whatever_was_lost_the_turns_make_a_conversation(lines: list[records.Rec
     waiting: list[str] = []
     before = "assistant"
     for message in messages:
-        role = message["role"]
+        role = message.role
         if role == "tool":
-            waiting.remove(message["tool_call_id"])
+            assert message.tool_call_id is not None
+            waiting.remove(message.tool_call_id)
         else:
             assert not waiting
             assert (before, role) not in {("user", "user"), ("assistant", "assistant")}
-            waiting = [call["id"] for call in message.get("tool_calls", ())]
+            waiting = [call.id for call in message.tool_calls]
         before = role
     assert not waiting
-    assert not messages or (messages[0]["role"] == "user" and messages[-1]["role"] != "user")
+    assert not messages or (messages[0].role == "user" and messages[-1].role != "user")
