@@ -22,6 +22,9 @@ class ExecOutput:
     output: str
 
 
+AttachedKind = Literal["selection", "definition", "problems", "file", "terminal"]
+
+
 @dataclass(frozen=True, slots=True)
 class Attached:
     """Text that a question is about, as it stood when the question was asked.
@@ -37,7 +40,7 @@ class Attached:
         cut: whether some of it was left out.
     """
 
-    kind: Literal["selection", "definition", "problems", "file", "terminal"]
+    kind: AttachedKind
     path: str
     text: str
     language: str = ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from aish_lsp.context.conversation import CANCELLED
-from aish_lsp.context.messages import Attached, ExecOutput, Message
+from aish_lsp.context.messages import Attached, AttachedKind, ExecOutput, Message
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.models.request import StoredReasoning, ToolCall
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: What is known of what may be attached to a question; a newer version may know more.
-_KINDS: Final = ("selection", "definition", "problems", "file")
+_KINDS: Final = get_args(AttachedKind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
+from typing import Any, get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.context.messages import ExecOutput
+from aish_lsp.context.messages import Attached, AttachedKind, ExecOutput
 from aish_lsp.sessions import records
 from aish_lsp.sessions.rebuild import Resumption, message_of, resumption
 from aish_lsp.sessions.records import LoadedSession
@@ -38,6 +40,14 @@ def test_turns_come_back_as_they_stand() -> None:
         message_of({"n": n, **line}) for n, line in enumerate(lines, start=1)
     )
     assert (result.summary, result.pending, result.model) == ("", (), None)
+
+
+@pytest.mark.parametrize("kind", get_args(AttachedKind))
+def test_what_a_question_is_about_comes_back(kind: AttachedKind) -> None:
+    about = Attached(kind, "make test", "1 failed\n", "console")
+    unknown = {**asdict(about), "kind": "of a newer version"}
+    [question] = rebuilt(records.user("q", attached=[asdict(about), unknown])).messages
+    assert question.attached == (about,)
 
 
 def test_a_reset_leaves_nothing_of_what_was_before() -> None:
