@@ -46,7 +46,8 @@ def test_turns_come_back_as_they_stand() -> None:
 def test_what_a_question_is_about_comes_back(kind: AttachedKind) -> None:
     about = Attached(kind, "make test", "1 failed\n", "console")
     unknown = {**asdict(about), "kind": "of a newer version"}
-    [question] = rebuilt(records.user("q", attached=[asdict(about), unknown])).messages
+    asked = records.user("q", attached=[asdict(about), unknown])
+    question, _ = rebuilt(asked, reply("a")).messages
     assert question.attached == (about,)
 
 
