@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
@@ -19,8 +20,10 @@ from aish_lsp.models.adapters.stream import (
     CountingModel,
     ReplyReader,
     arguments_of,
+    declared,
     function_name,
     plain,
+    settings_of,
 )
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
@@ -32,9 +35,6 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
-# The fields that a request's size depends on; the counting endpoint refuses the others.
-_COUNTED = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
-
 _BETA_HEADER = "anthropic-beta"
 
 
@@ -44,11 +44,18 @@ class AnthropicModel(CountingModel):
     Anthropic calls its own count an estimate.
     """
 
+    counted = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
+
     def _url(self, preset: Preset) -> str:
         return api_url(preset.endpoint, "messages")
 
     def _headers(self, headers: dict[str, str], body: Json) -> dict[str, str]:
-        return _with_betas(headers, body)
+        """Return ``headers`` with the betas that the body needs, in addition to the user's own."""
+        if "block_binding" not in as_dict(body.get("thinking")):
+            return headers
+        given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
+        others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
+        return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}
 
     def _body(self, request: ModelRequest, model: str, _left_out: frozenset[str]) -> Json:
         return request_body(request, model)
@@ -58,10 +65,6 @@ class AnthropicModel(CountingModel):
 
     def _count_url(self, preset: Preset) -> str:
         return api_url(preset.endpoint, "messages/count_tokens")
-
-    def _count_body(self, request: ModelRequest, model: str) -> Json:
-        body = request_body(request, model)
-        return {name: body[name] for name in _COUNTED if name in body}
 
 
 def request_body(request: ModelRequest, model: str) -> Json:
@@ -75,14 +78,9 @@ def request_body(request: ModelRequest, model: str) -> Json:
         body["model"] = model
     body |= _prompt(request, messages)
     if request.tools:
-        body["tools"] = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": {"type": "object", **tool.parameters},
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = [declared(tool, "input_schema") for tool in request.tools]
+        for tool in body["tools"]:
+            tool["input_schema"] = {"type": "object", **tool["input_schema"]}
     if preset.stop is not None:
         body["stop_sequences"] = preset.stop
     given = extra.get("max_tokens")
@@ -104,15 +102,6 @@ def _prompt(request: ModelRequest, messages: list[Json]) -> Json:
     if system:
         fields["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
     return fields
-
-
-def _with_betas(headers: dict[str, str], body: Json) -> dict[str, str]:
-    """Return ``headers`` with the betas that the body needs, in addition to the user's own."""
-    if "block_binding" not in as_dict(body.get("thinking")):
-        return headers
-    given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
-    others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
-    return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}
 
 
 #: Marks a block: everything up to it is cached for the next request.
@@ -366,10 +355,10 @@ def sampling_fields(preset: Preset, model: str, thinking: object) -> Json:
     thinks = as_dict(thinking).get("type") in {"enabled", "adaptive"}
     if version is not None and (thinks or version >= _REFUSES_SAMPLING):
         return {}
-    fields = {"temperature": preset.temperature, "top_p": preset.top_p}
-    if version is not None and preset.temperature is not None:
-        fields["top_p"] = None
-    return {name: value for name, value in fields.items() if value is not None}
+    fields = settings_of(preset, "temperature", "top_p")
+    if version is not None and "temperature" in fields:
+        fields.pop("top_p", None)
+    return fields
 
 
 def _version(model: str) -> _Version | None:
@@ -391,15 +380,6 @@ def _may_have_budget(messages: Sequence[Json]) -> bool:
             break
     return not first or "thinking" in first["type"]
 
-
-_FINISH: dict[str, FinishReason] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    # One of the provider's own tools takes longer than a reply may, so that the rest is missing.
-    "pause_turn": "length",
-    "tool_use": "tool",
-    "refusal": "refusal",
-}
 
 # The block that a piece belongs to if the block's start did not come.
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
@@ -449,24 +429,21 @@ class MessageReader(ReplyReader):
     ``server`` (host and port) signs the thinking; no other server accepts it.
     """
 
+    meanings: ClassVar[Mapping[str, FinishReason]] = {
+        "max_tokens": "length",
+        "model_context_window_exceeded": "length",
+        # One of the provider's own tools takes longer than a reply may: the rest is missing.
+        "pause_turn": "length",
+        "tool_use": "tool",
+        "refusal": "refusal",
+    }
+
     def __init__(self, server: str) -> None:
         super().__init__("anthropic")
         self._server = server
         self._blocks: list[_Block] = []
         self._block_at: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
-        self._stop_reason: str | None = None
-        self._over = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the server has said why it stopped."""
-        return self._over or self._stop_reason is not None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether ``message_stop`` has come."""
-        return self._over
 
     def _read(self, event: Json) -> None:
         match event.get("type"):
@@ -480,14 +457,14 @@ class MessageReader(ReplyReader):
                 self._stop(as_dict(event.get("delta")))
                 self._keep_usage(event.get("usage"))
             case "message_stop":
-                self._over = True
+                self.is_over = True
             case "message":
                 # A server that does not stream sends one whole message.
                 for index, block in enumerate(as_list(event.get("content"))):
                     self._begin(index, as_dict(block))
                 self._stop(event)
                 self._keep_usage(event.get("usage"))
-                self._over = True
+                self.is_over = True
             case kind:
                 if kind == "error" or event.get("error"):
                     self.error = event.get("error") or event
@@ -523,10 +500,6 @@ class MessageReader(ReplyReader):
             cache_read_tokens=read,
             cache_write_tokens=written,
         )
-
-    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
-        reason = _FINISH.get(self._stop_reason or "", "stop")
-        return "tool" if reason == "stop" and called else reason
 
     def _begin(self, index: Any, start: Json) -> None:
         """Begin a block with what it already contains; ignore blocks of other kinds."""
@@ -568,7 +541,7 @@ class MessageReader(ReplyReader):
             self._think(piece)
 
     def _stop(self, delta: Json) -> None:
-        self._stop_reason = as_text(delta.get("stop_reason")) or self._stop_reason
+        self._finish = as_text(delta.get("stop_reason")) or self._finish
 
     def _keep_usage(self, usage: Any) -> None:
         """Keep the latest counts, which grow; some servers send 0 instead of repeating one."""

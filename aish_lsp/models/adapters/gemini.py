@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of
+from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of, declared
 from aish_lsp.models.address import gemini_method_url, gemini_model, is_vertex, server_name
 from aish_lsp.models.faults import BLOCKED
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
@@ -22,9 +22,6 @@ from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
-
-# The fields that count as input; those that say how to make the reply do not.
-_COUNTED = ("contents", "systemInstruction", "tools")
 
 #: The first models that think, and the first that demand their calls' signatures back.
 _FIRST_THINKING, _FIRST_SIGNING = (2, 5), (3, 0)
@@ -44,6 +41,7 @@ class GeminiModel(CountingModel):
     """The adapter for Google AI, for Google Cloud, and for proxies that speak as they do."""
 
     count_field = "totalTokens"
+    counted = ("contents", "systemInstruction", "tools")
 
     def _url(self, preset: Preset) -> str:
         return gemini_method_url(preset, "streamGenerateContent", "alt=sse")
@@ -57,8 +55,17 @@ class GeminiModel(CountingModel):
     def _count_url(self, preset: Preset) -> str:
         return gemini_method_url(preset, "countTokens")
 
-    def _count_body(self, request: ModelRequest, _model: str) -> Json:
-        return count_body(request)
+    def _count_body(self, request: ModelRequest, model: str) -> Json:
+        """Return the body that asks for the token count of ``request``.
+
+        Google AI counts system prompt and tools only within a whole request; Google Cloud does not
+        know that wrapping.
+        """
+        body = super()._count_body(request, model)
+        if is_vertex(request.preset):
+            return body
+        named = {"model": f"models/{gemini_model(request.preset)}", **body}
+        return {"generateContentRequest": named}
 
 
 def request_body(request: ModelRequest) -> Json:
@@ -77,34 +84,13 @@ def request_body(request: ModelRequest) -> Json:
     if system:
         body["systemInstruction"] = {"parts": system}
     if request.tools:
-        declarations = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "parametersJsonSchema": tool.parameters,
-            }
-            for tool in request.tools
-        ]
+        declarations = [declared(tool, "parametersJsonSchema") for tool in request.tools]
         body["tools"] = [{"functionDeclarations": declarations}]
     config = _generation_config(preset, request.max_output_tokens)
     own = preset.extra_body.get("generationConfig")
     if isinstance(own, dict):
         config |= own
     return body | preset.extra_body | {"generationConfig": config}
-
-
-def count_body(request: ModelRequest) -> Json:
-    """Return the body that asks for the token count of ``request``.
-
-    Google AI counts system prompt and tools only within a whole request; Google Cloud does not know
-    that wrapping.
-    """
-    body = request_body(request)
-    counted = {name: body[name] for name in _COUNTED if name in body}
-    if is_vertex(request.preset):
-        return counted
-    named = {"model": f"models/{gemini_model(request.preset)}", **counted}
-    return {"generateContentRequest": named}
 
 
 def _generation_config(preset: Preset, max_output_tokens: int | None) -> Json:
@@ -266,33 +252,6 @@ def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
         last["parts"].extend(parts)
 
 
-# Finish reasons for a reply that is not, or not all of, what the model meant.
-_BROKEN_FINISH = frozenset(
-    {
-        "MALFORMED_FUNCTION_CALL",
-        "MALFORMED_RESPONSE",
-        "MISSING_THOUGHT_SIGNATURE",
-        "OTHER",
-        "TOO_MANY_TOOL_CALLS",
-        "UNEXPECTED_TOOL_CALL",
-    }
-)
-
-_REFUSED_FINISH = frozenset(
-    {
-        "BLOCKLIST",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-        "IMAGE_SAFETY",
-        "LANGUAGE",
-        "MODEL_ARMOR",
-        "PROHIBITED_CONTENT",
-        "RECITATION",
-        "SAFETY",
-        "SPII",
-    }
-)
-
 #: Characters of the server's explanation of a finish reason that are quoted.
 _EXPLANATION_LIMIT = 300
 
@@ -308,24 +267,44 @@ class CandidateReader(ReplyReader):
     questions that follow.
     """
 
+    meanings: ClassVar[Mapping[str, FinishReason]] = {
+        "MAX_TOKENS": "length",
+        "BLOCKLIST": "refusal",
+        "IMAGE_PROHIBITED_CONTENT": "refusal",
+        "IMAGE_RECITATION": "refusal",
+        "IMAGE_SAFETY": "refusal",
+        "LANGUAGE": "refusal",
+        "MODEL_ARMOR": "refusal",
+        "PROHIBITED_CONTENT": "refusal",
+        "RECITATION": "refusal",
+        "SAFETY": "refusal",
+        "SPII": "refusal",
+    }
+    # Such a reply is not, or not all of, what the model meant.
+    broken = frozenset(
+        {
+            "MALFORMED_FUNCTION_CALL",
+            "MALFORMED_RESPONSE",
+            "MISSING_THOUGHT_SIGNATURE",
+            "OTHER",
+            "TOO_MANY_TOOL_CALLS",
+            "UNEXPECTED_TOOL_CALL",
+        }
+    )
+
     def __init__(self, server: str) -> None:
         super().__init__("gemini")
         self._server = server
         self._parts: list[Json] = []
         self._answered = False
         self._reported: Json = {}
-        self._finish: str | None = None
         self._explanation = ""
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the server has given its finish reason: the content is then complete."""
-        return self._finish is not None
-
-    @property
     def gave_up(self) -> str | None:
-        """The finish reason, if it means that the server broke the reply off, else None."""
-        return f"{self._finish}{self._explanation}" if self._finish in _BROKEN_FINISH else None
+        """The finish reason and the server's explanation, if it broke the reply off, else None."""
+        reason = super().gave_up
+        return reason and f"{reason}{self._explanation}"
 
     def _read(self, chunk: Json) -> None:
         self.error = chunk.get("error") or self.error
@@ -364,20 +343,13 @@ class CandidateReader(ReplyReader):
     def _usage(self) -> Usage | None:
         return read_usage(self._reported)
 
-    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
-        if self._finish == "MAX_TOKENS":
-            return "length"
-        if self._finish in _REFUSED_FINISH:
-            return "refusal"
-        return "tool" if called else "stop"
-
     def _read_finish(self, candidate: Json) -> None:
         if self._finish is not None or not as_text(candidate.get("finishReason")):
             return
         self._finish = as_text(candidate["finishReason"])
         message = as_text(candidate.get("finishMessage"))[:_EXPLANATION_LIMIT].strip()
         self._explanation = f": {message}" if message else ""
-        if self._finish in _REFUSED_FINISH and not self._answered:
+        if self.meanings.get(self._finish) == "refusal" and not self._answered:
             self.error = self.error or _blocked("the reply", self._finish + self._explanation)
 
     def _read_part(self, part: Json) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.models.adapters.openai import read_usage
@@ -20,7 +20,9 @@ from aish_lsp.models.adapters.stream import (
     CountingModel,
     ReplyReader,
     arguments_text,
+    declared,
     function_name,
+    settings_of,
 )
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
@@ -50,25 +52,23 @@ _MALFORMED: Final = frozenset({400, 404, 422, None})
 #: What ``include`` asks for: without it, reasoning cannot go back to a server that stores nothing.
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
-# The fields of a request that the counting endpoint knows.
-_COUNTED: Final = (
-    "model",
-    "instructions",
-    "input",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "reasoning",
-    "text",
-    "truncation",
-    "chat_template_kwargs",
-)
-
-_NOT_COUNTED: Final = frozenset({"include", "summary"})
-
 
 class ResponsesModel(CountingModel):
     """The adapter for every server that speaks Responses. OpenAI and llama.cpp can count."""
+
+    counted = (
+        "model",
+        "instructions",
+        "input",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "reasoning",
+        "text",
+        "truncation",
+        "chat_template_kwargs",
+    )
+    not_counted = frozenset({"summary"})
 
     def _url(self, preset: Preset) -> str:
         return api_url(preset.endpoint, "responses")
@@ -99,11 +99,6 @@ class ResponsesModel(CountingModel):
     def _count_url(self, preset: Preset) -> str:
         return api_url(preset.endpoint, "responses/input_tokens")
 
-    def _count_body(self, request: ModelRequest, model: str) -> Json:
-        left_out = self._left_out(request.preset, model)
-        body = request_body(request, model, left_out | _NOT_COUNTED)
-        return {name: body[name] for name in _COUNTED if name in body}
-
 
 def request_body(request: ModelRequest, model: str, refused: frozenset[str] = frozenset()) -> Json:
     """Return the JSON of a request, without the fields and the reasoning that are ``refused``.
@@ -125,24 +120,14 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
     body["max_output_tokens"] = request.max_output_tokens or preset.max_output_tokens
     if "include" not in refused:
         body["include"] = [ENCRYPTED]
-    for name in ("temperature", "top_p"):
-        value = getattr(preset, name)
-        if value is not None:
-            body[name] = value
+    body |= settings_of(preset, "temperature", "top_p")
     if preset.reasoning_effort is not None:
         summary = {} if "summary" in refused else {"summary": "auto"}
         body["reasoning"] = {"effort": preset.reasoning_effort, **summary}
     if request.tools:
+        # If it may be strict, a server may change the schema to make it so.
         body["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-                # Otherwise a server may change the schema to make it strict.
-                "strict": False,
-            }
-            for tool in request.tools
+            {"type": "function", **declared(tool), "strict": False} for tool in request.tools
         ]
     return body | preset.extra_body
 
@@ -228,8 +213,8 @@ _LAST_EVENTS: Final = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 )
 
-# The statuses of a response that was not broken off.
-_ENDS: Final = frozenset({"completed", "incomplete", "failed", ""})
+# The ends of a response that was not broken off.
+_ENDS: Final = frozenset({None, "completed", "incomplete", "content_filter", "failed", ""})
 
 #: xAI's unit of money, in a dollar.
 _TICKS: Final = 10**10
@@ -238,30 +223,23 @@ _TICKS: Final = 10**10
 class ResponseReader(ReplyReader):
     """One response while it streams; ``limit`` is how many tokens were asked for."""
 
+    meanings: ClassVar[Mapping[str, FinishReason]] = {
+        "incomplete": "length",
+        "content_filter": "refusal",
+    }
+
     def __init__(self, provider: str, limit: Any = None) -> None:
         super().__init__(provider)
         self._limit = limit
         self._items = Items()
-        self._response: Json | None = None
+        self._reported: Any = None
         self._speaker: Item | None = None
         self._thought: object = None
-        self._refused = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the response has ended: until then another item may come."""
-        return self._response is not None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the response has ended, which includes its usage."""
-        return self.is_whole
 
     @property
     def gave_up(self) -> str | None:
         """The status, if it is not an end: cancelled, or still running in the background."""
-        status = as_text(as_dict(self._response).get("status"))
-        return None if status in _ENDS else status
+        return None if self._finish in _ENDS else self._finish
 
     def _read(self, event: Json) -> None:
         kind = as_text(event.get("type"))
@@ -314,7 +292,12 @@ class ResponseReader(ReplyReader):
         response = event if event.get("object") == "response" else as_dict(event.get("response"))
         named = as_text(event.get("type")).removeprefix("response.")
         status = as_text(response.get("status")) or named
-        self._response = {**response, "status": status}
+        cut = as_text(as_dict(response.get("incomplete_details")).get("reason"))
+        filtered = status == "incomplete" and cut == "content_filter"
+        self._finish = cut if filtered else status
+        self._reported = response.get("usage")
+        # Until its end, which includes the usage, another item may come.
+        self.is_over = True
         items = [as_dict(item) for item in as_list(response.get("output"))]
         if not self._items:
             for number, raw in enumerate(items):
@@ -372,7 +355,7 @@ class ResponseReader(ReplyReader):
 
     def _usage(self) -> Usage | None:
         """Return the usage, which is that of chat completions under other names."""
-        raw = as_dict(self._response).get("usage")
+        raw = self._reported
         if not isinstance(raw, dict):
             return None
         usage = {
@@ -388,17 +371,11 @@ class ResponseReader(ReplyReader):
         return read_usage(usage)
 
     def _reason(self, usage: Usage | None, *, called: bool) -> FinishReason:
-        response = as_dict(self._response)
-        if response.get("status") == "incomplete":
-            reason = as_dict(response.get("incomplete_details")).get("reason")
-            return "refusal" if reason == "content_filter" else "length"
         # llama.cpp calls a reply complete even if it has cut it.
         limit = self._limit if isinstance(self._limit, int) else math.inf
-        if usage is not None and usage.output_tokens >= limit:
-            return "length"
-        if called:
-            return "tool"
-        return "refusal" if self._refused else "stop"
+        is_cut = usage is not None and usage.output_tokens >= limit
+        reason = super()._reason(usage, called=called)
+        return "length" if is_cut and self._finish != "content_filter" else reason
 
 
 @dataclass(slots=True, eq=False)
