@@ -22,13 +22,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument
+from aish_lsp.models.adapters.stream import CountingModel, NotACountError
 from aish_lsp.models.address import server_url
-from aish_lsp.models.counting import COUNTS, NotACountError, TemplateOverhead, text_key
 from aish_lsp.models.keys import headers_for
 from aish_lsp.models.loose_json import as_dict
+from aish_lsp.models.request import COUNTS, TemplateOverhead, text_key
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -169,61 +170,49 @@ class Pause:
 
 
 class Capability:
-    """Whether one way of counting a model's tokens can be used.
+    """A way of counting a model's tokens, for as long as it is of use.
 
-    Args:
-        model: the preset's name, for the user.
-        clock: returns seconds.
+    ``model`` is the preset's name, for the user; ``clock`` returns seconds.
 
     Attributes:
-        lasting: false once this way is known to be of no use.
-        pause: while it lasts, the server is not asked.
+        capable: false once it is known that the server does not count, or counts wrongly.
     """
 
     def __init__(self, model: str, clock: Callable[[], float]) -> None:
-        self.lasting = True
-        self.pause = Pause(clock)
+        self.capable = True
+        self._pause = Pause(clock)
         self._model = model
         self._notices: list[str] = []
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether the server may be asked now."""
-        return self.lasting and not self.pause.lasts
-
-    def failed(self, error: AishError) -> None:
-        """Note that a question failed: pause, or never ask again."""
-        if is_busy(error):
-            self.pause.begin()
-            return
-        if self.lasting and error.data.get("status") in _DENIED:
-            self._notices.append(
-                f"Tokens are only estimated for model {self._model!r}: {error.message} "
-                "To do without the server's counts, set `tokenize.use_endpoint` to false."
-            )
-        self.give_up(error.message)
-
-    def distrust(self, counted: int, actual: int) -> None:
-        """Ask no more: of a request it said ``counted`` tokens and the model ``actual``."""
-        if self.lasting:
-            self._notices.append(
-                f"Tokens are only estimated for model {self._model!r}: of the last request "
-                f"its server's tokenizer counted {counted:,} and the model {actual:,}."
-            )
-            self.give_up("it counts differently from the model")
-
-    def give_up(self, reason: str) -> None:
-        """Never ask again."""
-        self.lasting = False
-        logger.info("the server of model %r does not count for us: %s", self._model, reason)
 
     def take_notices(self) -> list[str]:
         """Return what the user should be told; nothing is returned twice."""
         notices, self._notices = self._notices, []
         return notices
 
+    def give_up(self, reason: str) -> None:
+        """Never ask again, without telling the user."""
+        self.capable = False
+        logger.info("the server of model %r does not count for us: %s", self._model, reason)
 
-class EndpointTokenizer:
+    @property
+    def _may_ask(self) -> bool:
+        """Whether the server may be asked now."""
+        return self.capable and not self._pause.lasts
+
+    def _failed(self, error: AishError) -> None:
+        """Note that a question failed: pause, or never ask again."""
+        if is_busy(error):
+            self._pause.begin()
+            return
+        if self.capable and error.data.get("status") in _DENIED:
+            self._notices.append(
+                f"Tokens are only estimated for model {self._model!r}: {error.message} "
+                "To do without the server's counts, set `tokenize.use_endpoint` to false."
+            )
+        self.give_up(error.message)
+
+
+class EndpointTokenizer(Capability):
     """The tokenizer of ``preset``'s endpoint, if it has one.
 
     ``environ`` is where keys are looked up, ``timeout_s`` is the seconds that one ``fetch`` may
@@ -239,6 +228,7 @@ class EndpointTokenizer:
         timeout_s: float = FETCH_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(preset.name, clock)
         self._http = http
         self._preset = preset
         self._environ = environ
@@ -249,7 +239,6 @@ class EndpointTokenizer:
         self._who = object()
         self._overhead: TemplateOverhead | None = None
         self._overhead_learned = False
-        self._capability = Capability(preset.name, clock)
         self._template_pause = Pause(clock)
         self._fetching = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -259,22 +248,18 @@ class EndpointTokenizer:
         """What the chat template adds; None until that is known."""
         return self._overhead if self.capable else None
 
-    @property
-    def capable(self) -> bool:
-        """False once it is known that the endpoint has no usable tokenizer."""
-        return self._capability.lasting
-
     def known(self, text: str) -> int | None:
         """Return the tokens of ``text`` from memory, or None if it was not counted."""
         return COUNTS.by(self._who).get(text_key(text)) if text else 0
 
-    def take_notices(self) -> list[str]:
-        """Return what the user should be told; nothing is returned twice."""
-        return self._capability.take_notices()
-
     def distrust(self, counted: int, actual: int) -> None:
         """Ask no more: of a request it said ``counted`` tokens and the model ``actual``."""
-        self._capability.distrust(counted, actual)
+        if self.capable:
+            self._notices.append(
+                f"Tokens are only estimated for model {self._model!r}: of the last request "
+                f"its server's tokenizer counted {counted:,} and the model {actual:,}."
+            )
+            self.give_up("it counts differently from the model")
 
     async def fetch(self, texts: Iterable[str]) -> None:
         """Count those of ``texts`` that are not known, as many as the server counts in time.
@@ -297,7 +282,7 @@ class EndpointTokenizer:
             if not asked:
                 return
             if missing and self._unknown(missing) == missing:
-                self._capability.pause.begin()
+                self._pause.begin()
             else:
                 # Counts that came are kept, the rest is asked for again; the template can wait.
                 self._template_pause.begin()
@@ -309,7 +294,7 @@ class EndpointTokenizer:
         except AishError as error:
             # The question itself will fail for the same reason, and tell the user.
             logger.info("no tokens are counted: %s", error.message)
-            self._capability.pause.begin()
+            self._pause.begin()
             return
         post = partial(self._post, headers)
         # Long texts come last, so that they hold up neither the others nor the first question.
@@ -328,7 +313,7 @@ class EndpointTokenizer:
 
     def _is_due(self, missing: list[str]) -> bool:
         """Return whether there is something to ask, and the server may be asked."""
-        return self._capability.may_ask and (bool(missing) or self._template_due)
+        return self._may_ask and (bool(missing) or self._template_due)
 
     @property
     def _template_due(self) -> bool:
@@ -337,7 +322,7 @@ class EndpointTokenizer:
 
     async def _count_all(self, waiting: Iterator[str], post: Post) -> None:
         """Count what is waiting until a question fails; several of these run at the same time."""
-        while self._capability.may_ask and (text := next(waiting, None)) is not None:
+        while self._may_ask and (text := next(waiting, None)) is not None:
             await self._count(text, post)
 
     async def _count(self, text: str, post: Post) -> None:
@@ -346,20 +331,20 @@ class EndpointTokenizer:
             try:
                 tokens = await api.count(post, text)
             except NotACountError:
-                self._capability.give_up("its answer is not a count")
+                self.give_up("its answer is not a count")
                 return
             except AishError as error:
                 if error.data.get("status") in _MALFORMED:
                     continue
                 # The server may merely refuse this one text.
                 if error.data.get("status") != _TOO_LARGE:
-                    self._capability.failed(error)
+                    self._failed(error)
                 return
             self._api = api
             COUNTS.keep(self._who, text_key(text), tokens)
-            self._capability.pause.reset()
+            self._pause.reset()
             return
-        self._capability.give_up("it understands neither way to ask")
+        self.give_up("it understands neither way to ask")
 
     async def _learn_overhead(self, api: TokenizeApi, post: Post) -> None:
         # What a template is told beside the messages changes what it adds.
@@ -386,82 +371,47 @@ class EndpointTokenizer:
 _REFUSED: Final = frozenset({400, 413, 422})
 
 
-@runtime_checkable
-class CountsRequests(Protocol):
-    """An adapter whose protocol can ask the server how many tokens a request has."""
-
-    async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
-        """Return the input tokens of ``request``; ``timeout_s`` is in seconds.
-
-        Raises:
-            NotACountError: the answer contains no count.
-            AishError: there was no answer.
-        """
-        ...
-
-
-class RequestCounter:
-    """Has a server count requests to one of its models, for as long as that is of use.
-
-    Args:
-        model: the preset's name, for the user.
-        timeout_s: seconds that one count may take.
-        clock: returns seconds.
-    """
+class RequestCounter(Capability):
+    """Has a server count requests to one of its models; ``timeout_s`` is what one may take."""
 
     def __init__(
         self, model: str, *, timeout_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._model = model
+        super().__init__(model, clock)
         self._timeout_s = timeout_s
-        self._capability = Capability(model, clock)
-
-    @property
-    def capable(self) -> bool:
-        """False once it is known that the server does not count, or counts wrongly."""
-        return self._capability.lasting
-
-    def take_notices(self) -> list[str]:
-        """Return what the user should be told; nothing is returned twice."""
-        return self._capability.take_notices()
-
-    def distrust(self, reason: str) -> None:
-        """Stop asking, without telling the user: the requests are estimated instead."""
-        self._capability.give_up(reason)
 
     async def count(self, adapter: Model, request: ModelRequest) -> int | None:
         """Return the input tokens of ``request``, or None if its server does not say in time.
 
         Never raises.
         """
-        if not isinstance(adapter, CountsRequests):
-            self._capability.give_up("its protocol cannot count tokens")
+        if not isinstance(adapter, CountingModel):
+            self.give_up("its protocol cannot count tokens")
             return None
-        if not self._capability.may_ask:
+        if not self._may_ask:
             return None
-        tokens = await self._ask(adapter, request)
-        if tokens is not None:
-            self._capability.pause.reset()
-        return tokens
-
-    async def _ask(self, adapter: CountsRequests, request: ModelRequest) -> int | None:
         try:
             async with asyncio.timeout(self._timeout_s):
                 # This time-out covers more: a command that prints the key may take long.
-                return await adapter.count_tokens(request, timeout_s=2 * self._timeout_s)
+                tokens = await adapter.count_tokens(request, timeout_s=2 * self._timeout_s)
         except NotACountError:
-            self._capability.give_up("its answer is not a count")
+            self.give_up("its answer is not a count")
         except TimeoutError:
-            self._capability.pause.begin()
+            self._pause.begin()
         except AishError as error:
             # No status: the request was not sent. The question itself will tell the user.
             if error.data.get("status") in {None, *_REFUSED}:
                 logger.info("a request to %s was not counted: %s", self._model, error.message)
-                self._capability.pause.begin()
+                self._pause.begin()
             else:
-                self._capability.failed(error)
+                self._failed(error)
+        else:
+            self._pause.reset()
+            return tokens
         return None
 
+
+# What a chat template adds, learned from conversations of our own.
 
 #: What a call costs if the template accepts none of ours: JSON around it, and two marks.
 ASSUMED_CALL = 12
@@ -469,55 +419,40 @@ ASSUMED_CALL = 12
 #: Tokens; a larger overhead than this is taken for an error.
 MOST_ADDED = 4096
 
-_Counts: TypeAlias = Mapping[str, int | None]
-_T = TypeVar("_T")
-
 # Where marks are not tokens of their own, the end of a text may form a token with the mark behind
 # it: a full stop may, a letter never does. Real texts end in either.
-_SYSTEM_TEXT = "You are a shell assistant"
-_USER_TEXT = "Which files are here"
-_ASSISTANT_TEXT = "There are three of them."
-_CALL_NAME = "list_files"
-_CALL_ARGUMENTS = '{"path": "src"}'
-_RESULT_TEXT = "main.py"
-
-# Nine letters: the only form of an id that every template accepts.
-_CALL_ID = "abcdefghi"
-
-_SYSTEM = {"role": "system", "content": _SYSTEM_TEXT}
-_USER = {"role": "user", "content": _USER_TEXT}
-_ASSISTANT = {"role": "assistant", "content": _ASSISTANT_TEXT}
-_CALL = {
+_SYSTEM: Final = {"role": "system", "content": "You are a shell assistant"}
+_USER: Final = {"role": "user", "content": "Which files are here"}
+_ASSISTANT: Final = {"role": "assistant", "content": "There are three of them."}
+_CALL: Final = {
     "role": "assistant",
     "content": "",
     "tool_calls": [
         {
-            "id": _CALL_ID,
+            # Nine letters: the only form of an id that every template accepts.
+            "id": "abcdefghi",
             "type": "function",
-            "function": {"name": _CALL_NAME, "arguments": _CALL_ARGUMENTS},
+            "function": {"name": "list_files", "arguments": '{"path": "src"}'},
         }
     ],
 }
-_RESULT = {"role": "tool", "content": _RESULT_TEXT, "tool_call_id": _CALL_ID}
+_RESULT: Final = {"role": "tool", "content": "main.py", "tool_call_id": "abcdefghi"}
 
-
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """A conversation, and the texts in it that are counted by themselves."""
-
-    messages: Messages
-    texts: tuple[str, ...]
-
-
-_SYSTEM_ALONE = _Probe((_SYSTEM,), (_SYSTEM_TEXT,))
-_QUESTION = _Probe((_SYSTEM, _USER), (_SYSTEM_TEXT, _USER_TEXT))
-_DIALOG = _Probe(
-    (*_QUESTION.messages, _ASSISTANT, _USER), (*_QUESTION.texts, _ASSISTANT_TEXT, _USER_TEXT)
+_PROBES: Final[tuple[Messages, ...]] = (
+    [_SYSTEM],
+    [_SYSTEM, _USER],
+    [_SYSTEM, _USER, _ASSISTANT, _USER],
+    [_SYSTEM, _USER, _CALL, _RESULT],
 )
-_TOOL_CALL = _Probe(
-    (*_QUESTION.messages, _CALL, _RESULT),
-    (*_QUESTION.texts, _CALL_NAME, _CALL_ARGUMENTS, _RESULT_TEXT),
-)
+
+
+def _texts_of(messages: Messages) -> Iterator[str]:
+    """Yield the texts of a conversation that are counted by themselves."""
+    for message in messages:
+        if message["content"]:
+            yield message["content"]
+        for call in message.get("tool_calls", ()):
+            yield from (call["function"]["name"], call["function"]["arguments"])
 
 
 async def learn_overhead(
@@ -530,21 +465,19 @@ async def learn_overhead(
     Raises:
         ExceptionGroup: of AishError; the server is busy, and may answer later.
     """
-    probes = (_SYSTEM_ALONE, _QUESTION, _DIALOG, _TOOL_CALL)
-    texts = tuple(dict.fromkeys(text for probe in probes for text in probe.texts))
-
-    def ask(probe: _Probe) -> Awaitable[int]:
-        return api.count_messages(post, probe.messages, options)
-
-    def ask_text(text: str) -> Awaitable[int]:
-        return api.count(post, text)
-
+    texts = dict.fromkeys(text for probe in _PROBES for text in _texts_of(probe))
     async with asyncio.TaskGroup() as group:
-        counts = [group.create_task(_unless_refused(ask_text, text)) for text in texts]
-        totals = [group.create_task(_unless_refused(ask, probe)) for probe in probes]
-    count_of = dict(zip(texts, (task.result() for task in counts), strict=True))
+        counts = {
+            text: group.create_task(_unless_refused(partial(api.count, post, text)))
+            for text in texts
+        }
+        totals = [
+            group.create_task(_unless_refused(partial(api.count_messages, post, probe, options)))
+            for probe in _PROBES
+        ]
     system, question, dialog, call = (
-        _added(probe, task.result(), count_of) for probe, task in zip(probes, totals, strict=True)
+        _added(total.result(), [counts[text].result() for text in _texts_of(probe)])
+        for probe, total in zip(_PROBES, totals, strict=True)
     )
     if question is None or dialog is None:
         return None
@@ -552,14 +485,20 @@ async def learn_overhead(
     return overhead if max(astuple(overhead)) <= MOST_ADDED else None
 
 
-async def _unless_refused(ask: Callable[[_T], Awaitable[int]], what: _T) -> int | None:
-    """Return what the server answers, or None if it refuses ``what``.
+def _added(total: int | None, texts: Sequence[int | None]) -> int | None:
+    """Return what the template added to texts of so many tokens, or None if that is not known."""
+    known = [tokens for tokens in texts if tokens is not None]
+    return None if total is None or len(known) < len(texts) else total - sum(known)
+
+
+async def _unless_refused(ask: Callable[[], Awaitable[int]]) -> int | None:
+    """Return what the server answers, or None if it refuses the question.
 
     Raises:
         AishError: the server is busy.
     """
     try:
-        return await ask(what)
+        return await ask()
     except NotACountError:
         return None
     except AishError as error:
@@ -567,16 +506,6 @@ async def _unless_refused(ask: Callable[[_T], Awaitable[int]], what: _T) -> int 
         if is_busy(error) and error.data.get("status") != 500:
             raise
         return None
-
-
-def _added(probe: _Probe, total: int | None, counts: _Counts) -> int | None:
-    """Return what the template added to a conversation, or None if that is not known."""
-    for text in probe.texts:
-        tokens = counts[text]
-        if total is None or tokens is None:
-            return None
-        total -= tokens
-    return total
 
 
 def _overhead(system: int | None, question: int, dialog: int, call: int | None) -> TemplateOverhead:

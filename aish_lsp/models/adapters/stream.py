@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.address import origin
-from aish_lsp.models.counting import NotACountError
 from aish_lsp.models.endpoint import chat_models, list_models
 from aish_lsp.models.faults import error_in_stream, redactor
 from aish_lsp.models.keys import headers_for, key_of
@@ -142,6 +141,10 @@ class StreamingModel(ABC):
         ``_own`` is the part that the user configured, which is always sent.
         """
         return frozenset()
+
+
+class NotACountError(ValueError):
+    """The reply to a question for a token count contains no number that can be true."""
 
 
 class CountingModel(StreamingModel):
