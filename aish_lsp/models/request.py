@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Hashable, Mapping
+from collections.abc import AsyncGenerator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
@@ -79,6 +79,45 @@ class RequestMessage:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     reasoning: StoredReasoning | None = None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A reply, and what follows it up to the next one.
+
+    Attributes:
+        reply: the assistant's message; empty for what precedes the first one.
+        results: the results of its calls, each with the number of its call, as they come; at the
+            end None for each call without one.
+        others: what the user said, and results of calls that are not there.
+    """
+
+    reply: RequestMessage
+    results: list[tuple[int, str | None]] = field(default_factory=list)
+    others: list[RequestMessage] = field(default_factory=list)
+
+
+def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
+    """Yield a conversation reply by reply; all protocols want each call with its result."""
+    replies = [(RequestMessage("assistant", ""), list[RequestMessage]())]
+    for message in messages:
+        if message.role == "assistant":
+            replies.append((message, []))
+        else:
+            replies[-1][1].append(message)
+    for reply, following in replies:
+        exchange = Exchange(reply)
+        waiting = [(call.id, number) for number, call in enumerate(reply.tool_calls)]
+        for message in following:
+            answered = (message.tool_call_id or "") if message.role == "tool" else None
+            found = next((call for call in waiting if call[0] == answered), None)
+            if found is None:
+                exchange.others.append(message)
+            else:
+                waiting.remove(found)
+                exchange.results.append((found[1], message.content))
+        exchange.results += [(number, None) for _, number in waiting]
+        yield exchange
 
 
 def reply_limit(preset: Preset) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,7 +26,7 @@ from aish_lsp.models.adapters.stream import (
 )
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
-from aish_lsp.models.request import goes_back
+from aish_lsp.models.request import exchanges, goes_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,16 +116,64 @@ def system_text(messages: Iterable[RequestMessage]) -> str:
 
 
 def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Json]:
-    """Return the messages of a request, in an order that servers accept in any case."""
-    writer = _Writer(preset)
-    for message in messages:
-        if message.role == "assistant":
-            writer.assistant(message)
-        elif message.role == "tool":
-            writer.result(message)
-        elif message.role == "user":
-            writer.user_text(message.content)
-    return writer.finish()
+    """Return the messages of a request, in an order that servers accept in any case.
+
+    The first and the last are the user's. A result whose call was evicted is written as text.
+    """
+    wire: list[Json] = []
+    ids: set[str] = set()
+    for exchange in exchanges(messages):
+        calls = [_call(call, ids) for call in exchange.reply.tool_calls]
+        blocks = _in_order(exchange.reply, calls, preset)
+        while blocks and "thinking" in blocks[-1]["type"]:
+            # The reply was cut off: no reply may end with thinking.
+            blocks.pop()
+        _append(wire, "assistant", blocks)
+        answers = [_result(calls[number]["id"], text) for number, text in exchange.results]
+        for message in exchange.others:
+            if message.role != "system":
+                answers += _text(message.content)
+        _append(wire, "user", answers)
+    if not wire or wire[0]["role"] != "user":
+        wire.insert(0, {"role": "user", "content": [_LEFT_OUT]})
+    if wire[-1]["role"] != "user":
+        # Newer models do not continue a reply that was begun for them.
+        _append(wire, "user", [_GO_ON])
+    return wire
+
+
+def _append(wire: list[Json], role: str, blocks: list[Json]) -> None:
+    """Append a message, or add to the last one if it has the same role."""
+    if not blocks:
+        return
+    if wire and wire[-1]["role"] == role:
+        wire[-1]["content"] += blocks
+    else:
+        wire.append({"role": role, "content": blocks})
+
+
+def _call(call: ToolCall, ids: set[str]) -> Json:
+    """Return a call, with an id that no other call of the request has; add that to ``ids``."""
+    given = wanted = plain(call.id) or "call"
+    number = 1
+    while wanted in ids:
+        number += 1
+        wanted = f"{given}_{number}"
+    ids.add(wanted)
+    return {
+        "type": "tool_use",
+        "id": wanted,
+        "name": function_name(call.name),
+        "input": arguments_of(call.arguments),
+    }
+
+
+def _result(call_id: str, text: str | None) -> Json:
+    """Return the result of a call; a call without one is answered by an error."""
+    block: Json = {"type": "tool_result", "tool_use_id": call_id}
+    if text is None:
+        return {**block, "content": "There is no result.", "is_error": True}
+    return {**block, "content": text} if text.strip() else block
 
 
 def with_cache_marks(messages: list[Json]) -> list[Json]:
@@ -146,132 +193,43 @@ def _marked(content: list[Json]) -> list[Json]:
     return [*content[:-1], {**content[-1], "cache_control": CACHE_MARK}]
 
 
-class _Writer:
-    """Writes messages in order; neighbouring messages of one role become one."""
+def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> list[Json]:
+    """Return a reply's blocks in the order in which they came, if its thinking is to go back.
 
-    def __init__(self, preset: Preset) -> None:
-        self._preset = preset
-        self._messages: list[Json] = []
-        # For the user's message that is being written: tools' results come before all text.
-        self._results: list[Json] = []
-        self._texts: list[Json] = []
-        # Calls without a result yet: from their own ids to the ids that they are sent with.
-        self._open: defaultdict[str, list[str]] = defaultdict(list)
-        self._ids: set[str] = set()
+    If the text has changed (cut short, or edited in the log), thinking comes first.
+    """
+    reasoning = message.reasoning
+    returns = reasoning is not None and goes_back(reasoning, preset)
+    kept = as_list(reasoning.metadata.get("content")) if reasoning and returns else []
+    blocks: list[Json] = []
+    thoughts: list[Json] = []
+    begin = 0
+    left = iter(calls)
+    for part in map(as_dict, kept):
+        match part.get("type"):
+            case "text":
+                end = begin + as_count(part.get("length"))
+                blocks += _text(message.content[begin:end])
+                begin = end
+            case "tool_use":
+                blocks += islice(left, 1)
+            case _:
+                thoughts += _thought(part, preset)
+                blocks += _thought(part, preset)
+    if begin == len(message.content) and next(left, None) is None:
+        return blocks
+    return [*thoughts, *_text(message.content), *calls]
 
-    def user_text(self, text: str) -> None:
-        """Write what the user said, unless it is blank."""
-        self._texts += _text(text)
 
-    def result(self, message: RequestMessage) -> None:
-        """Write a tool's result; if its call was evicted, it is written as text."""
-        waiting = self._open.get(message.tool_call_id or "")
-        if not waiting:
-            self.user_text(message.content)
-            return
-        block: Json = {"type": "tool_result", "tool_use_id": waiting.pop(0)}
-        if message.content.strip():
-            block["content"] = message.content
-        self._results.append(block)
-
-    def assistant(self, message: RequestMessage) -> None:
-        """Write a reply in its original order if that is known, else thinking, text and calls."""
-        self._finish_user()
-        blocks = self._in_order(message, [self._call(call) for call in message.tool_calls])
-        while blocks and "thinking" in blocks[-1]["type"]:
-            # The reply was cut off: no reply may end with thinking.
-            blocks.pop()
-        self._append("assistant", blocks)
-
-    def finish(self) -> list[Json]:
-        """Return the messages; the first and the last are the user's."""
-        self._finish_user()
-        if not self._messages or self._messages[0]["role"] != "user":
-            self._messages.insert(0, {"role": "user", "content": [_LEFT_OUT]})
-        if self._messages[-1]["role"] != "user":
-            # Newer models do not continue a reply that was begun for them.
-            self._append("user", [_GO_ON])
-        return self._messages
-
-    def _finish_user(self) -> None:
-        unanswered = [call_id for waiting in self._open.values() for call_id in waiting]
-        self._results += [
-            {
-                "type": "tool_result",
-                "tool_use_id": call_id,
-                "content": "There is no result.",
-                "is_error": True,
-            }
-            for call_id in unanswered
-        ]
-        self._append("user", [*self._results, *self._texts])
-        self._results, self._texts = [], []
-        self._open.clear()
-
-    def _append(self, role: str, blocks: list[Json]) -> None:
-        if not blocks:
-            return
-        if self._messages and self._messages[-1]["role"] == role:
-            self._messages[-1]["content"] += blocks
-        else:
-            self._messages.append({"role": role, "content": blocks})
-
-    def _call(self, call: ToolCall) -> Json:
-        """Return a call, with an id that no other call of the request has."""
-        given = wanted = plain(call.id) or "call"
-        number = 1
-        while wanted in self._ids:
-            number += 1
-            wanted = f"{given}_{number}"
-        self._ids.add(wanted)
-        self._open[call.id].append(wanted)
-        return {
-            "type": "tool_use",
-            "id": wanted,
-            "name": function_name(call.name),
-            "input": arguments_of(call.arguments),
-        }
-
-    def _in_order(self, message: RequestMessage, calls: list[Json]) -> list[Json]:
-        """Return a reply's blocks in the order in which they came.
-
-        If the text has changed (cut short, or edited in the log), thinking comes first.
-        """
-        blocks: list[Json] = []
-        thoughts: list[Json] = []
-        begin = 0
-        left = iter(calls)
-        for part in self._parts(message):
-            match part.get("type"):
-                case "text":
-                    end = begin + as_count(part.get("length"))
-                    blocks += _text(message.content[begin:end])
-                    begin = end
-                case "tool_use":
-                    blocks += islice(left, 1)
-                case _:
-                    thoughts += self._thought(part)
-                    blocks += self._thought(part)
-        if begin == len(message.content) and next(left, None) is None:
-            return blocks
-        return [*thoughts, *_text(message.content), *calls]
-
-    def _parts(self, message: RequestMessage) -> list[Json]:
-        """Return the reply's parts as its reader kept them, if its thinking is to go back."""
-        reasoning = message.reasoning
-        if reasoning is None or not goes_back(reasoning, self._preset):
-            return []
-        return [as_dict(part) for part in as_list(reasoning.metadata.get("content"))]
-
-    def _thought(self, part: Json) -> list[Json]:
-        """Return a block of thinking as it was kept; nothing if it would be refused."""
-        match part:
-            case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
-                # Anthropic sends no signature if thinking was cut off; other servers never sign.
-                return [part] if signature or not is_own(self._preset) else []
-            case {"type": "redacted_thinking", "data": str(data)} if data:
-                return [part]
-        return []
+def _thought(part: Json, preset: Preset) -> list[Json]:
+    """Return a block of thinking as it was kept; nothing if it would be refused."""
+    match part:
+        case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
+            # Anthropic sends no signature if thinking was cut off; other servers never sign.
+            return [part] if signature or not is_own(preset) else []
+        case {"type": "redacted_thinking", "data": str(data)} if data:
+            return [part]
+    return []
 
 
 def _text(text: str) -> list[Json]:

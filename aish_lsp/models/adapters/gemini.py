@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar
 
 from aish_lsp.foundation.events import FinishReason, Usage
@@ -18,6 +17,7 @@ from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, argument
 from aish_lsp.models.address import gemini_method_url, gemini_model, is_vertex, server_name
 from aish_lsp.models.faults import BLOCKED
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
+from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -163,18 +163,15 @@ def contents_of(messages: Sequence[RequestMessage], *, must_sign: bool) -> list[
     ``must_sign`` is for models that refuse a call without a signature.
     """
     contents: list[Json] = []
-    for position, message in enumerate(messages):
-        if message.role == "user" and message.content:
-            _add(contents, "user", [{"text": message.content}])
-        elif message.role == "assistant":
-            parts = model_parts(message)
-            if must_sign:
-                parts = _signed(parts)
-            _add(contents, "model", parts)
-            if message.tool_calls:
-                following = messages[position + 1 :]
-                results = list(takewhile(lambda other: other.role == "tool", following))
-                _add(contents, "user", _responses(message.tool_calls, parts, results))
+    for exchange in exchanges(messages):
+        parts = model_parts(exchange.reply)
+        if must_sign:
+            parts = _signed(parts)
+        _add(contents, "model", parts)
+        _add(contents, "user", _responses(parts, dict(exchange.results)))
+        for message in exchange.others:
+            if message.role == "user" and message.content:
+                _add(contents, "user", [{"text": message.content}])
     go_on: Json = {"role": "user", "parts": [{"text": _GO_ON}]}
     if not contents or contents[0]["role"] != "user":
         contents.insert(0, go_on)
@@ -222,22 +219,19 @@ def _signed(parts: list[Json]) -> list[Json]:
     return parts
 
 
-def _responses(
-    calls: Sequence[ToolCall], parts: list[Json], results: Sequence[RequestMessage]
-) -> list[Json]:
+def _responses(parts: list[Json], results: Mapping[int, str | None]) -> list[Json]:
     """Return a response for each call, in their order, with the call's id and name."""
-    outputs = {result.tool_call_id: result.content for result in results}
     sent = [as_dict(part["functionCall"]) for part in parts if "functionCall" in part]
     return [
         {
             "functionResponse": {
                 **{name: made[name] for name in ("id", "name") if name in made},
-                "response": {"output": outputs[call.id]}
-                if call.id in outputs
-                else {"error": "There is no result."},
+                "response": {"error": "There is no result."}
+                if results[number] is None
+                else {"output": results[number]},
             }
         }
-        for call, made in zip(calls, sent, strict=True)
+        for number, made in enumerate(sent)
     ]
 
 

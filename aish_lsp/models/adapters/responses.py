@@ -26,6 +26,7 @@ from aish_lsp.models.adapters.stream import (
 )
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
+from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -146,24 +147,21 @@ def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
     """
     items: list[Json] = []
     used: set[str] = set()
-    waiting: dict[str, str] = {}
-    for message in messages:
-        if message.role == "tool":
-            call_id = waiting.pop(message.tool_call_id or "", None)
-            if call_id is not None:
-                items.append(_result(call_id, message.content))
-            continue
-        items += [_result(call_id, "cancelled") for call_id in waiting.values()]
-        waiting.clear()
-        if message.role == "assistant":
-            for call in message.tool_calls:
-                waiting[call.id] = _call_id(call, used)
-            calls = {call.id: _called(call, waiting[call.id]) for call in message.tool_calls}
-            items += items_of(message.content, calls, _outline(message, server))
-        elif message.content:
-            role = "developer" if message.role == "system" else message.role
-            items.append({"type": "message", "role": role, "content": message.content})
-    return items + [_result(call_id, "cancelled") for call_id in waiting.values()]
+    for exchange in exchanges(messages):
+        reply = exchange.reply
+        ids = [_call_id(call, used) for call in reply.tool_calls]
+        calls: dict[str, Json] = {}
+        for call, call_id in zip(reply.tool_calls, ids, strict=True):
+            calls[call_id if call.id in calls else call.id] = _called(call, call_id)
+        items += items_of(reply.content, calls, _outline(reply, server))
+        for number, output in exchange.results:
+            told = "cancelled" if output is None else output
+            items.append({"type": "function_call_output", "call_id": ids[number], "output": told})
+        for message in exchange.others:
+            if message.role != "tool" and message.content:
+                role = "developer" if message.role == "system" else message.role
+                items.append({"type": "message", "role": role, "content": message.content})
+    return items
 
 
 def _outline(message: RequestMessage, server: str) -> list[Any]:
@@ -191,10 +189,6 @@ def _called(call: ToolCall, call_id: str) -> Json:
         "name": function_name(call.name),
         "arguments": arguments_text(call.arguments),
     }
-
-
-def _result(call_id: str, output: str) -> Json:
-    return {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
 _TEXT_DELTAS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
