@@ -200,12 +200,8 @@ class RepetitionGuard:
     """Finds circles in a text that arrives in pieces, however it is split."""
 
     def __init__(self) -> None:
+        #: The last ``WITHIN_ALIKE`` characters.
         self._tail = ""
-        self._at = 0
-        #: Where each run of characters ended, without overlaps: for the last ``WITHIN_ALIKE``
-        #: characters or so, and for as many before them.
-        self._ends: dict[str, list[int]] = {}
-        self._before: dict[str, list[int]] = {}
         self._place = _Place()
 
     def take(self, delta: str) -> int | None:
@@ -214,38 +210,30 @@ class RepetitionGuard:
         None if it does not.
         """
         text = self._tail + delta
-        begin = len(self._tail)
-        looked = begin
-        for end in range(max(begin + 1, GRAM), len(text) + 1):
-            at = self._at + end - begin
-            run = text[end - GRAM : end]
-            ends = self._ends.get(run)
-            if ends is None:
-                ends = self._ends[run] = self._before.pop(run, [])
-                if len(self._ends) > WITHIN_ALIKE:
-                    self._before, self._ends = self._ends, {run: ends}
-            if ends and at - ends[-1] < GRAM:
-                continue
-            ends.append(at)
-            del ends[:-MOST_ALIKE]
-            if len(ends) >= MOST:
+        begin = looked = len(self._tail)
+        for end in range(begin + 1, len(text) + 1):
+            # Most runs are new, which is soon seen; only for the others does the place matter.
+            if _times(text, end, WITHIN_ALIKE) >= MOST:
                 self._place.take(text[looked:end])
                 looked = end
-                if self._is_circle(run, ends):
+                if self._is_circle(text, end):
                     return end - begin
         self._place.take(text[looked:])
-        self._at += len(delta)
-        self._tail = text[-(GRAM - 1) :]
+        self._tail = text[-WITHIN_ALIKE:]
         return None
 
-    def _is_circle(self, run: str, ends: list[int]) -> bool:
-        """Return whether ``run``, which has just ended once more, occurs too often here."""
-        at = ends[-1]
+    def _is_circle(self, text: str, end: int) -> bool:
+        """Return whether the characters before ``end`` occur too often for what they are in."""
         if not self._place.is_alike():
-            return at - ends[-MOST] + GRAM <= WITHIN
+            return _times(text, end, WITHIN) >= MOST
         # A wide table consists mostly of blanks and rules.
-        told = len(ends) >= MOST_ALIKE and any(map(str.isalnum, run))
-        return told and at - ends[-MOST_ALIKE] + GRAM <= WITHIN_ALIKE
+        told = any(map(str.isalnum, text[end - GRAM : end]))
+        return told and _times(text, end, WITHIN_ALIKE) >= MOST_ALIKE
+
+
+def _times(text: str, end: int, within: int) -> int:
+    """Return how often the last characters before ``end`` occur in so many, without overlaps."""
+    return text.count(text[max(0, end - GRAM) : end], max(0, end - within), end)
 
 
 class _Place:
