@@ -11,10 +11,13 @@ import json
 import math
 import re
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
@@ -37,16 +40,12 @@ _TOO_MANY = 429
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _MESSAGE_KEYS = ("message", "error", "detail", "errors", "msg", "error_description", "title")
 _DETAIL_KEYS = ("type", "code", "n_prompt_tokens", "n_ctx")
-_REFUSAL_WORDS = (
-    "invalid",
-    "authentication",
-    "permission",
-    "not_found",
-    "context_",
-    "tool_use",
-    "billing",
-    BLOCKED,
-)
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    """Return the table of what to look at if a server refuses a request."""
+    return tomllib.loads(Path(__file__).with_name("hints.toml").read_text("utf-8"))
 
 
 def redactor(headers: Mapping[str, str]) -> Redactor:
@@ -120,7 +119,7 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
         data["status"] = status
         rejected = 400 <= status < 500 and status not in _TRANSIENT_STATUS
     else:
-        rejected = any(word in kind for word in _REFUSAL_WORDS)
+        rejected = any(word in kind for word in _hints()["refusals"])
     message = f"{origin(url)} broke the reply off: {_sentence(words)}"
     if rejected:
         # No setting changes what a filter blocks.
@@ -263,35 +262,9 @@ def _shorten(text: str, limit: int = QUOTE_LIMIT) -> str:
     return line if len(line) <= limit else f"{line[:limit]}…"
 
 
-# The setting to check if a server refuses a request: by the status, and by the server's words.
-
-_BY_STATUS: Final = {
-    401: "Check the key: the model's `api_key_env` or `api_key_command`.",
-    402: "Top up the account there, or choose another model.",
-    403: "Check the key, and whether it may use this model.",
-    404: "Check the model's `endpoint` and `model`.",
-    413: "Lower the model's `token_budget`.",
-}
-
-# Settings, and the words of a refusal that point to them. Earlier ones are more specific.
-_BY_WORDS: Final = {
-    "max_output_tokens": r"max_(?:\w{1,12}_)?tokens|maxOutputTokens",
-    "reasoning_effort": r"reasoning|thinking|\beffort\b",
-    "temperature": r"temperature",
-    "top_p": r"\btop_?p\b",
-    "stop": r"stop_?sequences|[`'\"]stop[`'\"]|\bstop:",
-    "seed": r"\bseed\b",
-    "context_window": r"context (?:length|window|size)|too long|token count",
-    "extra_body": r"unrecogni[sz]ed|unknown (?:field|name|parameter)|extra inputs|unexpected",
-    "model": r"\bmodel\b",
-}
-
 _BAD_KEY: Final = re.compile(
     r"(?:incorrect|invalid|no|missing) api.?key|api.?key not", re.IGNORECASE
 )
-
-# The kinds of errors in a stream that have no status.
-_KINDS: Final = {"authentication": 401, "billing": 402, "permission": 403, "not_found": 404}
 
 
 def names_bad_key(words: str) -> bool:
@@ -306,12 +279,12 @@ def hint(status: int | None, words: str, kind: str = "") -> str:
     ``status``.
     """
     if status is None:
-        status = next((known for name, known in _KINDS.items() if name in kind), 400)
+        status = next((known for name, known in _hints()["kinds"].items() if name in kind), 400)
     if names_bad_key(words):
         status = 401
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    for setting, named in _BY_WORDS.items():
+    if look := _hints()["status"].get(str(status)):
+        return str(look)
+    for setting, named in _hints()["settings"].items():
         if re.search(named, words, re.IGNORECASE):
             return f"Check the model's `{setting}`."
     return "Check the model's settings."

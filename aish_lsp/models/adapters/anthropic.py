@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.stream import (
     CountingModel,
@@ -75,7 +74,17 @@ def request_body(request: ModelRequest, model: str) -> Json:
     body: Json = {"max_tokens": limit, "stream": True}
     if model:
         body["model"] = model
-    body |= _prompt(request, messages)
+    if not preset.local_compress:
+        # If turns are left out and cut short, no request begins like the last one.
+        mark_for_cache(messages)
+    body["messages"] = messages
+    system = "\n\n".join(
+        message.content
+        for message in request.messages
+        if message.role == "system" and message.content.strip()
+    )
+    if system:
+        body["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
     if request.tools:
         body["tools"] = [declared(tool, "input_schema") for tool in request.tools]
         for tool in body["tools"]:
@@ -88,31 +97,11 @@ def request_body(request: ModelRequest, model: str) -> Json:
     return body | extra
 
 
-def _prompt(request: ModelRequest, messages: list[Json]) -> Json:
-    """Return the system prompt and the messages, marked for the provider's cache.
-
-    Behind a proxy Claude costs ten times as much without the marks. Servers that have no use for
-    them accept them, since Anthropic's own programs send them.
-    """
-    system = system_text(request.messages)
-    # If turns are left out and cut short, no request begins like the last one.
-    marked = messages if request.preset.local_compress else with_cache_marks(messages)
-    fields: Json = {"messages": marked}
-    if system:
-        fields["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
-    return fields
-
-
 #: Marks a block: everything up to it is cached for the next request.
 CACHE_MARK: Final[Json] = {"type": "ephemeral"}
 
 _LEFT_OUT: Final = {"type": "text", "text": "[The beginning was left out.]"}
 _GO_ON: Final = {"type": "text", "text": "Go on."}
-
-
-def system_text(messages: Iterable[RequestMessage]) -> str:
-    """Return the system prompt, which is not one of the messages."""
-    return "\n\n".join(m.content for m in messages if m.role == "system" and m.content.strip())
 
 
 def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Json]:
@@ -176,21 +165,16 @@ def _result(call_id: str, text: str | None) -> Json:
     return {**block, "content": text} if text.strip() else block
 
 
-def with_cache_marks(messages: list[Json]) -> list[Json]:
-    """Return ``messages`` with marks on the last two of the user's.
+def mark_for_cache(messages: list[Json]) -> None:
+    """Mark the last two of the user's ``messages`` for the provider's cache.
 
     The last mark caches what is sent now for the next request. The one before it finds what the
     last request cached, even if so many calls lie in between that the server would not look there.
+    Behind a proxy Claude costs ten times as much without the marks. Servers that have no use for
+    them accept them, since Anthropic's own programs send them.
     """
-    marked = [at for at, message in enumerate(messages) if message["role"] == "user"][-2:]
-    return [
-        {**message, "content": _marked(message["content"])} if at in marked else message
-        for at, message in enumerate(messages)
-    ]
-
-
-def _marked(content: list[Json]) -> list[Json]:
-    return [*content[:-1], {**content[-1], "cache_control": CACHE_MARK}]
+    for message in [message for message in messages if message["role"] == "user"][-2:]:
+        message["content"][-1] = {**message["content"][-1], "cache_control": CACHE_MARK}
 
 
 def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> list[Json]:
@@ -387,14 +371,7 @@ class MessageReader(ReplyReader):
     ``server`` (host and port) signs the thinking; no other server accepts it.
     """
 
-    meanings: ClassVar[Mapping[str, FinishReason]] = {
-        "max_tokens": "length",
-        "model_context_window_exceeded": "length",
-        # One of the provider's own tools takes longer than a reply may: the rest is missing.
-        "pause_turn": "length",
-        "tool_use": "tool",
-        "refusal": "refusal",
-    }
+    protocol = "anthropic"
 
     def __init__(self, server: str) -> None:
         super().__init__("anthropic")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of, declared
 from aish_lsp.models.address import gemini_method_url, gemini_model, is_vertex, server_name
@@ -261,30 +261,7 @@ class CandidateReader(ReplyReader):
     questions that follow.
     """
 
-    meanings: ClassVar[Mapping[str, FinishReason]] = {
-        "MAX_TOKENS": "length",
-        "BLOCKLIST": "refusal",
-        "IMAGE_PROHIBITED_CONTENT": "refusal",
-        "IMAGE_RECITATION": "refusal",
-        "IMAGE_SAFETY": "refusal",
-        "LANGUAGE": "refusal",
-        "MODEL_ARMOR": "refusal",
-        "PROHIBITED_CONTENT": "refusal",
-        "RECITATION": "refusal",
-        "SAFETY": "refusal",
-        "SPII": "refusal",
-    }
-    # Such a reply is not, or not all of, what the model meant.
-    broken = frozenset(
-        {
-            "MALFORMED_FUNCTION_CALL",
-            "MALFORMED_RESPONSE",
-            "MISSING_THOUGHT_SIGNATURE",
-            "OTHER",
-            "TOO_MANY_TOOL_CALLS",
-            "UNEXPECTED_TOOL_CALL",
-        }
-    )
+    protocol = "gemini"
 
     def __init__(self, server: str) -> None:
         super().__init__("gemini")
@@ -343,7 +320,7 @@ class CandidateReader(ReplyReader):
         self._finish = as_text(candidate["finishReason"])
         message = as_text(candidate.get("finishMessage"))[:_EXPLANATION_LIMIT].strip()
         self._explanation = f": {message}" if message else ""
-        if self.meanings.get(self._finish) == "refusal" and not self._answered:
+        if self._meaning() == "refusal" and not self._answered:
             self.error = self.error or _blocked("the reply", self._finish + self._explanation)
 
     def _read_part(self, part: Json) -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.stream import (
     ReplyReader,
     StreamingModel,
@@ -196,15 +195,7 @@ class _Call:
 class ChatReader(ReplyReader):
     """One chat completion while it streams."""
 
-    meanings: ClassVar[Mapping[str, FinishReason]] = {
-        "length": "length",
-        "max_tokens": "length",
-        "model_length": "length",
-        "tool_calls": "tool",
-        "function_call": "tool",
-        "content_filter": "refusal",
-    }
-    broken = frozenset({"error", "abort", "insufficient_system_resource"})
+    protocol = "openai"
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.models.adapters.openai import read_usage
@@ -191,25 +191,6 @@ def _called(call: ToolCall, call_id: str) -> Json:
     }
 
 
-_TEXT_DELTAS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
-
-# The model's own reasoning, or a summary of it; the last two are older names.
-_REASONING_DELTAS: Final = frozenset(
-    {
-        "response.reasoning_text.delta",
-        "response.reasoning_summary_text.delta",
-        "response.reasoning.delta",
-        "response.reasoning_summary.delta",
-    }
-)
-
-_LAST_EVENTS: Final = frozenset(
-    {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
-)
-
-# The ends of a response that was not broken off.
-_ENDS: Final = frozenset({None, "completed", "incomplete", "content_filter", "failed", ""})
-
 #: xAI's unit of money, in a dollar.
 _TICKS: Final = 10**10
 
@@ -217,54 +198,74 @@ _TICKS: Final = 10**10
 class ResponseReader(ReplyReader):
     """One response while it streams; ``limit`` is how many tokens were asked for."""
 
-    meanings: ClassVar[Mapping[str, FinishReason]] = {
-        "incomplete": "length",
-        "content_filter": "refusal",
-    }
+    protocol = "responses"
+    otherwise = "broken"
 
     def __init__(self, provider: str, limit: Any = None) -> None:
         super().__init__(provider)
         self._limit = limit
-        self._items = Items()
+        # In the order in which they came.
+        self._items: list[Item] = []
+        self._found_by: dict[int | str, Item] = {}
         self._reported: Any = None
         self._speaker: Item | None = None
         self._thought: object = None
 
-    @property
-    def gave_up(self) -> str | None:
-        """The status, if it is not an end: cancelled, or still running in the background."""
-        return None if self._finish in _ENDS else self._finish
-
     def _read(self, event: Json) -> None:
-        kind = as_text(event.get("type"))
-        if kind in _TEXT_DELTAS:
-            item = self._items.of(event, {"type": "message"})
-            self._refused = self._refused or kind == "response.refusal.delta"
-            self._say_of(item, as_text(event.get("delta")))
-        elif kind in _REASONING_DELTAS:
-            item = self._items.of(event, {"type": "reasoning"})
-            # If a server sends both the reasoning and its summary, only the first kind is used.
-            item.heard = item.heard or kind
-            if item.heard == kind:
-                part = event.get("summary_index", event.get("content_index"))
-                self._think_of(item, part, as_text(event.get("delta")))
-        elif kind == "response.function_call_arguments.delta":
-            item = self._items.of(event, {"type": "function_call"})
-            item.arguments.append(as_text(event.get("delta")))
-        elif kind in {"response.output_item.added", "response.output_item.done"}:
-            self._read_item(event, kind.endswith("done"))
-        elif kind in _LAST_EVENTS or event.get("object") == "response":
-            self._read_end(event)
-        elif kind == "error" or event.get("error"):
-            self.error = {**event, **as_dict(event.get("error"))}
+        match as_text(event.get("type")):
+            case "response.output_text.delta" | "response.refusal.delta" as kind:
+                item = self._item_of(event, {"type": "message"})
+                self._refused = self._refused or kind == "response.refusal.delta"
+                self._say_of(item, as_text(event.get("delta")))
+            case (
+                "response.reasoning_text.delta"
+                | "response.reasoning_summary_text.delta"
+                # Older names of both.
+                | "response.reasoning.delta"
+                | "response.reasoning_summary.delta"
+            ) as kind:
+                item = self._item_of(event, {"type": "reasoning"})
+                # If a server sends both the reasoning and its summary, only the first kind is used.
+                item.heard = item.heard or kind
+                if item.heard == kind:
+                    part = event.get("summary_index", event.get("content_index"))
+                    self._think_of(item, part, as_text(event.get("delta")))
+            case "response.function_call_arguments.delta":
+                item = self._item_of(event, {"type": "function_call"})
+                item.arguments.append(as_text(event.get("delta")))
+            case "response.output_item.added":
+                self._announce(event, as_dict(event.get("item")))
+            case "response.output_item.done":
+                self._read_item(event, as_dict(event.get("item")))
+            case (
+                "response.completed"
+                | "response.incomplete"
+                | "response.failed"
+                | "response.cancelled"
+            ):
+                self._read_end(event, as_dict(event.get("response")))
+            case _ if event.get("object") == "response":
+                self._read_end(event, event)
+            case kind if kind == "error" or event.get("error"):
+                self.error = {**event, **as_dict(event.get("error"))}
 
-    def _read_item(self, event: Json, done: bool) -> None:
-        """Read an item that is announced, or is ``done``: then add what was not streamed."""
-        raw = as_dict(event.get("item"))
-        if not done:
-            self._items.announce(event, raw)
-            return
-        item = self._items.of(event, raw)
+    def _announce(self, event: Json, raw: Json) -> Item:
+        """Return a new item, even if its place is taken: some proxies give all items one place."""
+        item = Item(raw)
+        self._items.append(item)
+        self._found_by.update(dict.fromkeys(_keys(event, raw), item))
+        return item
+
+    def _item_of(self, event: Json, raw: Json) -> Item:
+        """Return the item that ``event`` belongs to, or a new one if it was not announced."""
+        keys = _keys(event, raw)
+        sought = keys[:1] if isinstance(keys[0], int) else keys
+        item = next((self._found_by[key] for key in sought if key in self._found_by), None)
+        return item or self._announce(event, raw)
+
+    def _read_item(self, event: Json, raw: Json) -> None:
+        """Read an item that is done: add what was not streamed."""
+        item = self._item_of(event, raw)
         item.raw = {**item.raw, **raw}
         if as_text(raw.get("arguments")):
             item.arguments = [raw["arguments"]]
@@ -281,9 +282,8 @@ class ResponseReader(ReplyReader):
             for number, part in enumerate(parts):
                 self._think_of(item, number, as_text(part.get("text")))
 
-    def _read_end(self, event: Json) -> None:
+    def _read_end(self, event: Json, response: Json) -> None:
         """Read the last event, or the whole response of a server that does not stream."""
-        response = event if event.get("object") == "response" else as_dict(event.get("response"))
         named = as_text(event.get("type")).removeprefix("response.")
         status = as_text(response.get("status")) or named
         cut = as_text(as_dict(response.get("incomplete_details")).get("reason"))
@@ -295,7 +295,7 @@ class ResponseReader(ReplyReader):
         items = [as_dict(item) for item in as_list(response.get("output"))]
         if not self._items:
             for number, raw in enumerate(items):
-                self._read_item({"output_index": number, "item": raw}, True)
+                self._read_item({"output_index": number}, raw)
         # Some servers send the encrypted content only here.
         late = {as_text(raw.get("id")): raw.get("encrypted_content") for raw in items}
         for item in self._items:
@@ -330,22 +330,28 @@ class ResponseReader(ReplyReader):
         return calls
 
     def _metadata(self, _calls: list[ToolCall]) -> Json:
-        output = outline_of(self._parts())
-        return {"output": output} if output else {}
+        """Return the outline of the items; nothing if text and calls say it all.
 
-    def _parts(self) -> Iterator[Json]:
-        """Yield the items as parts of an outline."""
+        Reasoning is kept with the item that it led to. It is dropped if that is something that the
+        server ran itself, and if it has no encrypted content: the server would look for it by its
+        id, though it stored nothing.
+        """
+        outline: list[Json] = []
         for item in self._items:
-            if item.kind == "message":
-                if item.length:
+            match item.kind:
+                case "message" if item.length:
                     phase = as_text(item.raw.get("phase"))
                     named = {"phase": phase} if phase else {}
-                    yield {"type": "message", "length": item.length, **named}
-            elif item.kind == "function_call":
-                if item.call:
-                    yield {"type": "function_call", "call_id": item.call.id}
-            else:
-                yield item.raw
+                    outline.append({"type": "message", "length": item.length, **named})
+                case "function_call" if item.call:
+                    outline.append({"type": "function_call", "call_id": item.call.id})
+                case "reasoning" if as_text(item.raw.get("encrypted_content")):
+                    outline.append(_reasoning(item.raw))
+                case kind if kind not in {"message", "function_call", "reasoning"}:
+                    _drop_last_reasoning(outline)
+        _drop_last_reasoning(outline)
+        needed = any(part["type"] == "reasoning" or "phase" in part for part in outline)
+        return {"output": outline} if needed else {}
 
     def _usage(self) -> Usage | None:
         """Return the usage, which is that of chat completions under other names."""
@@ -393,34 +399,6 @@ class Item:
         return as_text(self.raw.get("type"))
 
 
-class Items:
-    """All items of a response, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._items: list[Item] = []
-        self._found_by: dict[int | str, Item] = {}
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def announce(self, event: Json, raw: Json) -> Item:
-        """Return a new item, even if its place is taken: some proxies give all items one place."""
-        item = Item(raw)
-        self._items.append(item)
-        self._found_by.update(dict.fromkeys(_keys(event, raw), item))
-        return item
-
-    def of(self, event: Json, raw: Json) -> Item:
-        """Return the item that ``event`` belongs to, or a new one if it was not announced."""
-        keys = _keys(event, raw)
-        sought = keys[:1] if isinstance(keys[0], int) else keys
-        item = next((self._found_by[key] for key in sought if key in self._found_by), None)
-        return item or self.announce(event, raw)
-
-
 def _keys(event: Json, raw: Json) -> list[int | str]:
     """Return the keys of an item: its place and its ids, or else its type.
 
@@ -449,28 +427,6 @@ SEPARATOR: Final = "\n\n"
 _REASONING_FIELDS: Final = ("id", "encrypted_content", "content", "format", "signature")
 
 _PLAIN: Final[Json] = {"type": "message"}
-
-
-def outline_of(parts: Iterable[Json]) -> list[Json]:
-    """Return the outline of a response's items; nothing if text and calls say it all.
-
-    Reasoning is kept with the item that it led to. It is dropped if that is something that the
-    server ran itself, and if it has no encrypted content: the server would look for it by its id,
-    though it stored nothing.
-    """
-    outline: list[Json] = []
-    for part in parts:
-        match part.get("type"):
-            case "reasoning":
-                if as_text(part.get("encrypted_content")):
-                    outline.append(_reasoning(part))
-            case "message" | "function_call":
-                outline.append(part)
-            case _:
-                _drop_last_reasoning(outline)
-    _drop_last_reasoning(outline)
-    needed = any(part["type"] == "reasoning" or "phase" in part for part in outline)
-    return outline if needed else []
 
 
 def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> list[Json]:

@@ -10,11 +10,14 @@ import asyncio
 import json
 import os
 import re
+import tomllib
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
+from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
@@ -215,11 +218,11 @@ class ReplyReader(ABC):
         is_over: whether the protocol's own end mark has come. Some protocols have none.
     """
 
-    #: What the server's finish reasons mean. All others mean a plain end.
-    meanings: ClassVar[Mapping[str, FinishReason]]
+    #: The protocol, by its name in ``finish_reasons.toml``.
+    protocol: ClassVar[str]
 
-    #: The finish reasons with which the server breaks a reply off.
-    broken: ClassVar[frozenset[str]] = frozenset()
+    #: What a finish reason means that is not there.
+    otherwise: ClassVar[str] = "stop"
 
     def __init__(self, provider: str) -> None:
         self.error: Any = None
@@ -242,7 +245,7 @@ class ReplyReader(ABC):
     @property
     def gave_up(self) -> str | None:
         """The finish reason, if it says that the server broke the reply off, else None."""
-        return self._finish if self._finish in self.broken else None
+        return self._finish if self._meaning() == "broken" else None
 
     def feed(self, event: Json) -> list[ModelEvent]:
         """Return the text and reasoning of ``event``, and remember the rest of it."""
@@ -282,10 +285,17 @@ class ReplyReader(ABC):
 
     def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
         """Return why the reply ended."""
-        reason = self.meanings.get(self._finish or "", "stop")
+        reason = self._meaning()
         if reason == "stop" and called:
             return "tool"
         return "refusal" if reason == "stop" and self._refused else reason
+
+    def _meaning(self) -> Any:
+        """Return what the server's finish reason means: one of ours, or ``broken``."""
+        for ours, theirs in _finish_reasons()[self.protocol].items():
+            if self._finish in theirs:
+                return ours
+        return "stop" if self._finish is None else self.otherwise
 
     def _say(self, piece: str) -> str:
         """Add a piece of the text to the events; return the part that is complete."""
@@ -309,6 +319,12 @@ class ReplyReader(ABC):
             call_id = f"call_{uuid.uuid4().hex[:24]}"
         self._ids.add(call_id)
         return ToolCall(call_id, well_formed(name), well_formed(arguments))
+
+
+@cache
+def _finish_reasons() -> dict[str, dict[str, list[str]]]:
+    """Return the servers' finish reasons by protocol and by what they mean."""
+    return tomllib.loads(Path(__file__).with_name("finish_reasons.toml").read_text("utf-8"))
 
 
 async def _read(
