@@ -141,6 +141,10 @@ class ToolSchema:
     description: str
     parameters: dict[str, Any]
 
+    def declared(self, schema_field: str = "parameters") -> dict[str, Any]:
+        """Return the tool as all protocols declare it, its schema under ``schema_field``."""
+        return {"name": self.name, "description": self.description, schema_field: self.parameters}
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:

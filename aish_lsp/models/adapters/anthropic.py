@@ -18,12 +18,11 @@ from aish_lsp.models.adapters.stream import (
     CountingModel,
     ReplyReader,
     arguments_of,
-    declared,
     function_name,
     plain,
     settings_of,
 )
-from aish_lsp.models.address import api_url, host, server_name
+from aish_lsp.models.address import host, server_name
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
 from aish_lsp.models.request import exchanges, goes_back
 
@@ -42,10 +41,9 @@ class AnthropicModel(CountingModel):
     Anthropic calls its own count an estimate.
     """
 
+    path = "messages"
+    count_path = "messages/count_tokens"
     counted = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
-
-    def _url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "messages")
 
     def _headers(self, headers: dict[str, str], body: Json) -> dict[str, str]:
         """Return ``headers`` with the betas that the body needs, in addition to the user's own."""
@@ -60,9 +58,6 @@ class AnthropicModel(CountingModel):
 
     def _reader(self, url: str, _body: Json) -> MessageReader:
         return MessageReader(server_name(url))
-
-    def _count_url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "messages/count_tokens")
 
 
 def request_body(request: ModelRequest, model: str) -> Json:
@@ -86,7 +81,7 @@ def request_body(request: ModelRequest, model: str) -> Json:
     if system:
         body["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
     if request.tools:
-        body["tools"] = [declared(tool, "input_schema") for tool in request.tools]
+        body["tools"] = [tool.declared("input_schema") for tool in request.tools]
         for tool in body["tools"]:
             tool["input_schema"] = {"type": "object", **tool["input_schema"]}
     if preset.stop is not None:

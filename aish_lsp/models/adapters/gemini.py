@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of, declared
+from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of
 from aish_lsp.models.address import gemini_method_url, gemini_model, is_vertex, server_name
 from aish_lsp.models.faults import BLOCKED
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
@@ -40,20 +40,19 @@ _LATEST = re.compile(r"gemini-[a-z-]+-latest")
 class GeminiModel(CountingModel):
     """The adapter for Google AI, for Google Cloud, and for proxies that speak as they do."""
 
+    path = "streamGenerateContent"
+    count_path = "countTokens"
     count_field = "totalTokens"
     counted = ("contents", "systemInstruction", "tools")
 
-    def _url(self, preset: Preset) -> str:
-        return gemini_method_url(preset, "streamGenerateContent", "alt=sse")
+    def _url(self, preset: Preset, path: str) -> str:
+        return gemini_method_url(preset, path, "alt=sse" if path == self.path else "")
 
     def _body(self, request: ModelRequest, _model: str, _left_out: frozenset[str]) -> Json:
         return request_body(request)
 
     def _reader(self, url: str, _body: Json) -> CandidateReader:
         return CandidateReader(server_name(url))
-
-    def _count_url(self, preset: Preset) -> str:
-        return gemini_method_url(preset, "countTokens")
 
     def _count_body(self, request: ModelRequest, model: str) -> Json:
         """Return the body that asks for the token count of ``request``.
@@ -84,7 +83,7 @@ def request_body(request: ModelRequest) -> Json:
     if system:
         body["systemInstruction"] = {"parts": system}
     if request.tools:
-        declarations = [declared(tool, "parametersJsonSchema") for tool in request.tools]
+        declarations = [tool.declared("parametersJsonSchema") for tool in request.tools]
         body["tools"] = [{"functionDeclarations": declarations}]
     config = _generation_config(preset, request.max_output_tokens)
     own = preset.extra_body.get("generationConfig")

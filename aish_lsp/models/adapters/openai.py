@@ -17,12 +17,11 @@ from aish_lsp.models.adapters.stream import (
     ReplyReader,
     StreamingModel,
     arguments_text,
-    declared,
     function_name,
     is_object,
     settings_of,
 )
-from aish_lsp.models.address import api_url, host, server_name
+from aish_lsp.models.address import host, server_name
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_number, as_text
 from aish_lsp.models.request import goes_back
 
@@ -59,8 +58,7 @@ _LONGEST_ID = 40
 class OpenAIModel(StreamingModel):
     """The adapter for every server that speaks chat completions."""
 
-    def _url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "chat/completions")
+    path = "chat/completions"
 
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
         return request_body(request, model, left_out)
@@ -104,7 +102,9 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
         )
     body |= settings_of(preset, "temperature", "top_p", "stop", "seed", "reasoning_effort")
     if request.tools:
-        body["tools"] = [{"type": "function", "function": declared(tool)} for tool in request.tools]
+        body["tools"] = [
+            {"type": "function", "function": tool.declared()} for tool in request.tools
+        ]
     return body | preset.extra_body
 
 

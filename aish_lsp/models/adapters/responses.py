@@ -20,16 +20,14 @@ from aish_lsp.models.adapters.stream import (
     CountingModel,
     ReplyReader,
     arguments_text,
-    declared,
     function_name,
     settings_of,
 )
-from aish_lsp.models.address import api_url, server_name
+from aish_lsp.models.address import server_name
 from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.errors import BackendRejected
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
@@ -57,6 +55,8 @@ ENCRYPTED: Final = "reasoning.encrypted_content"
 class ResponsesModel(CountingModel):
     """The adapter for every server that speaks Responses. OpenAI and llama.cpp can count."""
 
+    path = "responses"
+    count_path = "responses/input_tokens"
     counted = (
         "model",
         "instructions",
@@ -70,9 +70,6 @@ class ResponsesModel(CountingModel):
         "chat_template_kwargs",
     )
     not_counted = frozenset({"summary"})
-
-    def _url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "responses")
 
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
         return request_body(request, model, left_out)
@@ -96,9 +93,6 @@ class ResponsesModel(CountingModel):
         sent = {*body, *as_dict(body.get("reasoning"))}
         named = (field for field, said in _FIELDS.items() if field in sent and said.search(words))
         return frozenset([*named][:1])
-
-    def _count_url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "responses/input_tokens")
 
 
 def request_body(request: ModelRequest, model: str, refused: frozenset[str] = frozenset()) -> Json:
@@ -128,7 +122,7 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
     if request.tools:
         # If it may be strict, a server may change the schema to make it so.
         body["tools"] = [
-            {"type": "function", **declared(tool), "strict": False} for tool in request.tools
+            {"type": "function", **tool.declared(), "strict": False} for tool in request.tools
         ]
     return body | preset.extra_body
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.address import origin
+from aish_lsp.models.address import api_url, origin
 from aish_lsp.models.endpoint import chat_models, list_models
 from aish_lsp.models.faults import error_in_stream, redactor
 from aish_lsp.models.keys import headers_for, key_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.events import FinishReason, Usage
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelEvent, ModelRequest, ToolSchema
+    from aish_lsp.models.request import ModelEvent, ModelRequest
 
 #: Seconds to wait for what may follow a complete reply: its usage, and the end of the stream.
 TAIL_TIMEOUT = 5.0
@@ -54,6 +54,9 @@ class StreamingModel(ABC):
     environment by default.
     """
 
+    #: Where requests go, in the endpoint's API.
+    path: ClassVar[str]
+
     def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
         self._http = http
         self._environ = environ
@@ -72,7 +75,7 @@ class StreamingModel(ABC):
                 model and the preset has none.
         """
         preset = request.preset
-        url = self._url(preset)
+        url = self._url(preset, self.path)
         headers = await headers_for(preset, self._environ)
         with key_of(preset):
             model = await self._model_name(preset, headers)
@@ -122,9 +125,9 @@ class StreamingModel(ABC):
             self._first_models[preset.endpoint] = next(iter(chat_models(models)), "")
         return preset.model or self._first_models[preset.endpoint]
 
-    @abstractmethod
-    def _url(self, preset: Preset) -> str:
-        """Return the address that requests go to."""
+    def _url(self, preset: Preset, path: str) -> str:
+        """Return the address of ``path`` in the endpoint's API."""
+        return api_url(preset.endpoint, path)
 
     @abstractmethod
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
@@ -153,6 +156,9 @@ class NotACountError(ValueError):
 class CountingModel(StreamingModel):
     """An adapter whose protocol can ask the server how many tokens a request has."""
 
+    #: Where requests go to be counted, in the endpoint's API.
+    count_path: ClassVar[str]
+
     #: The field of the answer that holds the count.
     count_field: ClassVar[str] = "input_tokens"
 
@@ -173,7 +179,7 @@ class CountingModel(StreamingModel):
             NotACountError: the answer contains no count.
         """
         preset = request.preset
-        url = self._count_url(preset)
+        url = self._url(preset, self.count_path)
         headers = await headers_for(preset, self._environ)
         with key_of(preset):
             model = await self._model_name(preset, headers)
@@ -186,20 +192,11 @@ class CountingModel(StreamingModel):
             raise NotACountError
         return tokens
 
-    @abstractmethod
-    def _count_url(self, preset: Preset) -> str:
-        """Return the address that counts."""
-
     def _count_body(self, request: ModelRequest, model: str) -> Json:
         """Return the body to be counted: the parts of a request that its size depends on."""
         left_out = self._left_out(request.preset, model) | self.not_counted
         body = self._body(request, model, left_out)
         return {name: body[name] for name in self.counted if name in body}
-
-
-def declared(tool: ToolSchema, schema_field: str = "parameters") -> Json:
-    """Return a tool as all protocols declare it, with its JSON schema under ``schema_field``."""
-    return {"name": tool.name, "description": tool.description, schema_field: tool.parameters}
 
 
 def settings_of(preset: Preset, *names: str) -> Json:
