@@ -288,7 +288,7 @@ _REFUSED: Final = frozenset({400, 413, 422})
 
 
 class RequestCounter(Capability):
-    """Has a server count requests to one of its models; ``timeout_s`` is what one may take."""
+    """Has a server count requests to one of its models, each within ``timeout_s`` seconds."""
 
     def __init__(
         self, model: str, *, timeout_s: float, clock: Callable[[], float] = time.monotonic

@@ -113,6 +113,7 @@ def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Js
             # The reply was cut off: no reply may end with thinking.
             blocks.pop()
         _append(wire, "assistant", blocks)
+        # Results come before all text.
         answers = [_result(calls[number]["id"], text) for number, text in exchange.results]
         for message in exchange.others:
             if message.role != "system":
