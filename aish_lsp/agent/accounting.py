@@ -168,7 +168,7 @@ class Accounting:
         if tokens is None:
             return None
         if not self.is_plausible(prepared, counter, tokens):
-            asked.distrust(f"it counted {tokens} tokens")
+            asked.give_up(f"it counted {tokens} tokens")
             return None
         self.learn(prepared, counter, tokens)
         messages = len(draft.messages)
@@ -179,7 +179,7 @@ class Accounting:
         """Compare a server's own ``count`` of a request with the request's real size."""
         asked = self._services.request_counter(preset, config.tokenize)
         if asked is not None and _is_far(counted, actual):
-            asked.distrust(f"it counted {counted} tokens, and the request had {actual}")
+            asked.give_up(f"it counted {counted} tokens, and the request had {actual}")
 
     def refused(
         self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int

@@ -8,12 +8,16 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import re
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
@@ -36,16 +40,12 @@ _TOO_MANY = 429
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _MESSAGE_KEYS = ("message", "error", "detail", "errors", "msg", "error_description", "title")
 _DETAIL_KEYS = ("type", "code", "n_prompt_tokens", "n_ctx")
-_REFUSAL_WORDS = (
-    "invalid",
-    "authentication",
-    "permission",
-    "not_found",
-    "context_",
-    "tool_use",
-    "billing",
-    BLOCKED,
-)
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    """Return the table of what to look at if a server refuses a request."""
+    return tomllib.loads(Path(__file__).with_name("hints.toml").read_text("utf-8"))
 
 
 def redactor(headers: Mapping[str, str]) -> Redactor:
@@ -119,7 +119,7 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
         data["status"] = status
         rejected = 400 <= status < 500 and status not in _TRANSIENT_STATUS
     else:
-        rejected = any(word in kind for word in _REFUSAL_WORDS)
+        rejected = any(word in kind for word in _hints()["refusals"])
     message = f"{origin(url)} broke the reply off: {_sentence(words)}"
     if rejected:
         # No setting changes what a filter blocks.
@@ -262,35 +262,9 @@ def _shorten(text: str, limit: int = QUOTE_LIMIT) -> str:
     return line if len(line) <= limit else f"{line[:limit]}…"
 
 
-# The setting to check if a server refuses a request: by the status, and by the server's words.
-
-_BY_STATUS: Final = {
-    401: "Check the key: the model's `api_key_env` or `api_key_command`.",
-    402: "Top up the account there, or choose another model.",
-    403: "Check the key, and whether it may use this model.",
-    404: "Check the model's `endpoint` and `model`.",
-    413: "Lower the model's `token_budget`.",
-}
-
-# Settings, and the words of a refusal that point to them. Earlier ones are more specific.
-_BY_WORDS: Final = {
-    "max_output_tokens": r"max_(?:\w{1,12}_)?tokens|maxOutputTokens",
-    "reasoning_effort": r"reasoning|thinking|\beffort\b",
-    "temperature": r"temperature",
-    "top_p": r"\btop_?p\b",
-    "stop": r"stop_?sequences|[`'\"]stop[`'\"]|\bstop:",
-    "seed": r"\bseed\b",
-    "context_window": r"context (?:length|window|size)|too long|token count",
-    "extra_body": r"unrecogni[sz]ed|unknown (?:field|name|parameter)|extra inputs|unexpected",
-    "model": r"\bmodel\b",
-}
-
 _BAD_KEY: Final = re.compile(
     r"(?:incorrect|invalid|no|missing) api.?key|api.?key not", re.IGNORECASE
 )
-
-# The kinds of errors in a stream that have no status.
-_KINDS: Final = {"authentication": 401, "billing": 402, "permission": 403, "not_found": 404}
 
 
 def names_bad_key(words: str) -> bool:
@@ -305,12 +279,12 @@ def hint(status: int | None, words: str, kind: str = "") -> str:
     ``status``.
     """
     if status is None:
-        status = next((known for name, known in _KINDS.items() if name in kind), 400)
+        status = next((known for name, known in _hints()["kinds"].items() if name in kind), 400)
     if names_bad_key(words):
         status = 401
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    for setting, named in _BY_WORDS.items():
+    if look := _hints()["status"].get(str(status)):
+        return str(look)
+    for setting, named in _hints()["settings"].items():
         if re.search(named, words, re.IGNORECASE):
             return f"Check the model's `{setting}`."
     return "Check the model's settings."
@@ -322,17 +296,12 @@ LONGEST: Final = 86400.0
 #: A larger number of seconds, or of milliseconds, can only be a time since 1970.
 _MOMENT, _MOMENT_MS = 1e9, 1e12
 
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS: Final = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER: Final = r"\d{1,15}(?:\.\d{1,9})?"
-_AMOUNT: Final = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
-# Only a lone amount may lack its unit: otherwise digits could be split in very many ways.
-_AMOUNTS: Final = re.compile(rf"(?:{_NUMBER}(?:ms|s|m|h|d)){{1,5}}")
-_IN_WORDS: Final = re.compile(
-    r"\b(?:try again|retry) (?:in|after) (?:"
-    rf"({_AMOUNTS.pattern})(?![a-z\d])|({_NUMBER}) ?(milli|second|minute|hour))",
-    re.IGNORECASE,
-)
-_NAMED_UNITS: Final = {"milli": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0}
+_AMOUNT: Final = rf"({_NUMBER}) ?(ms|milli|s|m|h|d)(?:econds?|seconds?|inutes?|ours?)?(?![a-z])"
+# Each amount has its unit: otherwise digits could be split in very many ways.
+_AMOUNTS: Final = rf"(?:{_AMOUNT}){{1,5}}"
+_IN_WORDS: Final = re.compile(rf"\b(?:try again|retry) (?:in|after) ({_AMOUNTS})", re.IGNORECASE)
 
 
 def retry_after(
@@ -347,42 +316,16 @@ def retry_after(
     The names of ``headers`` are in lower case. ``limited`` says that a limit is used up, even if no
     header says which.
     """
-    milliseconds = headers.get("retry-after-ms", "").strip()
+    said = _IN_WORDS.search(words)
     told = (
-        _duration(f"{milliseconds}ms"),
-        _seconds_or_date(headers.get("retry-after", "").strip()),
+        _seconds(f"{headers.get('retry-after-ms', '').strip()}ms"),
+        _seconds(headers.get("retry-after", "")),
         _until_reset(headers, limited=limited),
-        _duration(delay),
-        in_words(words),
+        _seconds(delay),
+        _seconds(said[1].lower()) if said else None,
     )
     seconds = next((value for value in told if value is not None), None)
     return None if seconds is None else min(max(seconds, 0.0), LONGEST)
-
-
-def in_words(words: str) -> float | None:
-    """Return the seconds of ``Please try again in 1.2s.``, or None."""
-    match = _IN_WORDS.search(words)
-    if match is None:
-        return None
-    if match[1]:
-        return _duration(match[1].lower())
-    return float(match[2]) * _NAMED_UNITS[match[3].lower()]
-
-
-def _seconds_or_date(text: str) -> float | None:
-    try:
-        seconds = float(text)
-    except ValueError:
-        duration = _duration(text)
-        return _until_http_date(text) if duration is None else duration
-    return seconds if seconds == seconds else None  # noqa: PLR0124 - not NaN
-
-
-def _until_http_date(text: str) -> float | None:
-    try:
-        return _until(parsedate_to_datetime(text))
-    except (ValueError, OverflowError):
-        return None
 
 
 def _until_reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
@@ -393,9 +336,11 @@ def _until_reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
     """
     spent, unknown = [], []
     for reset, left in _limits(headers):
-        seconds = _until_moment(reset.strip())
+        seconds = _seconds(reset)
         if seconds is None:
             continue
+        if seconds >= _MOMENT:
+            seconds = seconds / (1000 if seconds >= _MOMENT_MS else 1) - time.time()
         if left is None:
             unknown.append(seconds)
         elif re.fullmatch(r"0(\.0*)?", left.strip()):
@@ -414,30 +359,22 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
             yield value, headers.get(name.replace("reset", "remaining"))
 
 
-def _until_moment(text: str) -> float | None:
-    """Return the seconds until ``2030-01-01T00:00:00Z``, or of ``6m0s``, or None."""
-    seconds = _duration(text)
-    if seconds is not None:
-        if seconds >= _MOMENT:
-            seconds = seconds / (1000 if seconds >= _MOMENT_MS else 1) - time.time()
-        return seconds
-    try:
-        return _until(datetime.fromisoformat(text))
-    except (ValueError, OverflowError):
-        return None
+def _seconds(text: str) -> float | None:
+    """Return the seconds of ``1.5``, ``6m0s`` or ``20 milliseconds``, or until a date, or None.
 
-
-def _until(moment: datetime) -> float:
-    """Return the seconds until ``moment``, which is in UTC unless it says otherwise."""
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()
-
-
-def _duration(text: str) -> float | None:
-    """Return the seconds of ``6m0s``, ``20ms`` or ``1.5``, or None."""
-    if re.fullmatch(_NUMBER, text):
-        return float(text)
-    if not _AMOUNTS.fullmatch(text):
-        return None
-    return sum(float(amount) * _UNITS[unit] for amount, unit in _AMOUNT.findall(text))
+    A date is one of HTTP, or like ``2030-01-01T00:00:00Z``.
+    """
+    text = text.strip()
+    with suppress(ValueError):
+        seconds = float(text)
+        return seconds if math.isfinite(seconds) else None
+    if re.fullmatch(_AMOUNTS, text):
+        amounts = re.findall(_AMOUNT, text)
+        return sum(float(number) * _UNITS[unit] for number, unit in amounts)
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError, OverflowError):
+            moment = read(text)
+            # It is in UTC unless it says otherwise.
+            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return (aware - datetime.now(UTC)).total_seconds()
+    return None

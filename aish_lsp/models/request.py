@@ -1,10 +1,11 @@
-"""One request to a model, independent of any protocol; the events of its reply; what goes back."""
+"""One request to a model, independent of any protocol: its reply, what goes back, its tokens."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.models.address import server_name
@@ -80,6 +81,45 @@ class RequestMessage:
     reasoning: StoredReasoning | None = None
 
 
+@dataclass(slots=True)
+class Exchange:
+    """A reply, and what follows it up to the next one.
+
+    Attributes:
+        reply: the assistant's message; empty for what precedes the first one.
+        results: the results of its calls, each with the number of its call, as they come; at the
+            end None for each call without one.
+        others: what the user said, and results of calls that are not there.
+    """
+
+    reply: RequestMessage
+    results: list[tuple[int, str | None]] = field(default_factory=list)
+    others: list[RequestMessage] = field(default_factory=list)
+
+
+def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
+    """Yield a conversation reply by reply; all protocols want each call with its result."""
+    replies = [(RequestMessage("assistant", ""), list[RequestMessage]())]
+    for message in messages:
+        if message.role == "assistant":
+            replies.append((message, []))
+        else:
+            replies[-1][1].append(message)
+    for reply, following in replies:
+        exchange = Exchange(reply)
+        waiting = [(call.id, number) for number, call in enumerate(reply.tool_calls)]
+        for message in following:
+            answered = (message.tool_call_id or "") if message.role == "tool" else None
+            found = next((call for call in waiting if call[0] == answered), None)
+            if found is None:
+                exchange.others.append(message)
+            else:
+                waiting.remove(found)
+                exchange.results.append((found[1], message.content))
+        exchange.results += [(number, None) for _, number in waiting]
+        yield exchange
+
+
 def reply_limit(preset: Preset) -> int:
     """Return the most tokens that a reply may have, by ``extra_body`` or else by the preset."""
     own = preset.extra_body
@@ -100,6 +140,10 @@ class ToolSchema:
     name: str
     description: str
     parameters: dict[str, Any]
+
+    def declared(self, schema_field: str = "parameters") -> dict[str, Any]:
+        """Return the tool as all protocols declare it, its schema under ``schema_field``."""
+        return {"name": self.name, "description": self.description, schema_field: self.parameters}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +205,76 @@ def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
         here = server_name(preset.endpoint)
         return bool(reasoning.metadata) and reasoning.metadata.get("server", here) == here
     return bool(reasoning.text or reasoning.metadata)
+
+
+# How large requests are, in tokens: one memory of counts, whoever counted, and a template's share.
+# The budget needs this at the start, whether or not a server's tokenizer is ever asked.
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateOverhead:
+    """Tokens that a chat template adds: to a request, to a message of each role, to a tool call.
+
+    ``request`` includes what precedes the first message and what opens the reply. For some parts
+    only the sum can be learned: ``request`` and ``system``, which are in every request, and
+    ``tool`` and ``call``, which come in pairs. In these cases ``system`` and ``tool`` are assumed
+    to equal ``user``.
+    """
+
+    request: int
+    system: int
+    user: int
+    assistant: int
+    tool: int
+    call: int
+
+
+class TokenCounts:
+    """How many tokens each text and each message has, and who counted them.
+
+    Nothing that was counted is kept alive: ``text_key`` stands for a text, its serial number for a
+    message. Once there are ``most`` counts, the older half is forgotten.
+    """
+
+    def __init__(self, most: int = 1 << 17) -> None:
+        self._most = most
+        self._held = 0
+        self._by: dict[Hashable, dict[Hashable, int]] = {}
+
+    def by(self, who: Hashable) -> Mapping[Hashable, int]:
+        """Return what ``who`` has counted so far."""
+        return self._by.get(who, {})
+
+    def keep(self, who: Hashable, what: Hashable, tokens: int) -> None:
+        """Remember that ``who`` counted ``tokens`` in ``what``."""
+        if self._held >= self._most:
+            self._forget_half()
+        self._by.setdefault(who, {})[what] = tokens
+        self._held += 1
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._by.clear()
+        self._held = 0
+
+    def _forget_half(self) -> None:
+        """Forget the older half of what each has counted: a plan under way needs what is new."""
+        for who, counts in list(self._by.items()):
+            for what in list(islice(counts, (len(counts) + 1) // 2)):
+                del counts[what]
+            if not counts:
+                del self._by[who]
+        self._held = sum(map(len, self._by.values()))
+
+
+def text_key(text: str) -> Hashable:
+    """Return what stands for a text in a memory of counts.
+
+    Python stores a text's hash with the text, and hashes it with a secret key, so that nobody can
+    make two texts collide.
+    """
+    return hash(text), len(text)
+
+
+#: The counts of this process.
+COUNTS: Final = TokenCounts()

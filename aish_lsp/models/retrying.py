@@ -11,6 +11,7 @@ list, where much is rightly alike, it takes forty times within 4,000.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -18,7 +19,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aish_lsp.foundation.errors import BackendUnavailable
+from aish_lsp.foundation.errors import BackendUnavailable, InvalidArgument
 from aish_lsp.foundation.events import Level
 from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.request import Finish, Reasoning, Text
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.models.request import Model, ModelEvent, ModelRequest
+
+logger = logging.getLogger(__name__)
 
 #: How often a request is sent again; only once if the connection is refused.
 RETRIES: Final = 2
@@ -153,6 +156,95 @@ def _no_reply(preset: Preset, seconds: float, setting: str) -> BackendUnavailabl
     )
 
 
+# Questions that a turn can do without, such as how many tokens a text has: they are not tried again
+# but put off, or given up.
+
+#: Seconds for which a busy server is not asked: the first time, and at most.
+FIRST_PAUSE: Final = 5.0
+LONGEST_PAUSE: Final = 300.0
+
+_DENIED: Final = frozenset({401, 403})
+
+
+def is_busy(error: AishError) -> bool:
+    """Return whether the server may answer later: it was not reached, or was overloaded."""
+    status = error.data.get("status")
+    if status is None:
+        return not isinstance(error, InvalidArgument)
+    # A 2xx status means that the body was not JSON; 501, that the server will never count.
+    return isinstance(error, BackendUnavailable) and status >= 400 and status != 501
+
+
+class Pause:
+    """A time without questions, each twice as long as the last until a question is answered.
+
+    ``clock`` returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._end = 0.0
+        self._next = FIRST_PAUSE
+
+    @property
+    def lasts(self) -> bool:
+        """Whether nothing is to be asked."""
+        return self._clock() < self._end
+
+    def begin(self) -> None:
+        """Begin a pause, unless one lasts: questions asked before it do not prolong it."""
+        if not self.lasts:
+            self._end = self._clock() + self._next
+            self._next = min(2 * self._next, LONGEST_PAUSE)
+
+    def reset(self) -> None:
+        """Make the next pause a short one."""
+        self._next = FIRST_PAUSE
+
+
+class Capability:
+    """A way of counting a model's tokens, for as long as it is of use.
+
+    ``model`` is the preset's name, for the user; ``clock`` returns seconds.
+
+    Attributes:
+        capable: false once it is known that the server does not count, or counts wrongly.
+    """
+
+    def __init__(self, model: str, clock: Callable[[], float]) -> None:
+        self.capable = True
+        self._pause = Pause(clock)
+        self._model = model
+        self._notices: list[str] = []
+
+    def take_notices(self) -> list[str]:
+        """Return what the user should be told; nothing is returned twice."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def give_up(self, reason: str) -> None:
+        """Never ask again, without telling the user."""
+        self.capable = False
+        logger.info("the server of model %r does not count for us: %s", self._model, reason)
+
+    @property
+    def _may_ask(self) -> bool:
+        """Whether the server may be asked now."""
+        return self.capable and not self._pause.lasts
+
+    def _failed(self, error: AishError) -> None:
+        """Note that a question failed: pause, or never ask again."""
+        if is_busy(error):
+            self._pause.begin()
+            return
+        if self.capable and error.data.get("status") in _DENIED:
+            self._notices.append(
+                f"Tokens are only estimated for model {self._model!r}: {error.message} "
+                "To do without the server's counts, set `tokenize.use_endpoint` to false."
+            )
+        self.give_up(error.message)
+
+
 #: Characters that are compared.
 GRAM: Final = 50
 
@@ -200,12 +292,8 @@ class RepetitionGuard:
     """Finds circles in a text that arrives in pieces, however it is split."""
 
     def __init__(self) -> None:
+        #: The last ``WITHIN_ALIKE`` characters.
         self._tail = ""
-        self._at = 0
-        #: Where each run of characters ended, without overlaps: for the last ``WITHIN_ALIKE``
-        #: characters or so, and for as many before them.
-        self._ends: dict[str, list[int]] = {}
-        self._before: dict[str, list[int]] = {}
         self._place = _Place()
 
     def take(self, delta: str) -> int | None:
@@ -214,38 +302,30 @@ class RepetitionGuard:
         None if it does not.
         """
         text = self._tail + delta
-        begin = len(self._tail)
-        looked = begin
-        for end in range(max(begin + 1, GRAM), len(text) + 1):
-            at = self._at + end - begin
-            run = text[end - GRAM : end]
-            ends = self._ends.get(run)
-            if ends is None:
-                ends = self._ends[run] = self._before.pop(run, [])
-                if len(self._ends) > WITHIN_ALIKE:
-                    self._before, self._ends = self._ends, {run: ends}
-            if ends and at - ends[-1] < GRAM:
-                continue
-            ends.append(at)
-            del ends[:-MOST_ALIKE]
-            if len(ends) >= MOST:
+        begin = looked = len(self._tail)
+        for end in range(begin + 1, len(text) + 1):
+            # Most runs are new, which is soon seen; only for the others does the place matter.
+            if _times(text, end, WITHIN_ALIKE) >= MOST:
                 self._place.take(text[looked:end])
                 looked = end
-                if self._is_circle(run, ends):
+                if self._is_circle(text, end):
                     return end - begin
         self._place.take(text[looked:])
-        self._at += len(delta)
-        self._tail = text[-(GRAM - 1) :]
+        self._tail = text[-WITHIN_ALIKE:]
         return None
 
-    def _is_circle(self, run: str, ends: list[int]) -> bool:
-        """Return whether ``run``, which has just ended once more, occurs too often here."""
-        at = ends[-1]
+    def _is_circle(self, text: str, end: int) -> bool:
+        """Return whether the characters before ``end`` occur too often for what they are in."""
         if not self._place.is_alike():
-            return at - ends[-MOST] + GRAM <= WITHIN
+            return _times(text, end, WITHIN) >= MOST
         # A wide table consists mostly of blanks and rules.
-        told = len(ends) >= MOST_ALIKE and any(map(str.isalnum, run))
-        return told and at - ends[-MOST_ALIKE] + GRAM <= WITHIN_ALIKE
+        told = any(map(str.isalnum, text[end - GRAM : end]))
+        return told and _times(text, end, WITHIN_ALIKE) >= MOST_ALIKE
+
+
+def _times(text: str, end: int, within: int) -> int:
+    """Return how often the last characters before ``end`` occur in so many, without overlaps."""
+    return text.count(text[max(0, end - GRAM) : end], max(0, end - within), end)
 
 
 class _Place:

@@ -16,19 +16,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.models.adapters.stream import CountingModel, NotACountError
 from aish_lsp.models.address import server_url
-from aish_lsp.models.counting import COUNTS, NotACountError, TemplateOverhead, text_key
 from aish_lsp.models.keys import headers_for
 from aish_lsp.models.loose_json import as_dict
+from aish_lsp.models.request import COUNTS, TemplateOverhead, text_key
+from aish_lsp.models.retrying import Capability, Pause, is_busy
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -56,14 +57,9 @@ _MOST_TOKENS_ADDED: Final = 16
 # The body was not understood; some servers' validators answer 422.
 _MALFORMED: Final = frozenset({400, 422})
 _TOO_LARGE: Final = 413
-_DENIED: Final = frozenset({401, 403})
 
 # Fields of a request that the templates of both servers use.
 _TEMPLATE_OPTIONS: Final = ("chat_template_kwargs",)
-
-#: Seconds for which a busy server is not asked: the first time, and at most.
-FIRST_PAUSE: Final = 5.0
-LONGEST_PAUSE: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,98 +128,7 @@ def _believable(tokens: int, text: str) -> int:
     return tokens
 
 
-def is_busy(error: AishError) -> bool:
-    """Return whether the server may answer later: it was not reached, or was overloaded."""
-    status = error.data.get("status")
-    if status is None:
-        return not isinstance(error, InvalidArgument)
-    # A 2xx status means that the body was not JSON; 501, that the server will never count.
-    return isinstance(error, BackendUnavailable) and status >= 400 and status != 501
-
-
-class Pause:
-    """A time without questions, each twice as long as the last until a question is answered.
-
-    ``clock`` returns seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._end = -math.inf
-        self._next = FIRST_PAUSE
-
-    @property
-    def lasts(self) -> bool:
-        """Whether nothing is to be asked."""
-        return self._clock() < self._end
-
-    def begin(self) -> None:
-        """Begin a pause, unless one lasts: questions asked before it do not prolong it."""
-        if not self.lasts:
-            self._end = self._clock() + self._next
-            self._next = min(2 * self._next, LONGEST_PAUSE)
-
-    def reset(self) -> None:
-        """Make the next pause a short one."""
-        self._next = FIRST_PAUSE
-
-
-class Capability:
-    """Whether one way of counting a model's tokens can be used.
-
-    Args:
-        model: the preset's name, for the user.
-        clock: returns seconds.
-
-    Attributes:
-        lasting: false once this way is known to be of no use.
-        pause: while it lasts, the server is not asked.
-    """
-
-    def __init__(self, model: str, clock: Callable[[], float]) -> None:
-        self.lasting = True
-        self.pause = Pause(clock)
-        self._model = model
-        self._notices: list[str] = []
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether the server may be asked now."""
-        return self.lasting and not self.pause.lasts
-
-    def failed(self, error: AishError) -> None:
-        """Note that a question failed: pause, or never ask again."""
-        if is_busy(error):
-            self.pause.begin()
-            return
-        if self.lasting and error.data.get("status") in _DENIED:
-            self._notices.append(
-                f"Tokens are only estimated for model {self._model!r}: {error.message} "
-                "To do without the server's counts, set `tokenize.use_endpoint` to false."
-            )
-        self.give_up(error.message)
-
-    def distrust(self, counted: int, actual: int) -> None:
-        """Ask no more: of a request it said ``counted`` tokens and the model ``actual``."""
-        if self.lasting:
-            self._notices.append(
-                f"Tokens are only estimated for model {self._model!r}: of the last request "
-                f"its server's tokenizer counted {counted:,} and the model {actual:,}."
-            )
-            self.give_up("it counts differently from the model")
-
-    def give_up(self, reason: str) -> None:
-        """Never ask again."""
-        self.lasting = False
-        logger.info("the server of model %r does not count for us: %s", self._model, reason)
-
-    def take_notices(self) -> list[str]:
-        """Return what the user should be told; nothing is returned twice."""
-        notices, self._notices = self._notices, []
-        return notices
-
-
-class EndpointTokenizer:
+class EndpointTokenizer(Capability):
     """The tokenizer of ``preset``'s endpoint, if it has one.
 
     ``environ`` is where keys are looked up, ``timeout_s`` is the seconds that one ``fetch`` may
@@ -239,6 +144,7 @@ class EndpointTokenizer:
         timeout_s: float = FETCH_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(preset.name, clock)
         self._http = http
         self._preset = preset
         self._environ = environ
@@ -249,7 +155,6 @@ class EndpointTokenizer:
         self._who = object()
         self._overhead: TemplateOverhead | None = None
         self._overhead_learned = False
-        self._capability = Capability(preset.name, clock)
         self._template_pause = Pause(clock)
         self._fetching = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -259,22 +164,18 @@ class EndpointTokenizer:
         """What the chat template adds; None until that is known."""
         return self._overhead if self.capable else None
 
-    @property
-    def capable(self) -> bool:
-        """False once it is known that the endpoint has no usable tokenizer."""
-        return self._capability.lasting
-
     def known(self, text: str) -> int | None:
         """Return the tokens of ``text`` from memory, or None if it was not counted."""
         return COUNTS.by(self._who).get(text_key(text)) if text else 0
 
-    def take_notices(self) -> list[str]:
-        """Return what the user should be told; nothing is returned twice."""
-        return self._capability.take_notices()
-
     def distrust(self, counted: int, actual: int) -> None:
         """Ask no more: of a request it said ``counted`` tokens and the model ``actual``."""
-        self._capability.distrust(counted, actual)
+        if self.capable:
+            self._notices.append(
+                f"Tokens are only estimated for model {self._model!r}: of the last request "
+                f"its server's tokenizer counted {counted:,} and the model {actual:,}."
+            )
+            self.give_up("it counts differently from the model")
 
     async def fetch(self, texts: Iterable[str]) -> None:
         """Count those of ``texts`` that are not known, as many as the server counts in time.
@@ -297,7 +198,7 @@ class EndpointTokenizer:
             if not asked:
                 return
             if missing and self._unknown(missing) == missing:
-                self._capability.pause.begin()
+                self._pause.begin()
             else:
                 # Counts that came are kept, the rest is asked for again; the template can wait.
                 self._template_pause.begin()
@@ -309,7 +210,7 @@ class EndpointTokenizer:
         except AishError as error:
             # The question itself will fail for the same reason, and tell the user.
             logger.info("no tokens are counted: %s", error.message)
-            self._capability.pause.begin()
+            self._pause.begin()
             return
         post = partial(self._post, headers)
         # Long texts come last, so that they hold up neither the others nor the first question.
@@ -328,7 +229,7 @@ class EndpointTokenizer:
 
     def _is_due(self, missing: list[str]) -> bool:
         """Return whether there is something to ask, and the server may be asked."""
-        return self._capability.may_ask and (bool(missing) or self._template_due)
+        return self._may_ask and (bool(missing) or self._template_due)
 
     @property
     def _template_due(self) -> bool:
@@ -337,7 +238,7 @@ class EndpointTokenizer:
 
     async def _count_all(self, waiting: Iterator[str], post: Post) -> None:
         """Count what is waiting until a question fails; several of these run at the same time."""
-        while self._capability.may_ask and (text := next(waiting, None)) is not None:
+        while self._may_ask and (text := next(waiting, None)) is not None:
             await self._count(text, post)
 
     async def _count(self, text: str, post: Post) -> None:
@@ -346,20 +247,20 @@ class EndpointTokenizer:
             try:
                 tokens = await api.count(post, text)
             except NotACountError:
-                self._capability.give_up("its answer is not a count")
+                self.give_up("its answer is not a count")
                 return
             except AishError as error:
                 if error.data.get("status") in _MALFORMED:
                     continue
                 # The server may merely refuse this one text.
                 if error.data.get("status") != _TOO_LARGE:
-                    self._capability.failed(error)
+                    self._failed(error)
                 return
             self._api = api
             COUNTS.keep(self._who, text_key(text), tokens)
-            self._capability.pause.reset()
+            self._pause.reset()
             return
-        self._capability.give_up("it understands neither way to ask")
+        self.give_up("it understands neither way to ask")
 
     async def _learn_overhead(self, api: TokenizeApi, post: Post) -> None:
         # What a template is told beside the messages changes what it adds.
@@ -386,82 +287,47 @@ class EndpointTokenizer:
 _REFUSED: Final = frozenset({400, 413, 422})
 
 
-@runtime_checkable
-class CountsRequests(Protocol):
-    """An adapter whose protocol can ask the server how many tokens a request has."""
-
-    async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
-        """Return the input tokens of ``request``; ``timeout_s`` is in seconds.
-
-        Raises:
-            NotACountError: the answer contains no count.
-            AishError: there was no answer.
-        """
-        ...
-
-
-class RequestCounter:
-    """Has a server count requests to one of its models, for as long as that is of use.
-
-    Args:
-        model: the preset's name, for the user.
-        timeout_s: seconds that one count may take.
-        clock: returns seconds.
-    """
+class RequestCounter(Capability):
+    """Has a server count requests to one of its models, each within ``timeout_s`` seconds."""
 
     def __init__(
         self, model: str, *, timeout_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._model = model
+        super().__init__(model, clock)
         self._timeout_s = timeout_s
-        self._capability = Capability(model, clock)
-
-    @property
-    def capable(self) -> bool:
-        """False once it is known that the server does not count, or counts wrongly."""
-        return self._capability.lasting
-
-    def take_notices(self) -> list[str]:
-        """Return what the user should be told; nothing is returned twice."""
-        return self._capability.take_notices()
-
-    def distrust(self, reason: str) -> None:
-        """Stop asking, without telling the user: the requests are estimated instead."""
-        self._capability.give_up(reason)
 
     async def count(self, adapter: Model, request: ModelRequest) -> int | None:
         """Return the input tokens of ``request``, or None if its server does not say in time.
 
         Never raises.
         """
-        if not isinstance(adapter, CountsRequests):
-            self._capability.give_up("its protocol cannot count tokens")
+        if not isinstance(adapter, CountingModel):
+            self.give_up("its protocol cannot count tokens")
             return None
-        if not self._capability.may_ask:
+        if not self._may_ask:
             return None
-        tokens = await self._ask(adapter, request)
-        if tokens is not None:
-            self._capability.pause.reset()
-        return tokens
-
-    async def _ask(self, adapter: CountsRequests, request: ModelRequest) -> int | None:
         try:
             async with asyncio.timeout(self._timeout_s):
                 # This time-out covers more: a command that prints the key may take long.
-                return await adapter.count_tokens(request, timeout_s=2 * self._timeout_s)
+                tokens = await adapter.count_tokens(request, timeout_s=2 * self._timeout_s)
         except NotACountError:
-            self._capability.give_up("its answer is not a count")
+            self.give_up("its answer is not a count")
         except TimeoutError:
-            self._capability.pause.begin()
+            self._pause.begin()
         except AishError as error:
             # No status: the request was not sent. The question itself will tell the user.
             if error.data.get("status") in {None, *_REFUSED}:
                 logger.info("a request to %s was not counted: %s", self._model, error.message)
-                self._capability.pause.begin()
+                self._pause.begin()
             else:
-                self._capability.failed(error)
+                self._failed(error)
+        else:
+            self._pause.reset()
+            return tokens
         return None
 
+
+# What a chat template adds, learned from conversations of our own.
 
 #: What a call costs if the template accepts none of ours: JSON around it, and two marks.
 ASSUMED_CALL = 12
@@ -469,55 +335,40 @@ ASSUMED_CALL = 12
 #: Tokens; a larger overhead than this is taken for an error.
 MOST_ADDED = 4096
 
-_Counts: TypeAlias = Mapping[str, int | None]
-_T = TypeVar("_T")
-
 # Where marks are not tokens of their own, the end of a text may form a token with the mark behind
 # it: a full stop may, a letter never does. Real texts end in either.
-_SYSTEM_TEXT = "You are a shell assistant"
-_USER_TEXT = "Which files are here"
-_ASSISTANT_TEXT = "There are three of them."
-_CALL_NAME = "list_files"
-_CALL_ARGUMENTS = '{"path": "src"}'
-_RESULT_TEXT = "main.py"
-
-# Nine letters: the only form of an id that every template accepts.
-_CALL_ID = "abcdefghi"
-
-_SYSTEM = {"role": "system", "content": _SYSTEM_TEXT}
-_USER = {"role": "user", "content": _USER_TEXT}
-_ASSISTANT = {"role": "assistant", "content": _ASSISTANT_TEXT}
-_CALL = {
+_SYSTEM: Final = {"role": "system", "content": "You are a shell assistant"}
+_USER: Final = {"role": "user", "content": "Which files are here"}
+_ASSISTANT: Final = {"role": "assistant", "content": "There are three of them."}
+_CALL: Final = {
     "role": "assistant",
     "content": "",
     "tool_calls": [
         {
-            "id": _CALL_ID,
+            # Nine letters: the only form of an id that every template accepts.
+            "id": "abcdefghi",
             "type": "function",
-            "function": {"name": _CALL_NAME, "arguments": _CALL_ARGUMENTS},
+            "function": {"name": "list_files", "arguments": '{"path": "src"}'},
         }
     ],
 }
-_RESULT = {"role": "tool", "content": _RESULT_TEXT, "tool_call_id": _CALL_ID}
+_RESULT: Final = {"role": "tool", "content": "main.py", "tool_call_id": "abcdefghi"}
 
-
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """A conversation, and the texts in it that are counted by themselves."""
-
-    messages: Messages
-    texts: tuple[str, ...]
-
-
-_SYSTEM_ALONE = _Probe((_SYSTEM,), (_SYSTEM_TEXT,))
-_QUESTION = _Probe((_SYSTEM, _USER), (_SYSTEM_TEXT, _USER_TEXT))
-_DIALOG = _Probe(
-    (*_QUESTION.messages, _ASSISTANT, _USER), (*_QUESTION.texts, _ASSISTANT_TEXT, _USER_TEXT)
+_PROBES: Final[tuple[Messages, ...]] = (
+    [_SYSTEM],
+    [_SYSTEM, _USER],
+    [_SYSTEM, _USER, _ASSISTANT, _USER],
+    [_SYSTEM, _USER, _CALL, _RESULT],
 )
-_TOOL_CALL = _Probe(
-    (*_QUESTION.messages, _CALL, _RESULT),
-    (*_QUESTION.texts, _CALL_NAME, _CALL_ARGUMENTS, _RESULT_TEXT),
-)
+
+
+def _texts_of(messages: Messages) -> Iterator[str]:
+    """Yield the texts of a conversation that are counted by themselves."""
+    for message in messages:
+        if message["content"]:
+            yield message["content"]
+        for call in message.get("tool_calls", ()):
+            yield from (call["function"]["name"], call["function"]["arguments"])
 
 
 async def learn_overhead(
@@ -530,21 +381,19 @@ async def learn_overhead(
     Raises:
         ExceptionGroup: of AishError; the server is busy, and may answer later.
     """
-    probes = (_SYSTEM_ALONE, _QUESTION, _DIALOG, _TOOL_CALL)
-    texts = tuple(dict.fromkeys(text for probe in probes for text in probe.texts))
-
-    def ask(probe: _Probe) -> Awaitable[int]:
-        return api.count_messages(post, probe.messages, options)
-
-    def ask_text(text: str) -> Awaitable[int]:
-        return api.count(post, text)
-
+    texts = dict.fromkeys(text for probe in _PROBES for text in _texts_of(probe))
     async with asyncio.TaskGroup() as group:
-        counts = [group.create_task(_unless_refused(ask_text, text)) for text in texts]
-        totals = [group.create_task(_unless_refused(ask, probe)) for probe in probes]
-    count_of = dict(zip(texts, (task.result() for task in counts), strict=True))
+        counts = {
+            text: group.create_task(_unless_refused(partial(api.count, post, text)))
+            for text in texts
+        }
+        totals = [
+            group.create_task(_unless_refused(partial(api.count_messages, post, probe, options)))
+            for probe in _PROBES
+        ]
     system, question, dialog, call = (
-        _added(probe, task.result(), count_of) for probe, task in zip(probes, totals, strict=True)
+        _added(total.result(), [counts[text].result() for text in _texts_of(probe)])
+        for probe, total in zip(_PROBES, totals, strict=True)
     )
     if question is None or dialog is None:
         return None
@@ -552,14 +401,20 @@ async def learn_overhead(
     return overhead if max(astuple(overhead)) <= MOST_ADDED else None
 
 
-async def _unless_refused(ask: Callable[[_T], Awaitable[int]], what: _T) -> int | None:
-    """Return what the server answers, or None if it refuses ``what``.
+def _added(total: int | None, texts: Sequence[int | None]) -> int | None:
+    """Return what the template added to texts of so many tokens, or None if that is not known."""
+    known = [tokens for tokens in texts if tokens is not None]
+    return None if total is None or len(known) < len(texts) else total - sum(known)
+
+
+async def _unless_refused(ask: Callable[[], Awaitable[int]]) -> int | None:
+    """Return what the server answers, or None if it refuses the question.
 
     Raises:
         AishError: the server is busy.
     """
     try:
-        return await ask(what)
+        return await ask()
     except NotACountError:
         return None
     except AishError as error:
@@ -567,16 +422,6 @@ async def _unless_refused(ask: Callable[[_T], Awaitable[int]], what: _T) -> int 
         if is_busy(error) and error.data.get("status") != 500:
             raise
         return None
-
-
-def _added(probe: _Probe, total: int | None, counts: _Counts) -> int | None:
-    """Return what the template added to a conversation, or None if that is not known."""
-    for text in probe.texts:
-        tokens = counts[text]
-        if total is None or tokens is None:
-            return None
-        total -= tokens
-    return total
 
 
 def _overhead(system: int | None, question: int, dialog: int, call: int | None) -> TemplateOverhead:

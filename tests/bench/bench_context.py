@@ -24,7 +24,7 @@ from aish_lsp.context.counter import Counter
 from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
 from aish_lsp.context.prompt import Blocks
 from aish_lsp.foundation.errors import OverBudget
-from aish_lsp.models.counting import COUNTS
+from aish_lsp.models.request import COUNTS
 
 SIZES = (1_000, 10_000, 100_000)
 PRESET = Preset(endpoint="http://127.0.0.1:8080", model="qwen2.5-coder:7b")

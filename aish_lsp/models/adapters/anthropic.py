@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.stream import (
     CountingModel,
@@ -21,19 +20,17 @@ from aish_lsp.models.adapters.stream import (
     arguments_of,
     function_name,
     plain,
+    settings_of,
 )
-from aish_lsp.models.address import api_url, host, server_name
+from aish_lsp.models.address import host, server_name
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
-from aish_lsp.models.request import goes_back
+from aish_lsp.models.request import exchanges, goes_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
-
-# The fields that a request's size depends on; the counting endpoint refuses the others.
-_COUNTED = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
 
 _BETA_HEADER = "anthropic-beta"
 
@@ -44,24 +41,23 @@ class AnthropicModel(CountingModel):
     Anthropic calls its own count an estimate.
     """
 
-    def _url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "messages")
+    path = "messages"
+    count_path = "messages/count_tokens"
+    counted = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
 
     def _headers(self, headers: dict[str, str], body: Json) -> dict[str, str]:
-        return _with_betas(headers, body)
+        """Return ``headers`` with the betas that the body needs, in addition to the user's own."""
+        if "block_binding" not in as_dict(body.get("thinking")):
+            return headers
+        given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
+        others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
+        return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}
 
     def _body(self, request: ModelRequest, model: str, _left_out: frozenset[str]) -> Json:
         return request_body(request, model)
 
     def _reader(self, url: str, _body: Json) -> MessageReader:
         return MessageReader(server_name(url))
-
-    def _count_url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "messages/count_tokens")
-
-    def _count_body(self, request: ModelRequest, model: str) -> Json:
-        body = request_body(request, model)
-        return {name: body[name] for name in _COUNTED if name in body}
 
 
 def request_body(request: ModelRequest, model: str) -> Json:
@@ -73,46 +69,27 @@ def request_body(request: ModelRequest, model: str) -> Json:
     body: Json = {"max_tokens": limit, "stream": True}
     if model:
         body["model"] = model
-    body |= _prompt(request, messages)
+    if not preset.local_compress:
+        # If turns are left out and cut short, no request begins like the last one.
+        mark_for_cache(messages)
+    body["messages"] = messages
+    system = "\n\n".join(
+        message.content
+        for message in request.messages
+        if message.role == "system" and message.content.strip()
+    )
+    if system:
+        body["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
     if request.tools:
-        body["tools"] = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": {"type": "object", **tool.parameters},
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = [tool.declared("input_schema") for tool in request.tools]
+        for tool in body["tools"]:
+            tool["input_schema"] = {"type": "object", **tool["input_schema"]}
     if preset.stop is not None:
         body["stop_sequences"] = preset.stop
     given = extra.get("max_tokens")
     body |= thinking_fields(preset, model, given if isinstance(given, int) else limit, messages)
     body |= sampling_fields(preset, model, extra.get("thinking", body.get("thinking")))
     return body | extra
-
-
-def _prompt(request: ModelRequest, messages: list[Json]) -> Json:
-    """Return the system prompt and the messages, marked for the provider's cache.
-
-    Behind a proxy Claude costs ten times as much without the marks. Servers that have no use for
-    them accept them, since Anthropic's own programs send them.
-    """
-    system = system_text(request.messages)
-    # If turns are left out and cut short, no request begins like the last one.
-    marked = messages if request.preset.local_compress else with_cache_marks(messages)
-    fields: Json = {"messages": marked}
-    if system:
-        fields["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
-    return fields
-
-
-def _with_betas(headers: dict[str, str], body: Json) -> dict[str, str]:
-    """Return ``headers`` with the betas that the body needs, in addition to the user's own."""
-    if "block_binding" not in as_dict(body.get("thinking")):
-        return headers
-    given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
-    others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
-    return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}
 
 
 #: Marks a block: everything up to it is cached for the next request.
@@ -122,167 +99,117 @@ _LEFT_OUT: Final = {"type": "text", "text": "[The beginning was left out.]"}
 _GO_ON: Final = {"type": "text", "text": "Go on."}
 
 
-def system_text(messages: Iterable[RequestMessage]) -> str:
-    """Return the system prompt, which is not one of the messages."""
-    return "\n\n".join(m.content for m in messages if m.role == "system" and m.content.strip())
-
-
 def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Json]:
-    """Return the messages of a request, in an order that servers accept in any case."""
-    writer = _Writer(preset)
-    for message in messages:
-        if message.role == "assistant":
-            writer.assistant(message)
-        elif message.role == "tool":
-            writer.result(message)
-        elif message.role == "user":
-            writer.user_text(message.content)
-    return writer.finish()
+    """Return the messages of a request, in an order that servers accept in any case.
 
-
-def with_cache_marks(messages: list[Json]) -> list[Json]:
-    """Return ``messages`` with marks on the last two of the user's.
-
-    The last mark caches what is sent now for the next request. The one before it finds what the
-    last request cached, even if so many calls lie in between that the server would not look there.
+    The first and the last are the user's. A result whose call was evicted is written as text.
     """
-    marked = [at for at, message in enumerate(messages) if message["role"] == "user"][-2:]
-    return [
-        {**message, "content": _marked(message["content"])} if at in marked else message
-        for at, message in enumerate(messages)
-    ]
-
-
-def _marked(content: list[Json]) -> list[Json]:
-    return [*content[:-1], {**content[-1], "cache_control": CACHE_MARK}]
-
-
-class _Writer:
-    """Writes messages in order; neighbouring messages of one role become one."""
-
-    def __init__(self, preset: Preset) -> None:
-        self._preset = preset
-        self._messages: list[Json] = []
-        # For the user's message that is being written: tools' results come before all text.
-        self._results: list[Json] = []
-        self._texts: list[Json] = []
-        # Calls without a result yet: from their own ids to the ids that they are sent with.
-        self._open: defaultdict[str, list[str]] = defaultdict(list)
-        self._ids: set[str] = set()
-
-    def user_text(self, text: str) -> None:
-        """Write what the user said, unless it is blank."""
-        self._texts += _text(text)
-
-    def result(self, message: RequestMessage) -> None:
-        """Write a tool's result; if its call was evicted, it is written as text."""
-        waiting = self._open.get(message.tool_call_id or "")
-        if not waiting:
-            self.user_text(message.content)
-            return
-        block: Json = {"type": "tool_result", "tool_use_id": waiting.pop(0)}
-        if message.content.strip():
-            block["content"] = message.content
-        self._results.append(block)
-
-    def assistant(self, message: RequestMessage) -> None:
-        """Write a reply in its original order if that is known, else thinking, text and calls."""
-        self._finish_user()
-        blocks = self._in_order(message, [self._call(call) for call in message.tool_calls])
+    wire: list[Json] = []
+    ids: set[str] = set()
+    for exchange in exchanges(messages):
+        calls = [_call(call, ids) for call in exchange.reply.tool_calls]
+        blocks = _in_order(exchange.reply, calls, preset)
         while blocks and "thinking" in blocks[-1]["type"]:
             # The reply was cut off: no reply may end with thinking.
             blocks.pop()
-        self._append("assistant", blocks)
+        _append(wire, "assistant", blocks)
+        # Results come before all text.
+        answers = [_result(calls[number]["id"], text) for number, text in exchange.results]
+        for message in exchange.others:
+            if message.role != "system":
+                answers += _text(message.content)
+        _append(wire, "user", answers)
+    if not wire or wire[0]["role"] != "user":
+        wire.insert(0, {"role": "user", "content": [_LEFT_OUT]})
+    if wire[-1]["role"] != "user":
+        # Newer models do not continue a reply that was begun for them.
+        _append(wire, "user", [_GO_ON])
+    return wire
 
-    def finish(self) -> list[Json]:
-        """Return the messages; the first and the last are the user's."""
-        self._finish_user()
-        if not self._messages or self._messages[0]["role"] != "user":
-            self._messages.insert(0, {"role": "user", "content": [_LEFT_OUT]})
-        if self._messages[-1]["role"] != "user":
-            # Newer models do not continue a reply that was begun for them.
-            self._append("user", [_GO_ON])
-        return self._messages
 
-    def _finish_user(self) -> None:
-        unanswered = [call_id for waiting in self._open.values() for call_id in waiting]
-        self._results += [
-            {
-                "type": "tool_result",
-                "tool_use_id": call_id,
-                "content": "There is no result.",
-                "is_error": True,
-            }
-            for call_id in unanswered
-        ]
-        self._append("user", [*self._results, *self._texts])
-        self._results, self._texts = [], []
-        self._open.clear()
+def _append(wire: list[Json], role: str, blocks: list[Json]) -> None:
+    """Append a message, or add to the last one if it has the same role."""
+    if not blocks:
+        return
+    if wire and wire[-1]["role"] == role:
+        wire[-1]["content"] += blocks
+    else:
+        wire.append({"role": role, "content": blocks})
 
-    def _append(self, role: str, blocks: list[Json]) -> None:
-        if not blocks:
-            return
-        if self._messages and self._messages[-1]["role"] == role:
-            self._messages[-1]["content"] += blocks
-        else:
-            self._messages.append({"role": role, "content": blocks})
 
-    def _call(self, call: ToolCall) -> Json:
-        """Return a call, with an id that no other call of the request has."""
-        given = wanted = plain(call.id) or "call"
-        number = 1
-        while wanted in self._ids:
-            number += 1
-            wanted = f"{given}_{number}"
-        self._ids.add(wanted)
-        self._open[call.id].append(wanted)
-        return {
-            "type": "tool_use",
-            "id": wanted,
-            "name": function_name(call.name),
-            "input": arguments_of(call.arguments),
-        }
+def _call(call: ToolCall, ids: set[str]) -> Json:
+    """Return a call, with an id that no other call of the request has; add that to ``ids``."""
+    given = wanted = plain(call.id) or "call"
+    number = 1
+    while wanted in ids:
+        number += 1
+        wanted = f"{given}_{number}"
+    ids.add(wanted)
+    return {
+        "type": "tool_use",
+        "id": wanted,
+        "name": function_name(call.name),
+        "input": arguments_of(call.arguments),
+    }
 
-    def _in_order(self, message: RequestMessage, calls: list[Json]) -> list[Json]:
-        """Return a reply's blocks in the order in which they came.
 
-        If the text has changed (cut short, or edited in the log), thinking comes first.
-        """
-        blocks: list[Json] = []
-        thoughts: list[Json] = []
-        begin = 0
-        left = iter(calls)
-        for part in self._parts(message):
-            match part.get("type"):
-                case "text":
-                    end = begin + as_count(part.get("length"))
-                    blocks += _text(message.content[begin:end])
-                    begin = end
-                case "tool_use":
-                    blocks += islice(left, 1)
-                case _:
-                    thoughts += self._thought(part)
-                    blocks += self._thought(part)
-        if begin == len(message.content) and next(left, None) is None:
-            return blocks
-        return [*thoughts, *_text(message.content), *calls]
+def _result(call_id: str, text: str | None) -> Json:
+    """Return the result of a call; a call without one is answered by an error."""
+    block: Json = {"type": "tool_result", "tool_use_id": call_id}
+    if text is None:
+        return {**block, "content": "There is no result.", "is_error": True}
+    return {**block, "content": text} if text.strip() else block
 
-    def _parts(self, message: RequestMessage) -> list[Json]:
-        """Return the reply's parts as its reader kept them, if its thinking is to go back."""
-        reasoning = message.reasoning
-        if reasoning is None or not goes_back(reasoning, self._preset):
-            return []
-        return [as_dict(part) for part in as_list(reasoning.metadata.get("content"))]
 
-    def _thought(self, part: Json) -> list[Json]:
-        """Return a block of thinking as it was kept; nothing if it would be refused."""
-        match part:
-            case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
-                # Anthropic sends no signature if thinking was cut off; other servers never sign.
-                return [part] if signature or not is_own(self._preset) else []
-            case {"type": "redacted_thinking", "data": str(data)} if data:
-                return [part]
-        return []
+def mark_for_cache(messages: list[Json]) -> None:
+    """Mark the last two of the user's ``messages`` for the provider's cache.
+
+    The last mark caches what is sent now for the next request. The one before it finds what the
+    last request cached, even if so many calls lie in between that the server would not look there.
+    Behind a proxy Claude costs ten times as much without the marks. Servers that have no use for
+    them accept them, since Anthropic's own programs send them.
+    """
+    for message in [message for message in messages if message["role"] == "user"][-2:]:
+        message["content"][-1] = {**message["content"][-1], "cache_control": CACHE_MARK}
+
+
+def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> list[Json]:
+    """Return a reply's blocks in the order in which they came, if its thinking is to go back.
+
+    If the text has changed (cut short, or edited in the log), thinking comes first.
+    """
+    reasoning = message.reasoning
+    returns = reasoning is not None and goes_back(reasoning, preset)
+    kept = as_list(reasoning.metadata.get("content")) if reasoning and returns else []
+    blocks: list[Json] = []
+    thoughts: list[Json] = []
+    begin = 0
+    left = iter(calls)
+    for part in map(as_dict, kept):
+        match part.get("type"):
+            case "text":
+                end = begin + as_count(part.get("length"))
+                blocks += _text(message.content[begin:end])
+                begin = end
+            case "tool_use":
+                blocks += islice(left, 1)
+            case _:
+                thoughts += _thought(part, preset)
+                blocks += _thought(part, preset)
+    if begin == len(message.content) and next(left, None) is None:
+        return blocks
+    return [*thoughts, *_text(message.content), *calls]
+
+
+def _thought(part: Json, preset: Preset) -> list[Json]:
+    """Return a block of thinking as it was kept; nothing if it would be refused."""
+    match part:
+        case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
+            # Anthropic sends no signature if thinking was cut off; other servers never sign.
+            return [part] if signature or not is_own(preset) else []
+        case {"type": "redacted_thinking", "data": str(data)} if data:
+            return [part]
+    return []
 
 
 def _text(text: str) -> list[Json]:
@@ -366,10 +293,10 @@ def sampling_fields(preset: Preset, model: str, thinking: object) -> Json:
     thinks = as_dict(thinking).get("type") in {"enabled", "adaptive"}
     if version is not None and (thinks or version >= _REFUSES_SAMPLING):
         return {}
-    fields = {"temperature": preset.temperature, "top_p": preset.top_p}
-    if version is not None and preset.temperature is not None:
-        fields["top_p"] = None
-    return {name: value for name, value in fields.items() if value is not None}
+    fields = settings_of(preset, "temperature", "top_p")
+    if version is not None and "temperature" in fields:
+        fields.pop("top_p", None)
+    return fields
 
 
 def _version(model: str) -> _Version | None:
@@ -391,15 +318,6 @@ def _may_have_budget(messages: Sequence[Json]) -> bool:
             break
     return not first or "thinking" in first["type"]
 
-
-_FINISH: dict[str, FinishReason] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    # One of the provider's own tools takes longer than a reply may, so that the rest is missing.
-    "pause_turn": "length",
-    "tool_use": "tool",
-    "refusal": "refusal",
-}
 
 # The block that a piece belongs to if the block's start did not come.
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
@@ -449,24 +367,14 @@ class MessageReader(ReplyReader):
     ``server`` (host and port) signs the thinking; no other server accepts it.
     """
 
+    protocol = "anthropic"
+
     def __init__(self, server: str) -> None:
         super().__init__("anthropic")
         self._server = server
         self._blocks: list[_Block] = []
         self._block_at: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
-        self._stop_reason: str | None = None
-        self._over = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the server has said why it stopped."""
-        return self._over or self._stop_reason is not None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether ``message_stop`` has come."""
-        return self._over
 
     def _read(self, event: Json) -> None:
         match event.get("type"):
@@ -480,14 +388,14 @@ class MessageReader(ReplyReader):
                 self._stop(as_dict(event.get("delta")))
                 self._keep_usage(event.get("usage"))
             case "message_stop":
-                self._over = True
+                self.is_over = True
             case "message":
                 # A server that does not stream sends one whole message.
                 for index, block in enumerate(as_list(event.get("content"))):
                     self._begin(index, as_dict(block))
                 self._stop(event)
                 self._keep_usage(event.get("usage"))
-                self._over = True
+                self.is_over = True
             case kind:
                 if kind == "error" or event.get("error"):
                     self.error = event.get("error") or event
@@ -523,10 +431,6 @@ class MessageReader(ReplyReader):
             cache_read_tokens=read,
             cache_write_tokens=written,
         )
-
-    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
-        reason = _FINISH.get(self._stop_reason or "", "stop")
-        return "tool" if reason == "stop" and called else reason
 
     def _begin(self, index: Any, start: Json) -> None:
         """Begin a block with what it already contains; ignore blocks of other kinds."""
@@ -568,7 +472,7 @@ class MessageReader(ReplyReader):
             self._think(piece)
 
     def _stop(self, delta: Json) -> None:
-        self._stop_reason = as_text(delta.get("stop_reason")) or self._stop_reason
+        self._finish = as_text(delta.get("stop_reason")) or self._finish
 
     def _keep_usage(self, usage: Any) -> None:
         """Keep the latest counts, which grow; some servers send 0 instead of repeating one."""

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of
 from aish_lsp.models.address import gemini_method_url, gemini_model, is_vertex, server_name
 from aish_lsp.models.faults import BLOCKED
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
+from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
-
-# The fields that count as input; those that say how to make the reply do not.
-_COUNTED = ("contents", "systemInstruction", "tools")
 
 #: The first models that think, and the first that demand their calls' signatures back.
 _FIRST_THINKING, _FIRST_SIGNING = (2, 5), (3, 0)
@@ -43,10 +40,13 @@ _LATEST = re.compile(r"gemini-[a-z-]+-latest")
 class GeminiModel(CountingModel):
     """The adapter for Google AI, for Google Cloud, and for proxies that speak as they do."""
 
+    path = "streamGenerateContent"
+    count_path = "countTokens"
     count_field = "totalTokens"
+    counted = ("contents", "systemInstruction", "tools")
 
-    def _url(self, preset: Preset) -> str:
-        return gemini_method_url(preset, "streamGenerateContent", "alt=sse")
+    def _url(self, preset: Preset, path: str) -> str:
+        return gemini_method_url(preset, path, "alt=sse" if path == self.path else "")
 
     def _body(self, request: ModelRequest, _model: str, _left_out: frozenset[str]) -> Json:
         return request_body(request)
@@ -54,11 +54,17 @@ class GeminiModel(CountingModel):
     def _reader(self, url: str, _body: Json) -> CandidateReader:
         return CandidateReader(server_name(url))
 
-    def _count_url(self, preset: Preset) -> str:
-        return gemini_method_url(preset, "countTokens")
+    def _count_body(self, request: ModelRequest, model: str) -> Json:
+        """Return the body that asks for the token count of ``request``.
 
-    def _count_body(self, request: ModelRequest, _model: str) -> Json:
-        return count_body(request)
+        Google AI counts system prompt and tools only within a whole request; Google Cloud does not
+        know that wrapping.
+        """
+        body = super()._count_body(request, model)
+        if is_vertex(request.preset):
+            return body
+        named = {"model": f"models/{gemini_model(request.preset)}", **body}
+        return {"generateContentRequest": named}
 
 
 def request_body(request: ModelRequest) -> Json:
@@ -77,34 +83,13 @@ def request_body(request: ModelRequest) -> Json:
     if system:
         body["systemInstruction"] = {"parts": system}
     if request.tools:
-        declarations = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "parametersJsonSchema": tool.parameters,
-            }
-            for tool in request.tools
-        ]
+        declarations = [tool.declared("parametersJsonSchema") for tool in request.tools]
         body["tools"] = [{"functionDeclarations": declarations}]
     config = _generation_config(preset, request.max_output_tokens)
     own = preset.extra_body.get("generationConfig")
     if isinstance(own, dict):
         config |= own
     return body | preset.extra_body | {"generationConfig": config}
-
-
-def count_body(request: ModelRequest) -> Json:
-    """Return the body that asks for the token count of ``request``.
-
-    Google AI counts system prompt and tools only within a whole request; Google Cloud does not know
-    that wrapping.
-    """
-    body = request_body(request)
-    counted = {name: body[name] for name in _COUNTED if name in body}
-    if is_vertex(request.preset):
-        return counted
-    named = {"model": f"models/{gemini_model(request.preset)}", **counted}
-    return {"generateContentRequest": named}
 
 
 def _generation_config(preset: Preset, max_output_tokens: int | None) -> Json:
@@ -177,18 +162,15 @@ def contents_of(messages: Sequence[RequestMessage], *, must_sign: bool) -> list[
     ``must_sign`` is for models that refuse a call without a signature.
     """
     contents: list[Json] = []
-    for position, message in enumerate(messages):
-        if message.role == "user" and message.content:
-            _add(contents, "user", [{"text": message.content}])
-        elif message.role == "assistant":
-            parts = model_parts(message)
-            if must_sign:
-                parts = _signed(parts)
-            _add(contents, "model", parts)
-            if message.tool_calls:
-                following = messages[position + 1 :]
-                results = list(takewhile(lambda other: other.role == "tool", following))
-                _add(contents, "user", _responses(message.tool_calls, parts, results))
+    for exchange in exchanges(messages):
+        parts = model_parts(exchange.reply)
+        if must_sign:
+            parts = _signed(parts)
+        _add(contents, "model", parts)
+        _add(contents, "user", _responses(parts, dict(exchange.results)))
+        for message in exchange.others:
+            if message.role == "user" and message.content:
+                _add(contents, "user", [{"text": message.content}])
     go_on: Json = {"role": "user", "parts": [{"text": _GO_ON}]}
     if not contents or contents[0]["role"] != "user":
         contents.insert(0, go_on)
@@ -236,22 +218,19 @@ def _signed(parts: list[Json]) -> list[Json]:
     return parts
 
 
-def _responses(
-    calls: Sequence[ToolCall], parts: list[Json], results: Sequence[RequestMessage]
-) -> list[Json]:
+def _responses(parts: list[Json], results: Mapping[int, str | None]) -> list[Json]:
     """Return a response for each call, in their order, with the call's id and name."""
-    outputs = {result.tool_call_id: result.content for result in results}
     sent = [as_dict(part["functionCall"]) for part in parts if "functionCall" in part]
     return [
         {
             "functionResponse": {
                 **{name: made[name] for name in ("id", "name") if name in made},
-                "response": {"output": outputs[call.id]}
-                if call.id in outputs
-                else {"error": "There is no result."},
+                "response": {"error": "There is no result."}
+                if results[number] is None
+                else {"output": results[number]},
             }
         }
-        for call, made in zip(calls, sent, strict=True)
+        for number, made in enumerate(sent)
     ]
 
 
@@ -265,33 +244,6 @@ def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
     else:
         last["parts"].extend(parts)
 
-
-# Finish reasons for a reply that is not, or not all of, what the model meant.
-_BROKEN_FINISH = frozenset(
-    {
-        "MALFORMED_FUNCTION_CALL",
-        "MALFORMED_RESPONSE",
-        "MISSING_THOUGHT_SIGNATURE",
-        "OTHER",
-        "TOO_MANY_TOOL_CALLS",
-        "UNEXPECTED_TOOL_CALL",
-    }
-)
-
-_REFUSED_FINISH = frozenset(
-    {
-        "BLOCKLIST",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-        "IMAGE_SAFETY",
-        "LANGUAGE",
-        "MODEL_ARMOR",
-        "PROHIBITED_CONTENT",
-        "RECITATION",
-        "SAFETY",
-        "SPII",
-    }
-)
 
 #: Characters of the server's explanation of a finish reason that are quoted.
 _EXPLANATION_LIMIT = 300
@@ -308,24 +260,21 @@ class CandidateReader(ReplyReader):
     questions that follow.
     """
 
+    protocol = "gemini"
+
     def __init__(self, server: str) -> None:
         super().__init__("gemini")
         self._server = server
         self._parts: list[Json] = []
         self._answered = False
         self._reported: Json = {}
-        self._finish: str | None = None
         self._explanation = ""
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the server has given its finish reason: the content is then complete."""
-        return self._finish is not None
-
-    @property
     def gave_up(self) -> str | None:
-        """The finish reason, if it means that the server broke the reply off, else None."""
-        return f"{self._finish}{self._explanation}" if self._finish in _BROKEN_FINISH else None
+        """The finish reason and the server's explanation, if it broke the reply off, else None."""
+        reason = super().gave_up
+        return reason and f"{reason}{self._explanation}"
 
     def _read(self, chunk: Json) -> None:
         self.error = chunk.get("error") or self.error
@@ -364,20 +313,13 @@ class CandidateReader(ReplyReader):
     def _usage(self) -> Usage | None:
         return read_usage(self._reported)
 
-    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
-        if self._finish == "MAX_TOKENS":
-            return "length"
-        if self._finish in _REFUSED_FINISH:
-            return "refusal"
-        return "tool" if called else "stop"
-
     def _read_finish(self, candidate: Json) -> None:
         if self._finish is not None or not as_text(candidate.get("finishReason")):
             return
         self._finish = as_text(candidate["finishReason"])
         message = as_text(candidate.get("finishMessage"))[:_EXPLANATION_LIMIT].strip()
         self._explanation = f": {message}" if message else ""
-        if self._finish in _REFUSED_FINISH and not self._answered:
+        if self._meaning() == "refusal" and not self._answered:
             self.error = self.error or _blocked("the reply", self._finish + self._explanation)
 
     def _read_part(self, part: Json) -> None:

@@ -12,15 +12,16 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.stream import (
     ReplyReader,
     StreamingModel,
     arguments_text,
     function_name,
     is_object,
+    settings_of,
 )
-from aish_lsp.models.address import api_url, host, server_name
+from aish_lsp.models.address import host, server_name
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_number, as_text
 from aish_lsp.models.request import goes_back
 
@@ -57,8 +58,7 @@ _LONGEST_ID = 40
 class OpenAIModel(StreamingModel):
     """The adapter for every server that speaks chat completions."""
 
-    def _url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "chat/completions")
+    path = "chat/completions"
 
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
         return request_body(request, model, left_out)
@@ -100,21 +100,10 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
         body[_LIMITS[newer != (not refused.isdisjoint(_LIMITS))]] = (
             request.max_output_tokens or preset.max_output_tokens
         )
-    for name in ("temperature", "top_p", "stop", "seed", "reasoning_effort"):
-        value = getattr(preset, name)
-        if value is not None:
-            body[name] = value
+    body |= settings_of(preset, "temperature", "top_p", "stop", "seed", "reasoning_effort")
     if request.tools:
         body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                },
-            }
-            for tool in request.tools
+            {"type": "function", "function": tool.declared()} for tool in request.tools
         ]
     return body | preset.extra_body
 
@@ -171,19 +160,6 @@ def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
 #: The fields in which servers send reasoning that is only text.
 PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")
 
-# Finish reasons with which a server gives up.
-_BROKEN_FINISH = frozenset({"error", "abort", "insufficient_system_resource"})
-
-_FINISH: dict[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "tool_calls": "tool",
-    "function_call": "tool",
-    "content_filter": "refusal",
-}
-
 
 @dataclass(slots=True)
 class _Call:
@@ -219,6 +195,8 @@ class _Call:
 class ChatReader(ReplyReader):
     """One chat completion while it streams."""
 
+    protocol = "openai"
+
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
         self._calls: list[_Call] = []
@@ -226,18 +204,6 @@ class ChatReader(ReplyReader):
         self._details: list[Json] = []
         self._field = ""
         self._reported: Json | None = None
-        self._finish: str | None = None
-        self._refused = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the server has given its finish reason: the content is then complete."""
-        return self._finish is not None
-
-    @property
-    def gave_up(self) -> str | None:
-        """The finish reason, if it means that the server broke the reply off, else None."""
-        return self._finish if self._finish in _BROKEN_FINISH else None
 
     def _read(self, chunk: Json) -> None:
         self.error = chunk.get("error") or (chunk if _is_error(chunk) else self.error)
@@ -268,12 +234,6 @@ class ChatReader(ReplyReader):
 
     def _usage(self) -> Usage | None:
         return read_usage(self._reported)
-
-    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
-        reason = _FINISH.get(self._finish or "stop", "stop")
-        if reason == "stop" and (called or self._refused):
-            return "tool" if called else "refusal"
-        return reason
 
     def _keep_usage(self, usage: Any) -> None:
         if isinstance(usage, dict) and usage:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -21,12 +21,13 @@ from aish_lsp.models.adapters.stream import (
     ReplyReader,
     arguments_text,
     function_name,
+    settings_of,
 )
-from aish_lsp.models.address import api_url, server_name
+from aish_lsp.models.address import server_name
 from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
+from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.errors import BackendRejected
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
@@ -50,28 +51,25 @@ _MALFORMED: Final = frozenset({400, 404, 422, None})
 #: What ``include`` asks for: without it, reasoning cannot go back to a server that stores nothing.
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
-# The fields of a request that the counting endpoint knows.
-_COUNTED: Final = (
-    "model",
-    "instructions",
-    "input",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "reasoning",
-    "text",
-    "truncation",
-    "chat_template_kwargs",
-)
-
-_NOT_COUNTED: Final = frozenset({"include", "summary"})
-
 
 class ResponsesModel(CountingModel):
     """The adapter for every server that speaks Responses. OpenAI and llama.cpp can count."""
 
-    def _url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "responses")
+    path = "responses"
+    count_path = "responses/input_tokens"
+    counted = (
+        "model",
+        "instructions",
+        "input",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "reasoning",
+        "text",
+        "truncation",
+        "chat_template_kwargs",
+    )
+    not_counted = frozenset({"summary"})
 
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
         return request_body(request, model, left_out)
@@ -96,14 +94,6 @@ class ResponsesModel(CountingModel):
         named = (field for field, said in _FIELDS.items() if field in sent and said.search(words))
         return frozenset([*named][:1])
 
-    def _count_url(self, preset: Preset) -> str:
-        return api_url(preset.endpoint, "responses/input_tokens")
-
-    def _count_body(self, request: ModelRequest, model: str) -> Json:
-        left_out = self._left_out(request.preset, model)
-        body = request_body(request, model, left_out | _NOT_COUNTED)
-        return {name: body[name] for name in _COUNTED if name in body}
-
 
 def request_body(request: ModelRequest, model: str, refused: frozenset[str] = frozenset()) -> Json:
     """Return the JSON of a request, without the fields and the reasoning that are ``refused``.
@@ -125,24 +115,14 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
     body["max_output_tokens"] = request.max_output_tokens or preset.max_output_tokens
     if "include" not in refused:
         body["include"] = [ENCRYPTED]
-    for name in ("temperature", "top_p"):
-        value = getattr(preset, name)
-        if value is not None:
-            body[name] = value
+    body |= settings_of(preset, "temperature", "top_p")
     if preset.reasoning_effort is not None:
         summary = {} if "summary" in refused else {"summary": "auto"}
         body["reasoning"] = {"effort": preset.reasoning_effort, **summary}
     if request.tools:
+        # If it may be strict, a server may change the schema to make it so.
         body["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-                # Otherwise a server may change the schema to make it strict.
-                "strict": False,
-            }
-            for tool in request.tools
+            {"type": "function", **tool.declared(), "strict": False} for tool in request.tools
         ]
     return body | preset.extra_body
 
@@ -161,24 +141,21 @@ def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
     """
     items: list[Json] = []
     used: set[str] = set()
-    waiting: dict[str, str] = {}
-    for message in messages:
-        if message.role == "tool":
-            call_id = waiting.pop(message.tool_call_id or "", None)
-            if call_id is not None:
-                items.append(_result(call_id, message.content))
-            continue
-        items += [_result(call_id, "cancelled") for call_id in waiting.values()]
-        waiting.clear()
-        if message.role == "assistant":
-            for call in message.tool_calls:
-                waiting[call.id] = _call_id(call, used)
-            calls = {call.id: _called(call, waiting[call.id]) for call in message.tool_calls}
-            items += items_of(message.content, calls, _outline(message, server))
-        elif message.content:
-            role = "developer" if message.role == "system" else message.role
-            items.append({"type": "message", "role": role, "content": message.content})
-    return items + [_result(call_id, "cancelled") for call_id in waiting.values()]
+    for exchange in exchanges(messages):
+        reply = exchange.reply
+        ids = [_call_id(call, used) for call in reply.tool_calls]
+        calls: dict[str, Json] = {}
+        for call, call_id in zip(reply.tool_calls, ids, strict=True):
+            calls[call_id if call.id in calls else call.id] = _called(call, call_id)
+        items += items_of(reply.content, calls, _outline(reply, server))
+        for number, output in exchange.results:
+            told = "cancelled" if output is None else output
+            items.append({"type": "function_call_output", "call_id": ids[number], "output": told})
+        for message in exchange.others:
+            if message.role != "tool" and message.content:
+                role = "developer" if message.role == "system" else message.role
+                items.append({"type": "message", "role": role, "content": message.content})
+    return items
 
 
 def _outline(message: RequestMessage, server: str) -> list[Any]:
@@ -208,29 +185,6 @@ def _called(call: ToolCall, call_id: str) -> Json:
     }
 
 
-def _result(call_id: str, output: str) -> Json:
-    return {"type": "function_call_output", "call_id": call_id, "output": output}
-
-
-_TEXT_DELTAS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
-
-# The model's own reasoning, or a summary of it; the last two are older names.
-_REASONING_DELTAS: Final = frozenset(
-    {
-        "response.reasoning_text.delta",
-        "response.reasoning_summary_text.delta",
-        "response.reasoning.delta",
-        "response.reasoning_summary.delta",
-    }
-)
-
-_LAST_EVENTS: Final = frozenset(
-    {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
-)
-
-# The statuses of a response that was not broken off.
-_ENDS: Final = frozenset({"completed", "incomplete", "failed", ""})
-
 #: xAI's unit of money, in a dollar.
 _TICKS: Final = 10**10
 
@@ -238,61 +192,74 @@ _TICKS: Final = 10**10
 class ResponseReader(ReplyReader):
     """One response while it streams; ``limit`` is how many tokens were asked for."""
 
+    protocol = "responses"
+    otherwise = "broken"
+
     def __init__(self, provider: str, limit: Any = None) -> None:
         super().__init__(provider)
         self._limit = limit
-        self._items = Items()
-        self._response: Json | None = None
+        # In the order in which they came.
+        self._items: list[Item] = []
+        self._found_by: dict[int | str, Item] = {}
+        self._reported: Any = None
         self._speaker: Item | None = None
         self._thought: object = None
-        self._refused = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the response has ended: until then another item may come."""
-        return self._response is not None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the response has ended, which includes its usage."""
-        return self.is_whole
-
-    @property
-    def gave_up(self) -> str | None:
-        """The status, if it is not an end: cancelled, or still running in the background."""
-        status = as_text(as_dict(self._response).get("status"))
-        return None if status in _ENDS else status
 
     def _read(self, event: Json) -> None:
-        kind = as_text(event.get("type"))
-        if kind in _TEXT_DELTAS:
-            item = self._items.of(event, {"type": "message"})
-            self._refused = self._refused or kind == "response.refusal.delta"
-            self._say_of(item, as_text(event.get("delta")))
-        elif kind in _REASONING_DELTAS:
-            item = self._items.of(event, {"type": "reasoning"})
-            # If a server sends both the reasoning and its summary, only the first kind is used.
-            item.heard = item.heard or kind
-            if item.heard == kind:
-                part = event.get("summary_index", event.get("content_index"))
-                self._think_of(item, part, as_text(event.get("delta")))
-        elif kind == "response.function_call_arguments.delta":
-            item = self._items.of(event, {"type": "function_call"})
-            item.arguments.append(as_text(event.get("delta")))
-        elif kind in {"response.output_item.added", "response.output_item.done"}:
-            self._read_item(event, kind.endswith("done"))
-        elif kind in _LAST_EVENTS or event.get("object") == "response":
-            self._read_end(event)
-        elif kind == "error" or event.get("error"):
-            self.error = {**event, **as_dict(event.get("error"))}
+        match as_text(event.get("type")):
+            case "response.output_text.delta" | "response.refusal.delta" as kind:
+                item = self._item_of(event, {"type": "message"})
+                self._refused = self._refused or kind == "response.refusal.delta"
+                self._say_of(item, as_text(event.get("delta")))
+            case (
+                "response.reasoning_text.delta"
+                | "response.reasoning_summary_text.delta"
+                # Older names of both.
+                | "response.reasoning.delta"
+                | "response.reasoning_summary.delta"
+            ) as kind:
+                item = self._item_of(event, {"type": "reasoning"})
+                # If a server sends both the reasoning and its summary, only the first kind is used.
+                item.heard = item.heard or kind
+                if item.heard == kind:
+                    part = event.get("summary_index", event.get("content_index"))
+                    self._think_of(item, part, as_text(event.get("delta")))
+            case "response.function_call_arguments.delta":
+                item = self._item_of(event, {"type": "function_call"})
+                item.arguments.append(as_text(event.get("delta")))
+            case "response.output_item.added":
+                self._announce(event, as_dict(event.get("item")))
+            case "response.output_item.done":
+                self._read_item(event, as_dict(event.get("item")))
+            case (
+                "response.completed"
+                | "response.incomplete"
+                | "response.failed"
+                | "response.cancelled"
+            ):
+                self._read_end(event, as_dict(event.get("response")))
+            case _ if event.get("object") == "response":
+                self._read_end(event, event)
+            case kind if kind == "error" or event.get("error"):
+                self.error = {**event, **as_dict(event.get("error"))}
 
-    def _read_item(self, event: Json, done: bool) -> None:
-        """Read an item that is announced, or is ``done``: then add what was not streamed."""
-        raw = as_dict(event.get("item"))
-        if not done:
-            self._items.announce(event, raw)
-            return
-        item = self._items.of(event, raw)
+    def _announce(self, event: Json, raw: Json) -> Item:
+        """Return a new item, even if its place is taken: some proxies give all items one place."""
+        item = Item(raw)
+        self._items.append(item)
+        self._found_by.update(dict.fromkeys(_keys(event, raw), item))
+        return item
+
+    def _item_of(self, event: Json, raw: Json) -> Item:
+        """Return the item that ``event`` belongs to, or a new one if it was not announced."""
+        keys = _keys(event, raw)
+        sought = keys[:1] if isinstance(keys[0], int) else keys
+        item = next((self._found_by[key] for key in sought if key in self._found_by), None)
+        return item or self._announce(event, raw)
+
+    def _read_item(self, event: Json, raw: Json) -> None:
+        """Read an item that is done: add what was not streamed."""
+        item = self._item_of(event, raw)
         item.raw = {**item.raw, **raw}
         if as_text(raw.get("arguments")):
             item.arguments = [raw["arguments"]]
@@ -309,16 +276,20 @@ class ResponseReader(ReplyReader):
             for number, part in enumerate(parts):
                 self._think_of(item, number, as_text(part.get("text")))
 
-    def _read_end(self, event: Json) -> None:
+    def _read_end(self, event: Json, response: Json) -> None:
         """Read the last event, or the whole response of a server that does not stream."""
-        response = event if event.get("object") == "response" else as_dict(event.get("response"))
         named = as_text(event.get("type")).removeprefix("response.")
         status = as_text(response.get("status")) or named
-        self._response = {**response, "status": status}
+        cut = as_text(as_dict(response.get("incomplete_details")).get("reason"))
+        filtered = status == "incomplete" and cut == "content_filter"
+        self._finish = cut if filtered else status
+        self._reported = response.get("usage")
+        # Until its end, which includes the usage, another item may come.
+        self.is_over = True
         items = [as_dict(item) for item in as_list(response.get("output"))]
         if not self._items:
             for number, raw in enumerate(items):
-                self._read_item({"output_index": number, "item": raw}, True)
+                self._read_item({"output_index": number}, raw)
         # Some servers send the encrypted content only here.
         late = {as_text(raw.get("id")): raw.get("encrypted_content") for raw in items}
         for item in self._items:
@@ -353,26 +324,32 @@ class ResponseReader(ReplyReader):
         return calls
 
     def _metadata(self, _calls: list[ToolCall]) -> Json:
-        output = outline_of(self._parts())
-        return {"output": output} if output else {}
+        """Return the outline of the items; nothing if text and calls say it all.
 
-    def _parts(self) -> Iterator[Json]:
-        """Yield the items as parts of an outline."""
+        Reasoning is kept with the item that it led to. It is dropped if that is something that the
+        server ran itself, and if it has no encrypted content: the server would look for it by its
+        id, though it stored nothing.
+        """
+        outline: list[Json] = []
         for item in self._items:
-            if item.kind == "message":
-                if item.length:
+            match item.kind:
+                case "message" if item.length:
                     phase = as_text(item.raw.get("phase"))
                     named = {"phase": phase} if phase else {}
-                    yield {"type": "message", "length": item.length, **named}
-            elif item.kind == "function_call":
-                if item.call:
-                    yield {"type": "function_call", "call_id": item.call.id}
-            else:
-                yield item.raw
+                    outline.append({"type": "message", "length": item.length, **named})
+                case "function_call" if item.call:
+                    outline.append({"type": "function_call", "call_id": item.call.id})
+                case "reasoning" if as_text(item.raw.get("encrypted_content")):
+                    outline.append(_reasoning(item.raw))
+                case kind if kind not in {"message", "function_call", "reasoning"}:
+                    _drop_last_reasoning(outline)
+        _drop_last_reasoning(outline)
+        needed = any(part["type"] == "reasoning" or "phase" in part for part in outline)
+        return {"output": outline} if needed else {}
 
     def _usage(self) -> Usage | None:
         """Return the usage, which is that of chat completions under other names."""
-        raw = as_dict(self._response).get("usage")
+        raw = self._reported
         if not isinstance(raw, dict):
             return None
         usage = {
@@ -388,17 +365,11 @@ class ResponseReader(ReplyReader):
         return read_usage(usage)
 
     def _reason(self, usage: Usage | None, *, called: bool) -> FinishReason:
-        response = as_dict(self._response)
-        if response.get("status") == "incomplete":
-            reason = as_dict(response.get("incomplete_details")).get("reason")
-            return "refusal" if reason == "content_filter" else "length"
         # llama.cpp calls a reply complete even if it has cut it.
         limit = self._limit if isinstance(self._limit, int) else math.inf
-        if usage is not None and usage.output_tokens >= limit:
-            return "length"
-        if called:
-            return "tool"
-        return "refusal" if self._refused else "stop"
+        is_cut = usage is not None and usage.output_tokens >= limit
+        reason = super()._reason(usage, called=called)
+        return "length" if is_cut and self._finish != "content_filter" else reason
 
 
 @dataclass(slots=True, eq=False)
@@ -420,34 +391,6 @@ class Item:
     def kind(self) -> str:
         """The item's type; empty if there is none."""
         return as_text(self.raw.get("type"))
-
-
-class Items:
-    """All items of a response, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._items: list[Item] = []
-        self._found_by: dict[int | str, Item] = {}
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def announce(self, event: Json, raw: Json) -> Item:
-        """Return a new item, even if its place is taken: some proxies give all items one place."""
-        item = Item(raw)
-        self._items.append(item)
-        self._found_by.update(dict.fromkeys(_keys(event, raw), item))
-        return item
-
-    def of(self, event: Json, raw: Json) -> Item:
-        """Return the item that ``event`` belongs to, or a new one if it was not announced."""
-        keys = _keys(event, raw)
-        sought = keys[:1] if isinstance(keys[0], int) else keys
-        item = next((self._found_by[key] for key in sought if key in self._found_by), None)
-        return item or self.announce(event, raw)
 
 
 def _keys(event: Json, raw: Json) -> list[int | str]:
@@ -478,28 +421,6 @@ SEPARATOR: Final = "\n\n"
 _REASONING_FIELDS: Final = ("id", "encrypted_content", "content", "format", "signature")
 
 _PLAIN: Final[Json] = {"type": "message"}
-
-
-def outline_of(parts: Iterable[Json]) -> list[Json]:
-    """Return the outline of a response's items; nothing if text and calls say it all.
-
-    Reasoning is kept with the item that it led to. It is dropped if that is something that the
-    server ran itself, and if it has no encrypted content: the server would look for it by its id,
-    though it stored nothing.
-    """
-    outline: list[Json] = []
-    for part in parts:
-        match part.get("type"):
-            case "reasoning":
-                if as_text(part.get("encrypted_content")):
-                    outline.append(_reasoning(part))
-            case "message" | "function_call":
-                outline.append(part)
-            case _:
-                _drop_last_reasoning(outline)
-    _drop_last_reasoning(outline)
-    needed = any(part["type"] == "reasoning" or "phase" in part for part in outline)
-    return outline if needed else []
 
 
 def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> list[Json]:

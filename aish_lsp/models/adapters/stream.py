@@ -10,18 +10,19 @@ import asyncio
 import json
 import os
 import re
+import tomllib
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.address import origin
-from aish_lsp.models.counting import NotACountError
+from aish_lsp.models.address import api_url, origin
 from aish_lsp.models.endpoint import chat_models, list_models
 from aish_lsp.models.faults import error_in_stream, redactor
 from aish_lsp.models.keys import headers_for, key_of
@@ -41,6 +42,9 @@ TAIL_TIMEOUT = 5.0
 #: the next request.
 DRAIN_TIMEOUT = 0.1
 
+#: Seconds that a server may take to list its models.
+LIST_TIMEOUT = 10.0
+
 
 class StreamingModel(ABC):
     """An adapter for one protocol: it writes the request and provides a reader for the reply.
@@ -50,10 +54,14 @@ class StreamingModel(ABC):
     environment by default.
     """
 
+    #: Where requests go, in the endpoint's API.
+    path: ClassVar[str]
+
     def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
         self._http = http
         self._environ = environ
-        self._names = ModelNames(http)
+        # The model that each server lists first; each is asked once.
+        self._first_models: dict[str, str] = {}
         # By endpoint and model.
         self._refused: dict[tuple[str, str], frozenset[str]] = {}
 
@@ -67,21 +75,26 @@ class StreamingModel(ABC):
                 model and the preset has none.
         """
         preset = request.preset
-        url = self._url(preset)
+        url = self._url(preset, self.path)
         headers = await headers_for(preset, self._environ)
         with key_of(preset):
-            model = await self._names.name_for(preset, headers)
+            model = await self._model_name(preset, headers)
             began = done = False
             while not done:
                 left_out = self._left_out(preset, model)
                 body = self._body(request, model, left_out)
-                post = Post(url, self._headers(headers, body), body, preset.timeout)
-                reply = stream_reply(self._http, post, self._reader(url, body))
+                sent = self._headers(headers, body)
+                events = self._http.stream_sse(url, body, headers=sent, timeout_s=preset.timeout)
+                reader = self._reader(url, body)
+                reply = _read(events, reader, url, sent)
                 try:
-                    async with aclosing(reply):
+                    async with aclosing(events), aclosing(reply):
                         async for event in reply:
                             began = True
                             yield event
+                        for event in reader.end():
+                            yield event
+                        await _drain(events)
                     done = True
                 except BackendRejected as error:
                     refused = self._refused_by(error, body, preset.extra_body)
@@ -93,9 +106,28 @@ class StreamingModel(ABC):
         """Return what the server of ``preset`` has refused so far."""
         return self._refused.get((preset.endpoint, model), frozenset())
 
-    @abstractmethod
-    def _url(self, preset: Preset) -> str:
-        """Return the address that requests go to."""
+    async def _model_name(self, preset: Preset, headers: Mapping[str, str]) -> str:
+        """Return the preset's model, or else the first chat model that its server lists.
+
+        Empty if the server has no list: it then has only one model.
+
+        Raises:
+            BackendUnavailable, BackendRejected: as ``endpoint.list_models``.
+        """
+        if not preset.model and preset.endpoint not in self._first_models:
+            timeout_s = min(preset.timeout, LIST_TIMEOUT)
+            try:
+                models = await list_models(self._http, preset, headers, timeout_s=timeout_s)
+            except BackendRejected as error:
+                if error.data.get("status") not in {404, 405}:
+                    raise
+                models = []
+            self._first_models[preset.endpoint] = next(iter(chat_models(models)), "")
+        return preset.model or self._first_models[preset.endpoint]
+
+    def _url(self, preset: Preset, path: str) -> str:
+        """Return the address of ``path`` in the endpoint's API."""
+        return api_url(preset.endpoint, path)
 
     @abstractmethod
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
@@ -117,11 +149,24 @@ class StreamingModel(ABC):
         return frozenset()
 
 
+class NotACountError(ValueError):
+    """The reply to a question for a token count contains no number that can be true."""
+
+
 class CountingModel(StreamingModel):
     """An adapter whose protocol can ask the server how many tokens a request has."""
 
+    #: Where requests go to be counted, in the endpoint's API.
+    count_path: ClassVar[str]
+
     #: The field of the answer that holds the count.
     count_field: ClassVar[str] = "input_tokens"
+
+    #: The fields of a request that its size depends on; a server may refuse the others.
+    counted: ClassVar[tuple[str, ...]]
+
+    #: What is left out of a counted request, as if the server had refused it.
+    not_counted: ClassVar[frozenset[str]] = frozenset()
 
     async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
         """Return how many tokens the server counts in the request's input, without a reply to it.
@@ -134,10 +179,10 @@ class CountingModel(StreamingModel):
             NotACountError: the answer contains no count.
         """
         preset = request.preset
-        url = self._count_url(preset)
+        url = self._url(preset, self.count_path)
         headers = await headers_for(preset, self._environ)
         with key_of(preset):
-            model = await self._names.name_for(preset, headers)
+            model = await self._model_name(preset, headers)
             body = self._count_body(request, model)
             reply = await self._http.fetch_json(
                 url, body, headers=self._headers(headers, body), timeout_s=timeout_s
@@ -147,13 +192,17 @@ class CountingModel(StreamingModel):
             raise NotACountError
         return tokens
 
-    @abstractmethod
-    def _count_url(self, preset: Preset) -> str:
-        """Return the address that counts."""
-
-    @abstractmethod
     def _count_body(self, request: ModelRequest, model: str) -> Json:
         """Return the body to be counted: the parts of a request that its size depends on."""
+        left_out = self._left_out(request.preset, model) | self.not_counted
+        body = self._body(request, model, left_out)
+        return {name: body[name] for name in self.counted if name in body}
+
+
+def settings_of(preset: Preset, *names: str) -> Json:
+    """Return those of the preset's optional settings that are set, by their names."""
+    values = {name: getattr(preset, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class ReplyReader(ABC):
@@ -163,30 +212,37 @@ class ReplyReader(ABC):
 
     Attributes:
         error: what the server said went wrong within the stream: a JSON value, or None.
+        is_over: whether the protocol's own end mark has come. Some protocols have none.
     """
+
+    #: The protocol, by its name in ``finish_reasons.toml``.
+    protocol: ClassVar[str]
+
+    #: What a finish reason means that is not there.
+    otherwise: ClassVar[str] = "stop"
 
     def __init__(self, provider: str) -> None:
         self.error: Any = None
+        self.is_over = False
         self._provider = provider
+        # The server's finish reason, once it has given one.
+        self._finish: str | None = None
+        # Whether the text is the model's refusal to answer.
+        self._refused = False
         self._events: list[ModelEvent] = []
         self._text = SurrogateJoiner()
         self._reasoning = SurrogateJoiner()
         self._ids: set[str] = set()
 
     @property
-    @abstractmethod
     def is_whole(self) -> bool:
         """Whether the content is complete, so that only usage may follow."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the protocol's own end mark has come. Some protocols have none."""
-        return False
+        return self.is_over or self._finish is not None
 
     @property
     def gave_up(self) -> str | None:
         """The finish reason, if it says that the server broke the reply off, else None."""
-        return None
+        return self._finish if self._meaning() == "broken" else None
 
     def feed(self, event: Json) -> list[ModelEvent]:
         """Return the text and reasoning of ``event``, and remember the rest of it."""
@@ -224,9 +280,19 @@ class ReplyReader(ABC):
         A request of no tokens makes none. The usage is then estimated, so that a cost cap holds.
         """
 
-    @abstractmethod
-    def _reason(self, usage: Usage | None, *, called: bool) -> FinishReason:
+    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
         """Return why the reply ended."""
+        reason = self._meaning()
+        if reason == "stop" and called:
+            return "tool"
+        return "refusal" if reason == "stop" and self._refused else reason
+
+    def _meaning(self) -> Any:
+        """Return what the server's finish reason means: one of ours, or ``broken``."""
+        for ours, theirs in _finish_reasons()[self.protocol].items():
+            if self._finish in theirs:
+                return ours
+        return "stop" if self._finish is None else self.otherwise
 
     def _say(self, piece: str) -> str:
         """Add a piece of the text to the events; return the part that is complete."""
@@ -252,58 +318,39 @@ class ReplyReader(ABC):
         return ToolCall(call_id, well_formed(name), well_formed(arguments))
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
-    """A request as it is sent. ``timeout_s`` bounds the seconds of silence between two packets."""
-
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
-    body: Mapping[str, Any]
-    timeout_s: float
-
-
-async def stream_reply(
-    http: HttpClient, post: Post, reader: ReplyReader
-) -> AsyncGenerator[ModelEvent, None]:
-    """Send ``post`` and yield the reply as ``reader`` reads it; its finish comes last.
-
-    Raises:
-        BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
-        BackendRejected: the server refused.
-    """
-    events = http.stream_sse(post.url, post.body, headers=post.headers, timeout_s=post.timeout_s)
-    async with aclosing(events), aclosing(_read(events, reader, post)) as pieces:
-        async for event in pieces:
-            yield event
-        for event in reader.end():
-            yield event
-        await _drain(events)
+@cache
+def _finish_reasons() -> dict[str, dict[str, list[str]]]:
+    """Return the servers' finish reasons by protocol and by what they mean."""
+    return tomllib.loads(Path(__file__).with_name("finish_reasons.toml").read_text("utf-8"))
 
 
 async def _read(
-    events: AsyncGenerator[str, None], reader: ReplyReader, post: Post
+    events: AsyncGenerator[str, None], reader: ReplyReader, url: str, headers: Mapping[str, str]
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Yield text and reasoning until the reply is over; raise if it broke off."""
+    """Yield text and reasoning until the reply is over; raise if it broke off.
+
+    ``url`` and ``headers`` are those of the request: errors name the one, and mask the other.
+    """
     try:
         async with aclosing(_arriving(events, reader)) as arriving:
             async for data in arriving:
                 if data == "[DONE]":
                     break
-                for event in chain.from_iterable(map(reader.feed, _parse(data, post.url))):
+                for event in chain.from_iterable(map(reader.feed, _parse(data, url))):
                     yield event
                 if reader.error is not None or reader.is_over:
                     break
             else:
                 if not reader.is_whole:
-                    raise _broken(post.url, "it ended before the reply did")
+                    raise _broken(url, "it ended before the reply did")
     except BackendUnavailable:
         # An error behind a complete reply does not spoil it.
         if not reader.is_whole:
             raise
     if reader.error is not None:
-        raise error_in_stream(post.url, reader.error, redactor(post.headers))
+        raise error_in_stream(url, reader.error, redactor(headers))
     if reader.gave_up is not None:
-        raise _broken(post.url, f"the server gave up ({reader.gave_up})")
+        raise _broken(url, f"the server gave up ({reader.gave_up})")
 
 
 async def _arriving(
@@ -341,41 +388,6 @@ async def _drain(events: AsyncGenerator[str, None]) -> None:
                 pass
     except (TimeoutError, BackendUnavailable):
         pass
-
-
-#: Seconds that a server may take to list its models.
-LIST_TIMEOUT = 10.0
-
-
-class ModelNames:
-    """The names of the models that servers list first; each server is asked once."""
-
-    def __init__(self, http: HttpClient) -> None:
-        self._http = http
-        self._found: dict[str, str] = {}
-
-    async def name_for(self, preset: Preset, headers: Mapping[str, str]) -> str:
-        """Return the preset's model, or else the first chat model that its server lists.
-
-        Empty if the server has no list: it then has only one model.
-
-        Raises:
-            BackendUnavailable, BackendRejected: as ``endpoint.list_models``.
-        """
-        if preset.model:
-            return preset.model
-        known = self._found.get(preset.endpoint)
-        if known is None:
-            timeout_s = min(preset.timeout, LIST_TIMEOUT)
-            try:
-                models = await list_models(self._http, preset, headers, timeout_s=timeout_s)
-            except BackendRejected as error:
-                if error.data.get("status") not in {404, 405}:
-                    raise
-                models = []
-            known = next(iter(chat_models(models)), "")
-            self._found[preset.endpoint] = known
-        return known
 
 
 # Earlier calls as they go back: models write names and arguments that no server accepts.

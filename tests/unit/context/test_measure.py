@@ -23,8 +23,7 @@ from aish_lsp.context.measure import Breakdown, Draft, MeasuredPrefix, draft_tok
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import Blocks, in_force, instructions_part, tree_part
 from aish_lsp.context.tokens import count, p99_error
-from aish_lsp.models.counting import COUNTS
-from aish_lsp.models.request import StoredReasoning, ToolCall, ToolSchema
+from aish_lsp.models.request import COUNTS, StoredReasoning, ToolCall, ToolSchema
 
 if TYPE_CHECKING:
     from aish_lsp.models.tokenizer import EndpointTokenizer

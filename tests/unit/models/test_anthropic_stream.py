@@ -16,7 +16,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.anthropic import AnthropicModel, MessageReader, request_body
-from aish_lsp.models.counting import NotACountError
+from aish_lsp.models.adapters.stream import NotACountError
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import (
     Finish,

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.models.adapters.gemini import NO_SIGNATURE, contents_of, count_body, request_body
+from aish_lsp.models.adapters.gemini import NO_SIGNATURE, GeminiModel, contents_of, request_body
 from aish_lsp.models.address import gemini_method_url
+from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,
@@ -385,6 +386,11 @@ def test_a_preset_must_name_its_model(name: str) -> None:
     with pytest.raises(InvalidArgument, match="Set `model`") as caught:
         gemini_method_url(Preset(name="g", provider="gemini", model=name), "go")
     assert caught.value.data["path"] == "model"
+
+
+def count_body(request: ModelRequest) -> dict[str, Any]:
+    """Return what the model's server is asked to count."""
+    return GeminiModel(HttpClient(), {})._count_body(request, request.preset.model)
 
 
 def test_what_is_counted_is_the_whole_input() -> None:

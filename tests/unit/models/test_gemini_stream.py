@@ -19,7 +19,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.gemini import GeminiModel
-from aish_lsp.models.counting import NotACountError
+from aish_lsp.models.adapters.stream import NotACountError
 from aish_lsp.models.endpoint import EndpointInfo, describe
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, RequestMessage, Text

@@ -12,9 +12,10 @@ from fault_server import FaultServer, Peer, Request, Script, unused_port
 
 from aish_lsp.agent.model_choice import open_model
 from aish_lsp.config.schema import Preset, Provider
+from aish_lsp.models.adapters.stream import CountingModel
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Model, ModelRequest, RequestMessage
-from aish_lsp.models.tokenizer import CountsRequests, RequestCounter
+from aish_lsp.models.tokenizer import RequestCounter
 
 #: Long enough for any machine.
 PATIENT = 20.0
@@ -69,7 +70,7 @@ async def test_each_protocol_counts(http: HttpClient, provider: Provider) -> Non
 
 async def test_a_protocol_without_such_a_question(http: HttpClient) -> None:
     adapter = opened(http, "openai")
-    assert not isinstance(adapter, CountsRequests)
+    assert not isinstance(adapter, CountingModel)
     counter = RequestCounter("mine", timeout_s=PATIENT)
     assert await counter.count(adapter, question("http://127.0.0.1:9")) is None
     assert not counter.capable

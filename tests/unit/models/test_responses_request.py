@@ -181,7 +181,7 @@ def test_calls_without_results_and_results_without_calls() -> None:
         USER,
         RequestMessage("assistant", "", (ToolCall("1", "ls", "{}"),)),
         USER,
-        RequestMessage("tool", "late", tool_call_id="1"),
+        RequestMessage("tool", "of no call", tool_call_id="2"),
         RequestMessage("assistant", "", (ToolCall("2", "ls", "{}"),)),
     )
     outputs = [item for item in sent if item["type"] == "function_call_output"]

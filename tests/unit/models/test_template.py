@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
-from aish_lsp.models.counting import TemplateOverhead
+from aish_lsp.models.request import TemplateOverhead
 from aish_lsp.models.tokenizer import LLAMA_CPP, Post, learn_overhead
 
 Messages: TypeAlias = list[dict[str, Any]]

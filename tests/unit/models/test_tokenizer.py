@@ -17,8 +17,8 @@ from clock import Clock
 from fault_server import FaultServer, Peer, Request, Script, unused_port
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.counting import TokenCounts
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.request import TokenCounts
 from aish_lsp.models.tokenizer import AT_ONCE, EndpointTokenizer
 
 KEY = "sk-very-secret-key"
