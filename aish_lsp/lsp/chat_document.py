@@ -29,11 +29,7 @@ from aish_lsp.chat.insertion import (
     prompt_after,
     without_blank_lines,
 )
-from aish_lsp.chat.markdown import (
-    YOU,
-    escape_reply,
-    quote,
-)
+from aish_lsp.chat.markdown import FIRST_TEXT, YOU, escape_reply, quote
 from aish_lsp.chat.transcript import first_line, left_behind, waits
 from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import workspace_dir
@@ -363,8 +359,10 @@ class ChatDocument:
         The last heading may be answered: a server that was killed while writing left no other.
         """
         async with self._making:
-            await self._writer.ensure()
-            if self._sections.place is not None or self._sections.lock.locked():
+            await self._writer.make()
+            text = await self._writer.text()
+            has_heading = self._sections.place is not None and last_place(text) is not None
+            if has_heading or self._sections.lock.locked():
                 return
             async with self._sections.lock:
                 text = await self._writer.text()
@@ -374,8 +372,9 @@ class ChatDocument:
                     await self._writer.flush()
                     text = await self._writer.text()
                 if open_place(text) is None:
-                    cut_off = last_place(text) is not None
-                    self._writer.begin(f"{quote(_CUT_OFF)}\n{YOU}\n\n" if cut_off else f"{YOU}\n\n")
+                    cut_off = f"{quote(_CUT_OFF)}\n" if last_place(text) is not None else ""
+                    first = f"{cut_off}{YOU}\n\n" if text.strip() else FIRST_TEXT
+                    self._writer.begin(first)
                     await self._writer.flush()
                 if not self._has_begun:
                     self._has_begun = True
@@ -482,7 +481,7 @@ class ChatDocument:
 
     async def _run(self, job: Job[RunReport]) -> None:
         """Write a command's output above the heading that the user writes under."""
-        await self._writer.ensure()
+        await self._ready()
         async with self._sections.lock:
             await self._jobs.output(job, self._writer.insert)
             await self._sections.keep_place()
