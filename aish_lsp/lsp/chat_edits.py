@@ -23,7 +23,13 @@ from lsprotocol import types
 from aish_lsp.chat.anchor import Anchor, followed, is_same, relocated, shifted
 from aish_lsp.chat.insertion import Change, Edit, Insertion, Piece, Position
 from aish_lsp.foundation.text import with_line_feeds
-from aish_lsp.lsp.open_documents import ANSWER_TIMEOUT, OpenDocument, OpenDocuments, versioned
+from aish_lsp.lsp.open_documents import (
+    ANSWER_TIMEOUT,
+    OpenDocument,
+    OpenDocuments,
+    text_edit,
+    versioned,
+)
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +61,7 @@ _MOST_TRIES: Final = 50
 class _Sent:
     """An edit on its way to the editor.
 
-    It is for the text ``base``, from position ``start`` to ``end`` of that.
+    It is for the text ``base``, in a ``range`` of that.
 
     Attributes:
         blind: the editor may make it in another text.
@@ -67,8 +73,7 @@ class _Sent:
 
     insertion: Insertion
     base: str
-    start: Position
-    end: Position
+    range: types.Range
     blind: bool
     wanted: int | None
     reloaded: bool = False
@@ -187,10 +192,10 @@ class ChatEdits:
         self._made = edit.made_in(text) == text or (edit.end > edit.start and not is_guarded)
         if self._made:
             return True
-        start, end = self._position(text[: edit.start]), self._position(text[: edit.end])
-        self._sent = _Sent(insertion, text, start, end, not is_guarded, edit.start)
+        change = text_edit(self._editor, document, edit)
+        self._sent = _Sent(insertion, text, change.range, not is_guarded, edit.start)
         self._anchor.is_unsure = insertion.part == "goes on"
-        says_so = await self._answer(self._workspace_edit(document, start, end, edit.new))
+        says_so = await self._answer(document, change)
         patience = ECHO_TIMEOUT
         if says_so is not False and not is_guarded:
             patience = UNVERSIONED_ECHO_TIMEOUT
@@ -261,7 +266,7 @@ class ChatEdits:
         """Follow a change of the editor's document, which held ``before``."""
         sent, after = self._sent if self._waits else None, edit.made_in(before)
         if sent is not None:
-            start, end = (self._offset(before, at) for at in (sent.start, sent.end))
+            start, end = (self._offset(before, at) for at in (sent.range.start, sent.range.end))
             made = Edit(start, end, sent.insertion.edit.new)
             if is_same(after, made.made_in(before)):
                 self._arrived(sent, before, after, made)
@@ -356,8 +361,7 @@ class ChatEdits:
             if text != self._anchor.text:
                 break
             log.info("the editor was changed under an edit: it is taken back and made anew")
-            start, end = self._position(text[: stray.start]), self._position(text[: stray.end])
-            await self._answer(self._workspace_edit(document, start, end, ""))
+            await self._answer(document, text_edit(self._editor, document, stray))
             # Wait until it is gone, or the change that came first is told.
             await self.until(partial(self._has_left, text), ECHO_TIMEOUT)
         self._stray = None
@@ -373,8 +377,11 @@ class ChatEdits:
         takes_none = document.version == 0 and self._editor.capabilities.takes_0_for_none
         return self.heeds_versions and not takes_none
 
-    async def _answer(self, edit: types.WorkspaceEdit) -> bool | None:
-        """Return whether the editor says that it made ``edit``; None if it does not answer."""
+    async def _answer(self, document: OpenDocument, change: types.TextEdit) -> bool | None:
+        """Return whether the editor says that it made ``change``; None if it does not answer."""
+        edit = types.WorkspaceEdit(changes={document.uri: [change]})
+        if self.heeds_versions:
+            edit = versioned(document, change)
         try:
             return await asyncio.wait_for(self._editor.apply_edit(edit), ANSWER_TIMEOUT)
         except TimeoutError:
@@ -384,17 +391,7 @@ class ChatEdits:
             log.info("the editor did not answer an edit: %s", type(error).__name__)
             return False
 
-    def _workspace_edit(
-        self, document: OpenDocument, start: Position, end: Position, new: str
-    ) -> types.WorkspaceEdit:
-        """Return the edit of ``document`` that puts ``new`` from ``start`` to ``end``."""
-        new = new.replace("\n", document.line_end)
-        edit = types.TextEdit(types.Range(types.Position(*start), types.Position(*end)), new)
-        if not self.heeds_versions:
-            return types.WorkspaceEdit(changes={document.uri: [edit]})
-        return versioned(document, edit)
-
-    def _offset(self, text: str, at: Position) -> int:
+    def _offset(self, text: str, at: Position | types.Position) -> int:
         """Return the offset in ``text`` of a position in the client's units, at most its end."""
         begin = 0
         for _ in range(at.line):
@@ -404,8 +401,3 @@ class ChatEdits:
         end = text.find("\n", begin)
         line = text[begin:] if end < 0 else text[begin:end]
         return begin + self._editor.characters(line, at.character)
-
-    def _position(self, before: str) -> Position:
-        """Return the position in the document at which its beginning, ``before``, ends."""
-        last_line = before[before.rfind("\n") + 1 :]
-        return Position(before.count("\n"), self._editor.width(last_line))

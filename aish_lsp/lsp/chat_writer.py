@@ -62,13 +62,18 @@ class ChatWriter:
         """The file of the document."""
         return self._file.path
 
+    @property
+    def document(self) -> OpenDocument | None:
+        """The document in the editor; None if it is not open there."""
+        return self._edits.document
+
     async def make(self) -> None:
         """Make the folder and the file if they are missing, without waiting for an editor.
 
         Raises:
             StoreUnavailable: they cannot be made, or what is there must not be used.
         """
-        document = self._edits.document
+        document = self.document
         if document is not None and len(document.text) > LARGEST:
             raise too_large(self.path)
         await asyncio.to_thread(self._file.ensure, is_open=document is not None)
@@ -79,7 +84,7 @@ class ChatWriter:
         Raises:
             StoreUnavailable: the file cannot be read, or must not be used.
         """
-        document = self._edits.document
+        document = self.document
         return document.text if document else await asyncio.to_thread(self._file.read)
 
     async def text_as_written(self) -> str:
@@ -88,7 +93,7 @@ class ChatWriter:
         Raises:
             StoreUnavailable: as ``text``.
         """
-        document = self._edits.document
+        document = self.document
         if document is None or self._to_be_loaded is not None:
             return await asyncio.to_thread(self._file.read)
         return document.text
@@ -156,7 +161,7 @@ class ChatWriter:
     def changed(self, changes: Sequence[Change]) -> None:
         """Follow what the editor told of its document; no changes where it opened or closed it."""
         self._edits.changed(changes)
-        document = self._edits.document
+        document = self.document
         now = "" if document is None else document.text
         self._opens_documents = self._opens_documents or (not changes and document is not None)
         if self._to_be_loaded is not None and self._has_loaded(now, self._to_be_loaded):
@@ -250,7 +255,7 @@ class ChatWriter:
             if not self._is_opening():
                 await self.show()
             await self._edits.until_open(self._opens_until - monotonic())
-        document = self._edits.document
+        document = self.document
         self._opens_documents = document is not None
         return document
 
@@ -268,7 +273,7 @@ class ChatWriter:
 
         Return False if it does not.
         """
-        document = self._edits.document
+        document = self.document
         if document is None or self._to_be_loaded is None:
             return True
         text = document.text
@@ -306,7 +311,7 @@ class ChatWriter:
         """
         while True:
             on_disk = await asyncio.to_thread(self._file.read)
-            document = self._edits.document
+            document = self.document
             base = on_disk
             is_loaded = self._to_be_loaded is None
             if document and is_loaded and self._supersedes(document, on_disk):
