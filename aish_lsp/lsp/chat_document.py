@@ -22,14 +22,17 @@ from aish_lsp.chat.colon import (
     parse,
 )
 from aish_lsp.chat.file import LARGEST
-from aish_lsp.chat.insertion import (
+from aish_lsp.chat.markdown import (
+    FIRST_TEXT,
+    YOU,
+    escape_reply,
     heading_of,
     last_place,
     open_place,
     prompt_after,
+    quote,
     without_blank_lines,
 )
-from aish_lsp.chat.markdown import FIRST_TEXT, YOU, escape_reply, quote
 from aish_lsp.chat.transcript import first_line, left_behind, waits
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import workspace_dir

@@ -20,8 +20,17 @@ from typing import Final
 
 from lsprotocol import types
 
-from aish_lsp.chat.anchor import Anchor, followed, is_same, relocated, shifted
-from aish_lsp.chat.insertion import Change, Edit, Insertion, Piece, Position
+from aish_lsp.chat.insertion import (
+    Anchor,
+    Edit,
+    Insertion,
+    Piece,
+    followed,
+    is_same,
+    relocated,
+    shifted,
+)
+from aish_lsp.chat.markdown import Change, Position
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.open_documents import (
     ANSWER_TIMEOUT,

@@ -23,8 +23,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Command, End, Notice, Output, Step, Tool
 from aish_lsp.agent.turn import WAITS
-from aish_lsp.chat.insertion import Place, open_place, prompt_after
-from aish_lsp.chat.markdown import AISH, YOU, OutputBlock, escape_reply, quote
+from aish_lsp.chat.markdown import (
+    AISH,
+    YOU,
+    OutputBlock,
+    Place,
+    escape_reply,
+    open_place,
+    prompt_after,
+    quote,
+)
 from aish_lsp.chat.transcript import ReplyTranscript, calls, run_status, runs
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import read_file, write_atomic

@@ -16,9 +16,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from aish_lsp.chat.anchor import Anchor
 from aish_lsp.chat.file import LARGEST, ChatFile, too_large
-from aish_lsp.chat.insertion import Change, Piece, line_end_of
+from aish_lsp.chat.insertion import Anchor, Piece, line_end_of
+from aish_lsp.chat.markdown import Change
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import well_formed, with_line_feeds
 from aish_lsp.lsp.chat_edits import ChatEdits

@@ -15,7 +15,8 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls.workspace import TextDocument
 
-from aish_lsp.chat.insertion import Edit, Position, line_end_of
+from aish_lsp.chat.insertion import Edit, line_end_of
+from aish_lsp.chat.markdown import Position
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.client import can

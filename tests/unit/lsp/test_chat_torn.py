@@ -31,8 +31,8 @@ from hypothesis.stateful import (
 from lsprotocol import types
 from virtual_time import VirtualLoop
 
-from aish_lsp.chat.insertion import LOST, Change, Edit, Position
-from aish_lsp.chat.markdown import AISH, YOU
+from aish_lsp.chat.insertion import LOST, Edit
+from aish_lsp.chat.markdown import AISH, YOU, Change, Position
 from aish_lsp.lsp import chat_edits, chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments

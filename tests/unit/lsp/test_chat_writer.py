@@ -17,8 +17,8 @@ from lsprotocol import types
 from virtual_time import VirtualLoop
 
 from aish_lsp.chat.file import ChatFile
-from aish_lsp.chat.insertion import LOST, Change, Edit, Position
-from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
+from aish_lsp.chat.insertion import LOST, Edit
+from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU, Change, Position
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.lsp import chat_edits, chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter
