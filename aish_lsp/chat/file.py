@@ -7,7 +7,6 @@ import errno
 import os
 import stat
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Final
 
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import ignored_folder
+from aish_lsp.foundation.files import ignored_folder, put_in_place
 from aish_lsp.foundation.text import shown_path
 from aish_lsp.project.git import git_command, git_environment
 
@@ -65,7 +64,9 @@ class ChatFile:
             return
         with self._errors("create"):
             aside = self._put_aside()
-            self._create(self.path, first_text(aside) if aside else FIRST_TEXT)
+            # Whatever stands there already stays.
+            with contextlib.suppress(FileExistsError):
+                self._append(first_text(aside) if aside else FIRST_TEXT, os.O_EXCL)
 
     def read(self) -> str:
         """Return the file's text with its own line breaks; empty if the file is missing.
@@ -76,7 +77,7 @@ class ChatFile:
         self._check()
         with self._errors("read"):
             try:
-                handle = self._open(self.path, os.O_RDONLY)
+                handle = self._open(os.O_RDONLY)
             except FileNotFoundError:
                 return ""
             with os.fdopen(handle, "rb") as file:
@@ -106,7 +107,7 @@ class ChatFile:
         """
         self._prepare()
         with self._errors("write"):
-            self._append(self.path, text)
+            self._append(text)
 
     def replace(self, text: str) -> None:
         """Replace all that the file holds by ``text``, or leave the file as it is.
@@ -116,14 +117,7 @@ class ChatFile:
         """
         self._prepare()
         with self._errors("write"):
-            handle, temporary = tempfile.mkstemp(prefix=".chat.md.", dir=self.folder)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(text.encode(errors=_ODD_BYTES))
-                Path(temporary).replace(self.path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            put_in_place(self.path, text.encode(errors=_ODD_BYTES), prefix=".chat.md.")
 
     def _prepare(self) -> None:
         """Make the folder ready to be written in.
@@ -195,27 +189,21 @@ class ChatFile:
         self.path.rename(self.folder / name)
         return name
 
-    def _create(self, path: Path, text: str) -> None:
-        """Write a file if nothing is there yet, whatever that may be."""
-        with contextlib.suppress(FileExistsError):
-            self._append(path, text, os.O_EXCL)
-
-    def _append(self, path: Path, text: str, flag: int = 0) -> None:
-        """Append ``text`` to ``path``, made if missing, opened with ``flag``, through no link.
+    def _append(self, text: str, flag: int = 0) -> None:
+        """Append ``text`` to the file, made if missing, opened with ``flag``, through no link.
 
         A new file is appended to as well: another server may already have written into it.
         """
-        handle = self._open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | flag)
+        handle = self._open(os.O_WRONLY | os.O_APPEND | os.O_CREAT | flag)
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode(errors=_ODD_BYTES))
 
-    @staticmethod
-    def _open(path: Path, flags: int) -> int:
-        """Open a file, but not through a link, even one that was made since we looked."""
+    def _open(self, flags: int) -> int:
+        """Open the file, but not through a link, even one that was made since we looked."""
         no_link = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
-        handle = os.open(path, flags | no_link, 0o600)
+        handle = os.open(self.path, flags | no_link, 0o600)
         try:
-            _refuse_second_name(path, os.fstat(handle))
+            _refuse_second_name(self.path, os.fstat(handle))
         except BaseException:
             os.close(handle)
             raise

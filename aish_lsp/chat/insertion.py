@@ -1,19 +1,17 @@
-"""Where the next text goes in the chat document, what it needs around it, where the user writes.
+"""Where the next text goes in the chat document, what it needs around it, and where it continues.
 
-The user writes below the last ``## You`` that we wrote. Only what follows it is ever read as a
-message, so that no earlier text of the document can speak for the user. Lines end as LSP says (LF,
-CRLF, CR), not as in ``str.splitlines``.
+The user, and other programs, change the document meanwhile. The place behind our text is followed
+by position through every change that is told, and by nothing that merely looks alike. If the whole
+document is replaced (reloaded, reverted, written by somebody else), the place counts as found only
+if exactly one stretch of it is our whole exchange.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from aish_lsp.chat.markdown import AISH, YOU
-from aish_lsp.foundation.errors import NotFound
+from aish_lsp.chat.markdown import AISH, YOU, lines_of, open_place, without_blank_lines
 
 #: What a section begins with that is written again.
 LOST: Final = (
@@ -194,122 +192,151 @@ def line_end_of(text: str) -> str:
     return "\r" if "\r" in text and "\n" not in text else "\n"
 
 
-_LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
+class Anchor:
+    """The place behind what was last written of one section (say, a reply with its heading).
 
+    Attributes:
+        text: the document, with LF line ends, as it was when the place was last known.
+        offset: the place in it; None if nothing is written yet, or the place is lost.
+        section: all that was written of the section.
+        is_unsure: more of the section may already stand behind the place, without being told.
+    """
 
-class Position(NamedTuple):
-    """A place between two characters: line and character, from 0, in the client's units."""
+    def __init__(self) -> None:
+        self.text = ""
+        self.offset: int | None = None
+        self.section = ""
+        self.is_unsure = False
 
-    line: int
-    character: int
+    @property
+    def lost(self) -> bool:
+        """Whether a section was begun, and nobody can tell where it goes on."""
+        return bool(self.section) and self.offset is None
 
+    def plan(self, text: str, batch: list[Piece]) -> Insertion:
+        """Return the insertion of ``batch`` into ``text``, which the document holds now.
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of the document as the client tells it: of a range, or (both None) of everything."""
-
-    text: str
-    start: Position | None = None
-    end: Position | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The line, from 0, of the heading that the user writes under."""
-
-    line: int
-
-    def shift(self, change: Change) -> Place:
-        """Return where the heading is after ``change``.
-
-        If the change replaces the heading itself, that is the nearest heading in the new text, if
-        there is one.
+        If the place of the section is lost, all of the section is written again.
         """
-        new = lines_of(change.text)
-        if change.start is None or change.end is None:
-            return self._nearest(_headings(new)) or self
-        last_new = change.start.line + len(new) - 1
-        if change.end <= Position(self.line, 0):
-            return Place(self.line - change.end.line + last_new)
-        if change.start >= Position(self.line, len(YOU)):
-            return self
-        whole_lines = 0 if change.start.character == 0 else 1
-        inserted = (
-            change.start.line + number for number in _headings(new) if number >= whole_lines
-        )
-        return self._nearest(inserted) or Place(last_new)
+        self.settle(text)
+        if batch[0].goes == "on" and self.lost:
+            batch = [anew(self.section), *batch]
+        return compose(text, batch, self.offset)
 
-    def _nearest(self, lines: Iterable[int]) -> Place | None:
-        """Return the place nearest to this one; the later of two."""
-        nearest = min(lines, key=lambda line: (abs(line - self.line), -line), default=None)
-        return None if nearest is None else Place(nearest)
+    def settle(self, text: str) -> None:
+        """Note that the document holds ``text`` now, however that came about."""
+        if text == self.text:
+            return
+        if self.offset is not None:
+            below = self.text[self.offset :]
+            self.offset = relocated(self.text, self.offset, text)
+            if self.is_unsure and not is_same(text[self.offset :], below):
+                self.offset = None
+        self.text = text
+
+    def changed(self, edit: Edit) -> None:
+        """Follow a change of ``text``."""
+        after = edit.made_in(self.text)
+        if self.offset is not None:
+            self.offset = shifted(self.offset, len(self.section), self.text, edit)
+        self.text = after
+
+    def wrote(self, insertion: Insertion, at: int | None = None) -> None:
+        """Note that ``insertion`` was made in ``text``, perhaps not at its offset but ``at``."""
+        at = insertion.offset if at is None else at
+        edit = Edit(at, at + insertion.removes, insertion.edit.new)
+        if insertion.part == "remark":
+            self.changed(edit)
+            return
+        # A place that is lost is not found again by what is written at the end.
+        is_lost = insertion.part == "goes on" and self.lost
+        self.arrived(insertion, edit.made_in(self.text), at + len(insertion.text))
+        if is_lost:
+            self.offset = None
+
+    def arrived(self, insertion: Insertion, text: str, offset: int) -> None:
+        """Note that the document is ``text``, with ``insertion`` in it up to ``offset``."""
+        new = insertion.text
+        self.section = self.section + new if insertion.part == "goes on" else new
+        self.text, self.offset, self.is_unsure = text, offset, False
 
 
-def last_place(text: str) -> Place | None:
-    """Return the place of the last ``## You`` of a document, if it has one."""
-    headings = _headings(lines_of(text))
-    return Place(headings[-1]) if headings else None
+def is_same(now: str, text: str) -> bool:
+    """Return whether ``now`` is ``text``, or that with the end that some editors add to it."""
+    return now in (text, f"{text}\n")
 
 
-def open_place(text: str) -> Place | None:
-    """Return the place of the last ``## You``, unless a reply follows: then it is answered."""
-    place = last_place(text)
-    if place is None or AISH in (line.rstrip() for line in lines_of(text)[place.line :]):
-        return None
-    return place
+def shifted(place: int, size: int, text: str, edit: Edit) -> int | None:
+    """Return where ``place`` in ``text`` is after ``edit``; text inserted there comes behind it.
 
-
-def heading_of(text: str, place: Place | None) -> Place | None:
-    """Return where the heading is that the user writes under, if there is one.
-
-    If it is not at its ``place`` (it was edited, an editor has yet to load the file, or the place
-    is not known), the last heading of the document counts, unless a reply follows it: what was
-    answered is not a new message.
+    The ``size`` characters before it are ours. If the change is neither before nor behind them, the
+    place is lost, unless they were replaced as a whole and stand there again.
     """
-    if place is not None and _is_heading(lines_of(text), place.line):
+    edit = edit.least(text)
+    if edit.start >= place:
         return place
-    return open_place(text)
+    if edit.end <= place - size:
+        return place + len(edit.new) - (edit.end - edit.start)
+    if edit.start <= place - size and edit.end >= place:
+        return relocated(text, place, edit.made_in(text))
+    return None
 
 
-def prompt_after(text: str, place: Place | None) -> str:
-    r"""Return what the user wrote: all that follows the heading, without blank lines around it.
+def relocated(text: str, place: int, now: str) -> int | None:
+    """Return where ``place`` of ``text`` is in ``now``, if nobody told how ``now`` came about.
 
-    Args:
-        text: the whole document.
-        place: where the heading is, as ``heading_of`` takes it.
-
-    Returns:
-        The message, its lines joined by ``\n``; empty if nothing is written there.
-
-    Raises:
-        NotFound: there is no heading to write under.
+    None unless ``now`` leaves no doubt: it is the same text, or it holds exactly once, as ``text``
+    does, the whole exchange up to the place, and nothing of another exchange below it.
     """
-    place = heading_of(text, place)
-    if place is None:
-        raise NotFound(
-            f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at the end"
-            " of .aish/chat.md, and your message below it. To start afresh, delete the file and run"
-            " aish.chat.open."
-        )
-    return without_blank_lines("\n".join(lines_of(text)[place.line + 1 :]))
+    if is_same(now, text):
+        return place
+    exchange = text[_exchange_start(text[:place]) : place]
+    if not exchange or _count(text, exchange) != 1 or _count(now, exchange) != 1:
+        return None
+    at = now.index(exchange)
+    if at and now[at - 1] != "\n":
+        return None
+    at += len(exchange)
+    below, below_now = text[place:], now[at:]
+    if not below_now.strip("\n"):
+        return at
+    if exchange.endswith("\n") and _line_feeds(below) != _line_feeds(below_now):
+        # Blank lines at the end of the exchange may belong to what somebody put below it.
+        return None
+    same_line = below.split("\n", 1)[0] == below_now.split("\n", 1)[0]
+    return at if same_line and _own_headings(below) == _own_headings(below_now) else None
 
 
-def without_blank_lines(text: str) -> str:
-    """Return ``text`` without blank lines around it, and without blanks at its end."""
-    text = text.rstrip()
-    blank = len(text) - len(text.lstrip())
-    return text[text.rfind("\n", 0, blank) + 1 :]
+def _exchange_start(above: str) -> int:
+    """Return where the last exchange of ``above`` begins, or else where ``above`` ends."""
+    if above.startswith(f"{YOU}\n") and f"\n{YOU}\n" not in above:
+        return 0
+    found = above.rfind(f"\n{YOU}\n")
+    return len(above) if found < 0 else found + 1
 
 
-def lines_of(text: str) -> list[str]:
-    """Return the lines of ``text`` as an LSP client counts them, without their breaks."""
-    return _LINE_BREAK.split(text)
+def _line_feeds(text: str) -> int:
+    """Return how many line feeds ``text`` begins with."""
+    return len(text) - len(text.lstrip("\n"))
 
 
-def _is_heading(lines: Sequence[str], number: int) -> bool:
-    return number < len(lines) and lines[number].rstrip() == YOU
+def _own_headings(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n")[1:] if line.rstrip() in (YOU, AISH)]
 
 
-def _headings(lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines that are the user's heading."""
-    return [number for number in range(len(lines)) if _is_heading(lines, number)]
+def _count(text: str, part: str) -> Literal[0, 1, 2]:
+    """Return how often ``part`` is in ``text``, even overlapping; 2 means twice or more."""
+    first = text.find(part)
+    if first < 0:
+        return 0
+    return 1 if text.find(part, first + 1) < 0 else 2
+
+
+def followed(part: Edit, edit: Edit) -> Edit | None:
+    """Return where ``part`` is after ``edit``; None if the edit changed it."""
+    if edit.start >= part.end:
+        return part
+    if edit.end <= part.start:
+        moved = len(edit.new) - (edit.end - edit.start)
+        return Edit(part.start + moved, part.end + moved, part.new)
+    return None

@@ -1,5 +1,9 @@
 """The text of the chat document: our headings, and everybody else's text made harmless.
 
+The user writes below the last ``## You`` that we wrote. Only what follows it is ever read as a
+message, so that no earlier text of the document can speak for the user. Lines end as LSP says (LF,
+CRLF, CR), not as in ``str.splitlines``.
+
 A reply, an output and a notice are written by others. What they hold must not pass for a heading of
 ours or for a ``:`` command, and must begin a line only where the editor, the language server
 library and we agree that a line begins: at a line feed, and nowhere else.
@@ -8,9 +12,11 @@ library and we agree that a line begins: at a line feed, and nowhere else.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
+from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.text import BIDI, ODD_LINE_ENDS, escaped
 from aish_lsp.operations.markdown import BOX, FENCE, HeadAndTail
 
@@ -280,3 +286,124 @@ def _indented_start(line: str, ends: bool) -> str | None:
 def _may_be_box(line: str) -> bool:
     """Return whether a line of a checklist may begin so; which one does is seen with more of it."""
     return len(line) < _LONGEST_BOX and "- [".startswith(line[:3])
+
+
+_LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
+
+
+class Position(NamedTuple):
+    """A place between two characters: line and character, from 0, in the client's units."""
+
+    line: int
+    character: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the document as the client tells it: of a range, or (both None) of everything."""
+
+    text: str
+    start: Position | None = None
+    end: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The line, from 0, of the heading that the user writes under."""
+
+    line: int
+
+    def shift(self, change: Change) -> Place:
+        """Return where the heading is after ``change``.
+
+        If the change replaces the heading itself, that is the nearest heading in the new text, if
+        there is one.
+        """
+        new = lines_of(change.text)
+        if change.start is None or change.end is None:
+            return self._nearest(_headings(new)) or self
+        last_new = change.start.line + len(new) - 1
+        if change.end <= Position(self.line, 0):
+            return Place(self.line - change.end.line + last_new)
+        if change.start >= Position(self.line, len(YOU)):
+            return self
+        whole_lines = 0 if change.start.character == 0 else 1
+        inserted = (
+            change.start.line + number for number in _headings(new) if number >= whole_lines
+        )
+        return self._nearest(inserted) or Place(last_new)
+
+    def _nearest(self, lines: Iterable[int]) -> Place | None:
+        """Return the place nearest to this one; the later of two."""
+        nearest = min(lines, key=lambda line: (abs(line - self.line), -line), default=None)
+        return None if nearest is None else Place(nearest)
+
+
+def last_place(text: str) -> Place | None:
+    """Return the place of the last ``## You`` of a document, if it has one."""
+    headings = _headings(lines_of(text))
+    return Place(headings[-1]) if headings else None
+
+
+def open_place(text: str) -> Place | None:
+    """Return the place of the last ``## You``, unless a reply follows: then it is answered."""
+    place = last_place(text)
+    if place is None or AISH in (line.rstrip() for line in lines_of(text)[place.line :]):
+        return None
+    return place
+
+
+def heading_of(text: str, place: Place | None) -> Place | None:
+    """Return where the heading is that the user writes under, if there is one.
+
+    If it is not at its ``place`` (it was edited, an editor has yet to load the file, or the place
+    is not known), the last heading of the document counts, unless a reply follows it: what was
+    answered is not a new message.
+    """
+    if place is not None and _is_heading(lines_of(text), place.line):
+        return place
+    return open_place(text)
+
+
+def prompt_after(text: str, place: Place | None) -> str:
+    r"""Return what the user wrote: all that follows the heading, without blank lines around it.
+
+    Args:
+        text: the whole document.
+        place: where the heading is, as ``heading_of`` takes it.
+
+    Returns:
+        The message, its lines joined by ``\n``; empty if nothing is written there.
+
+    Raises:
+        NotFound: there is no heading to write under.
+    """
+    place = heading_of(text, place)
+    if place is None:
+        raise NotFound(
+            f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at the end"
+            " of .aish/chat.md, and your message below it. To start afresh, delete the file and run"
+            " aish.chat.open."
+        )
+    return without_blank_lines("\n".join(lines_of(text)[place.line + 1 :]))
+
+
+def without_blank_lines(text: str) -> str:
+    """Return ``text`` without blank lines around it, and without blanks at its end."""
+    text = text.rstrip()
+    blank = len(text) - len(text.lstrip())
+    return text[text.rfind("\n", 0, blank) + 1 :]
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of ``text`` as an LSP client counts them, without their breaks."""
+    return _LINE_BREAK.split(text)
+
+
+def _is_heading(lines: Sequence[str], number: int) -> bool:
+    return number < len(lines) and lines[number].rstrip() == YOU
+
+
+def _headings(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that are the user's heading."""
+    return [number for number in range(len(lines)) if _is_heading(lines, number)]

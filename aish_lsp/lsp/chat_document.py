@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -22,20 +22,19 @@ from aish_lsp.chat.colon import (
     parse,
 )
 from aish_lsp.chat.file import LARGEST
-from aish_lsp.chat.insertion import (
+from aish_lsp.chat.markdown import (
+    FIRST_TEXT,
+    YOU,
+    escape_reply,
     heading_of,
     last_place,
     open_place,
     prompt_after,
+    quote,
     without_blank_lines,
 )
-from aish_lsp.chat.markdown import (
-    YOU,
-    escape_reply,
-    quote,
-)
 from aish_lsp.chat.transcript import first_line, left_behind, waits
-from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFound
+from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
@@ -44,7 +43,7 @@ from aish_lsp.lsp.chat_sections import (
     ChatSections,
     JobWriter,
     TypedMessage,
-    running_title,
+    title_of,
 )
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.client import EditorFace
@@ -53,8 +52,6 @@ from aish_lsp.operations import operation as operations
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
-    from aish_lsp.agent.execution import RunReport
-    from aish_lsp.agent.extractor import Extracted
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.chat.colon import Carried
     from aish_lsp.foundation.job import Job
@@ -93,8 +90,6 @@ class ChatDocument:
         self._jobs = JobWriter(client, self._writer)
         self._making = asyncio.Lock()
         self._has_begun = False
-        # What `open` last put under the heading, as it stands there.
-        self._proposed = ""
         self._typed = TypedMessage(workspace_dir(workspace.folder) / "chat.json")
 
     @property
@@ -104,16 +99,19 @@ class ChatDocument:
 
     def is_at(self, uri: str) -> bool:
         """Return whether ``uri`` is this document's."""
-        document = self._documents.document(self._writer.path)
+        document = self._writer.document
         return document is not None and document.uri == uri
 
     def heading(self) -> int | None:
         """Return the line of the heading that the user writes under, if there is one."""
-        document = self._documents.document(self._writer.path)
-        if document is None or len(document.text) > LARGEST:
-            return None
-        place = heading_of(document.text, self._sections.place)
+        text = self._shown_text()
+        place = None if text is None else heading_of(text, self._sections.place)
         return None if place is None else place.line
+
+    def _shown_text(self) -> str | None:
+        """Return the text in the editor; None if it is not open there, or too large."""
+        document = self._writer.document
+        return None if document is None or len(document.text) > LARGEST else document.text
 
     async def open(self, prompt: str | None = None) -> str:
         """Make the document, show it, and put ``prompt`` under its last heading; return its URI.
@@ -139,7 +137,7 @@ class ChatDocument:
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
         """
-        if self._documents.document(self._writer.path) is None:
+        if self._writer.document is None:
             await self._ready()
         else:
             await self._writer.make()
@@ -167,25 +165,10 @@ class ChatDocument:
         while True:
             async with self._sections.lock:
                 if not self._sections.unanswered:
-                    await self._put(prompt)
+                    await self._sections.put(prompt)
                     return
             # A message that was sent before is answered first: it waits for the same lock.
             await asyncio.sleep(0)
-
-    async def _put(self, prompt: str) -> None:
-        text = await self._writer.text()
-        self._sections.place = open_place(text)
-        standing = prompt_after(text, self._sections.place)
-        if standing in ("", self._proposed):
-            self._writer.replace(standing, prompt if standing else f"{prompt}\n")
-            await self._writer.flush()
-            standing = prompt_after(await self._writer.text(), self._sections.place)
-        if standing != prompt:
-            raise Busy(
-                f"A message of yours stands under the last `{YOU}`. Send it or delete it, then try"
-                " again."
-            )
-        self._proposed = prompt
 
     async def text(self) -> str:
         """Return the text of the document.
@@ -210,13 +193,10 @@ class ChatDocument:
 
         The reply to a question comes under a heading, anything else above the open heading.
         """
-        match operation.comes:
-            case "candidates":
-                self._follow(job, self._candidates(job), operation.title)
-            case "output":
-                self._follow(job, self._run(job), running_title(job))
-            case _:
-                self._follow_turn(job, prompt)
+        if operation.comes == "reply":
+            self._follow_turn(job, prompt)
+        else:
+            self._follow(job, self._above(operation, job), title_of(operation, job))
 
     def _follow_turn(self, job: Job[AskResult], prompt: str | None) -> str:
         """Write a turn that has just begun, after its ``prompt``; return the turn's id."""
@@ -242,14 +222,14 @@ class ChatDocument:
         if message is None:
             # From here on nothing is awaited: a second request must not read the same message.
             message = self._message(await self._writer.text())
-        is_open = self._documents.document(self._writer.path) is not None
+        is_open = self._writer.document is not None
         if not message.strip():
             raise InvalidArgument(
                 f"Nothing is written under the last `{YOU}`. Write a question there and send it.",
                 path="prompt",
             )
         written = message if prompt is not None else None
-        draft = None if prompt is not None or message == self._proposed else message
+        draft = None if prompt is not None or message == self._sections.proposed else message
         command = parse(message)
         if command is not None:
             self._sections.unanswered += 1
@@ -335,17 +315,14 @@ class ChatDocument:
 
     def _draft(self) -> str | None:
         """Return what stands under the open heading in the editor; None if it has no heading."""
-        document = self._documents.document(self._writer.path)
-        if document is None or len(document.text) > LARGEST:
-            return None
-        try:
-            return prompt_after(document.text, self._sections.place)
-        except AishError:
-            return None
+        text = self._shown_text()
+        with suppress(AishError):
+            return None if text is None else prompt_after(text, self._sections.place)
+        return None
 
     def follow_closing(self) -> None:
         """Note that the client has closed the document, if it has."""
-        if self._documents.document(self._writer.path) is None:
+        if self._writer.document is None:
             self._writer.changed(())
             self._sections.place = None
 
@@ -363,8 +340,10 @@ class ChatDocument:
         The last heading may be answered: a server that was killed while writing left no other.
         """
         async with self._making:
-            await self._writer.ensure()
-            if self._sections.place is not None or self._sections.lock.locked():
+            await self._writer.make()
+            text = await self._writer.text()
+            has_heading = self._sections.place is not None and last_place(text) is not None
+            if has_heading or self._sections.lock.locked():
                 return
             async with self._sections.lock:
                 text = await self._writer.text()
@@ -374,8 +353,9 @@ class ChatDocument:
                     await self._writer.flush()
                     text = await self._writer.text()
                 if open_place(text) is None:
-                    cut_off = last_place(text) is not None
-                    self._writer.begin(f"{quote(_CUT_OFF)}\n{YOU}\n\n" if cut_off else f"{YOU}\n\n")
+                    cut_off = f"{quote(_CUT_OFF)}\n" if last_place(text) is not None else ""
+                    first = f"{cut_off}{YOU}\n\n" if text.strip() else FIRST_TEXT
+                    self._writer.begin(first)
                     await self._writer.flush()
                 if not self._has_begun:
                     self._has_begun = True
@@ -402,34 +382,9 @@ class ChatDocument:
 
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
         await self._ready_to_answer()
-        async with self._in_turn(job.id, prompt):
-            is_above = await self._sections.begin(prompt)
-            try:
-                await self._jobs.reply(job)
-            except asyncio.CancelledError:
-                if not is_above:
-                    self._sections.write_heading()
-                raise
-            await self._sections.close(is_above=is_above)
-
-    @asynccontextmanager
-    async def _in_turn(self, job_id: str, prompt: str | None) -> AsyncIterator[None]:
-        """Hold the document for a question; until it is free, a line says that it waits."""
-        waiting = ""
-        if self._sections.lock.locked() and prompt is not None:
-            asked = escaped(prompt.strip())[:TITLE]
-            waiting = waits(job_id, asked)
-            self._writer.remark(waiting)
-        try:
-            await self._sections.lock.acquire()
-        finally:
-            if waiting:
-                self._writer.withdraw(waiting)
-                await self._writer.settle()
-        try:
-            yield
-        finally:
-            self._sections.lock.release()
+        waiting = "" if prompt is None else waits(job.id, escaped(prompt.strip())[:TITLE])
+        async with self._sections.answer(prompt, waiting):
+            await self._jobs.reply(job)
 
     async def _carry_out(
         self, command: ColonCommand, prompt: str | None, draft: str | None, *, is_open: bool
@@ -449,8 +404,7 @@ class ChatDocument:
         told: list[str] = []
         face = EditorFace(self._client, told.append, self._writer.text)
         place = operations.Place(self._workspace, self._workspace.shown, face, is_typed=is_typed)
-        async with self._sections.lock:
-            is_above = await self._sections.begin(prompt)
+        async with self._sections.answer(prompt):
             try:
                 carried = await carry_out(place, command)
                 text = "\n\n".join(filter(None, [*told, carried.text]))
@@ -464,39 +418,20 @@ class ChatDocument:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             if carried is not None and carried.job is not None:
                 self._selections.follow_again(carried.job)
-                await self._write_job(carried.operation, carried.job)
-            await self._sections.close(is_above=is_above)
+                job, operation = carried.job, carried.operation
+                writing = self._jobs.result(operation, job, self._writer.append)
+                await self._jobs.until_written(job, writing, title_of(operation, job))
 
-    async def _write_job(self, operation: Operation, job: Job[Any]) -> None:
-        """Write the result of a ``:`` command as it comes, to its end."""
-        title = operation.title
-        match operation.comes:
-            case "output":
-                writing = self._jobs.output(job, self._writer.append)
-                title = running_title(job)
-            case "candidates":
-                writing = self._append_found(job)
-            case _:
-                writing = self._jobs.reply(job)
-        await self._jobs.until_written(job, writing, title)
-
-    async def _run(self, job: Job[RunReport]) -> None:
-        """Write a command's output above the heading that the user writes under."""
-        await self._writer.ensure()
-        async with self._sections.lock:
-            await self._jobs.output(job, self._writer.insert)
-            await self._sections.keep_place()
-
-    async def _candidates(self, job: Job[Extracted]) -> None:
-        """Write what was found above the heading that the user writes under."""
-        found = await self._jobs.found(job)
+    async def _above(self, operation: Operation, job: Job[Any]) -> None:
+        """Write the output of a command, or what was found, above the open heading."""
+        found = await self._jobs.found(job) if operation.comes == "candidates" else None
         await self._ready()
         async with self._sections.lock:
-            self._writer.insert(found)
+            if found is None:
+                await self._jobs.output(job, self._writer.insert)
+            else:
+                self._writer.insert(found)
             await self._sections.keep_place()
-
-    async def _append_found(self, job: Job[Extracted]) -> None:
-        self._writer.append(await self._jobs.found(job))
 
 
 def _which_is_meant(line: str) -> Question:

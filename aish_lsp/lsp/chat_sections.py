@@ -15,15 +15,24 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Command, End, Notice, Output, Step, Tool
 from aish_lsp.agent.turn import WAITS
-from aish_lsp.chat.insertion import Place, open_place, prompt_after
-from aish_lsp.chat.markdown import AISH, YOU, OutputBlock, escape_reply, quote
+from aish_lsp.chat.markdown import (
+    AISH,
+    YOU,
+    OutputBlock,
+    Place,
+    escape_reply,
+    open_place,
+    prompt_after,
+    quote,
+)
 from aish_lsp.chat.transcript import ReplyTranscript, calls, run_status, runs
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import read_file, write_atomic
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.client import Client, Progress
+    from aish_lsp.operations.operation import Operation
 
 
 class ChatSections:
@@ -46,6 +56,7 @@ class ChatSections:
         place: that heading; None if it is not known.
         lock: held while a section is being written.
         unanswered: how many messages were sent whose answer has no heading in the document yet.
+        proposed: what ``put`` last put under the heading, as it stands there.
     """
 
     def __init__(self, writer: ChatWriter) -> None:
@@ -53,6 +64,28 @@ class ChatSections:
         self.place: Place | None = None
         self.lock = asyncio.Lock()
         self.unanswered = 0
+        self.proposed = ""
+
+    async def put(self, prompt: str) -> None:
+        """Put ``prompt`` under the open heading, in place of one that was put there before.
+
+        Raises:
+            Busy: the user has an unsent message there.
+            StoreUnavailable: the document cannot be read or written.
+        """
+        text = await self._writer.text()
+        self.place = open_place(text)
+        standing = prompt_after(text, self.place)
+        if standing in ("", self.proposed):
+            self._writer.replace(standing, prompt if standing else f"{prompt}\n")
+            await self._writer.flush()
+            standing = prompt_after(await self._writer.text(), self.place)
+        if standing != prompt:
+            raise Busy(
+                f"A message of yours stands under the last `{YOU}`. Send it or delete it, then try"
+                " again."
+            )
+        self.proposed = prompt
 
     def message(self, text: str) -> str:
         """Return what the user wrote.
@@ -85,11 +118,37 @@ class ChatSections:
             self._writer.begin(message)
         return bool(draft)
 
-    async def begin(self, prompt: str | None) -> bool:
-        """Write our heading: what stands above it is answered, and is not read again.
+    @asynccontextmanager
+    async def answer(self, prompt: str | None, waiting: str = "") -> AsyncIterator[None]:
+        """Hold the document while an answer is written under our heading.
 
-        Return whether it comes above a draft of the user's, which keeps the open heading.
+        What stands above that heading is answered, and is not read again. Below the answer comes a
+        new heading for the user, above what they may have typed there meanwhile; unless a draft of
+        theirs below has one. ``prompt`` is a message that is not in the document yet. Until the
+        document is free, the remark ``waiting`` stands in it.
         """
+        waiting = waiting if self.lock.locked() else ""
+        if waiting:
+            self._writer.remark(waiting)
+        try:
+            await self.lock.acquire()
+        finally:
+            if waiting:
+                self._writer.withdraw(waiting)
+                await self._writer.settle()
+        try:
+            is_above = await self._begin(prompt)
+            try:
+                yield
+            finally:
+                if not is_above:
+                    self._writer.append(f"{YOU}\n\n", apart=True)
+            await self.keep_place()
+        finally:
+            self.lock.release()
+
+    async def _begin(self, prompt: str | None) -> bool:
+        """Write our heading; return whether it comes above a draft, which keeps the open one."""
         try:
             is_above = prompt is not None and await self._write_prompt(prompt)
             self.place = None
@@ -101,16 +160,6 @@ class ChatSections:
         finally:
             self.unanswered -= 1
         return is_above
-
-    def write_heading(self) -> None:
-        """Write a new heading for the user, above what they may have typed below meanwhile."""
-        self._writer.append(f"{YOU}\n\n", apart=True)
-
-    async def close(self, *, is_above: bool) -> None:
-        """Write a new heading, unless a draft below has one, and keep its place."""
-        if not is_above:
-            self.write_heading()
-        await self.keep_place()
 
     async def keep_place(self) -> None:
         """Wait until everything is written, and keep the place of the open heading.
@@ -228,6 +277,18 @@ class JobWriter:
             self._begun.discard(job.id)
             self._shown.pop(job.id, None)
 
+    async def result(
+        self, operation: Operation, job: Job[Any], begin: Callable[[str], None]
+    ) -> None:
+        """Write what comes of a job of ``operation``, to its end; ``begin`` as for ``output``."""
+        match operation.comes:
+            case "output":
+                await self.output(job, begin)
+            case "candidates":
+                begin(await self.found(job))
+            case "reply":
+                await self.reply(job)
+
     async def reply(self, job: Job[AskResult]) -> None:
         """Write a reply as it comes, to its end."""
         self._begun.add(job.id)
@@ -320,6 +381,8 @@ class JobWriter:
         return has_begun, told
 
 
-def running_title(job: Job[RunReport]) -> str:
-    """Return what is shown while a command runs."""
-    return f"aish runs {escaped(job.label)[:TITLE]}"
+def title_of(operation: Operation, job: Job[Any]) -> str:
+    """Return what is shown while a job of ``operation`` runs."""
+    if operation.comes == "output":
+        return f"aish runs {escaped(job.label)[:TITLE]}"
+    return operation.title

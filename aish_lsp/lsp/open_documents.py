@@ -15,7 +15,8 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls.workspace import TextDocument
 
-from aish_lsp.chat.insertion import Position, line_end_of
+from aish_lsp.chat.insertion import Edit, line_end_of
+from aish_lsp.chat.markdown import Position
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.client import can
@@ -231,6 +232,17 @@ def versioned(
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
 
 
+def text_edit(documents: OpenDocuments, document: OpenDocument, edit: Edit) -> types.TextEdit:
+    """Return an edit of the text of a document as its client takes it."""
+
+    def end_of(before: str) -> types.Position:
+        last_line = before[before.rfind("\n") + 1 :]
+        return types.Position(before.count("\n"), documents.width(last_line))
+
+    start, end = end_of(document.text[: edit.start]), end_of(document.text[: edit.end])
+    return types.TextEdit(types.Range(start, end), edit.new.replace("\n", document.line_end))
+
+
 def _opened(document: TextDocument | None) -> OpenDocument | None:
     if document is None:
         return None
@@ -280,23 +292,8 @@ def edit_open(documents: OpenDocuments) -> EditOpen:
             return None
         if document.text != before or not documents.capabilities.apply_edit:
             return False
-        change = _change(documents, before, after, document.line_end)
+        # Only what differs, so that cursors and marks stay.
+        change = text_edit(documents, document, Edit(0, len(before), after).least(before))
         return await documents.is_made(documents.edit(document.uri, [change]))
 
     return edit
-
-
-def _change(documents: OpenDocuments, before: str, after: str, line_end: str) -> types.TextEdit:
-    """Return an edit of only the lines that differ, so that cursors and marks stay."""
-    old, new = before.split("\n"), after.split("\n")
-    # The last line has no end: it is always among what is replaced.
-    first = 0
-    while first < min(len(old), len(new)) - 1 and old[first] == new[first]:
-        first += 1
-    same = 0
-    while same < min(len(old), len(new)) - first - 1 and old[-1 - same] == new[-1 - same]:
-        same += 1
-    last = len(old) - 1 - same
-    text = line_end.join(new[first : len(new) - same])
-    place = types.Range(types.Position(first, 0), types.Position(last, documents.width(old[last])))
-    return types.TextEdit(place, text)

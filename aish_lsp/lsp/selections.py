@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 
-from aish_lsp.chat.insertion import Change, Position, lines_of
+from aish_lsp.chat.markdown import Change, Position, lines_of
 from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.mentions import mentions
 from aish_lsp.context.messages import Attached

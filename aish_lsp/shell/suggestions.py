@@ -99,6 +99,8 @@ class SuggestionScanner:
     def _take(self, piece: str) -> None:
         """Add a piece to the line, unless the line is known to be no suggestion."""
         self._head += piece[: len(PREFIX) - len(self._head)]
+        if not piece:
+            return
         if PREFIX.startswith(self._head):
             self._pieces.append(piece)
         else:

@@ -111,6 +111,32 @@ async def test_an_open_chat_document_grows_by_versioned_edits(project: Path) -> 
         assert editor.text.split("\n")[line] == "CMD: make test"
 
 
+@pytest.mark.parametrize(
+    ("holds", "begins", "ends"),
+    [("", "# aish\n", "\n## You\n\n"), ("my notes", "my notes\n\n## You\n\n", "\n## You\n\n")],
+)
+async def test_an_open_chat_that_is_not_saved_yet_gets_a_heading_once(
+    project: Path, holds: str, begins: str, ends: str
+) -> None:
+    chat = project / ".aish" / "chat.md"
+    async with Client() as client:
+        editor = Editor(client)
+        await client.initialize(project)
+        chat.parent.mkdir(exist_ok=True)
+        chat.write_text(holds)
+        await editor.open(chat.as_uri())
+        chat.unlink()
+        for _ in range(2):
+            await client.command_result("aish.chat.open")
+            await client.wait_for(lambda: "## You\n" in editor.text, "a heading")
+        assert editor.text.startswith(begins)
+        assert editor.text.endswith(ends)
+        assert editor.text.count("\n## You\n") == 1
+        # A file would be newer than what the editor has: it would ask which of the two to keep.
+        assert not chat.exists()
+        assert (chat.parent / ".gitignore").read_text() == "*\n"
+
+
 @pytest.mark.usefixtures("careful")
 async def test_a_command_that_nobody_could_be_asked_about_is_approved_in_the_chat(
     project: Path,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from aish_lsp.chat.colon import parse
-from aish_lsp.chat.insertion import last_place, lines_of, prompt_after
 from aish_lsp.chat.markdown import (
     AISH,
     FIRST_TEXT,
@@ -19,6 +18,9 @@ from aish_lsp.chat.markdown import (
     OutputBlock,
     ReplyEscaper,
     escape_reply,
+    last_place,
+    lines_of,
+    prompt_after,
     quote,
 )
 

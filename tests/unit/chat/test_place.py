@@ -6,16 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.insertion import (
+from aish_lsp.chat.markdown import (
+    YOU,
     Change,
+    OutputBlock,
     Place,
     Position,
+    escape_reply,
     last_place,
     lines_of,
     open_place,
     prompt_after,
 )
-from aish_lsp.chat.markdown import YOU, OutputBlock, escape_reply
 from aish_lsp.foundation.errors import NotFound
 
 DOCUMENT = "# aish\n\n## You\n\nold\n\n## aish\n\nreply\n\n## You\n\nnew\n"

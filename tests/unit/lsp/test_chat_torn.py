@@ -31,9 +31,9 @@ from hypothesis.stateful import (
 from lsprotocol import types
 from virtual_time import VirtualLoop
 
-from aish_lsp.chat.insertion import LOST, Change, Edit, Position
-from aish_lsp.chat.markdown import AISH, YOU
-from aish_lsp.lsp import chat_writer
+from aish_lsp.chat.insertion import LOST, Edit
+from aish_lsp.chat.markdown import AISH, YOU, Change, Position
+from aish_lsp.lsp import chat_edits, chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments
 
@@ -605,7 +605,8 @@ class TornChat(RuleBasedStateMachine):
 def _virtual_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with closing(VirtualLoop()) as loop:
         TornChat.loop = loop
-        monkeypatch.setattr(chat_writer, "monotonic", loop.time)
+        for module in (chat_edits, chat_writer):
+            monkeypatch.setattr(module, "monotonic", loop.time)
         yield
 
 

@@ -17,10 +17,10 @@ from lsprotocol import types
 from virtual_time import VirtualLoop
 
 from aish_lsp.chat.file import ChatFile
-from aish_lsp.chat.insertion import LOST, Change, Edit, Position
-from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
+from aish_lsp.chat.insertion import LOST, Edit
+from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU, Change, Position
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.lsp import chat_writer
+from aish_lsp.lsp import chat_edits, chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments
 
@@ -42,13 +42,14 @@ def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hurry(setattr_: Callable[[object, str, Any], None]) -> None:
-    setattr_(chat_writer, "monotonic", lambda: asyncio.get_running_loop().time())
-    setattr_(chat_writer, "EDIT_INTERVAL", 0.002)
-    setattr_(chat_writer, "ANSWER_TIMEOUT", 0.25)
-    setattr_(chat_writer, "ECHO_TIMEOUT", 0.5)
-    setattr_(chat_writer, "UNVERSIONED_ECHO_TIMEOUT", 1.0)
+    for module in (chat_edits, chat_writer):
+        setattr_(module, "monotonic", lambda: asyncio.get_running_loop().time())
+    setattr_(chat_edits, "EDIT_INTERVAL", 0.002)
+    setattr_(chat_edits, "ANSWER_TIMEOUT", 0.25)
+    setattr_(chat_edits, "ECHO_TIMEOUT", 0.5)
+    setattr_(chat_edits, "UNVERSIONED_ECHO_TIMEOUT", 1.0)
+    setattr_(chat_edits, "REOPEN_TIMEOUT", 0.01)
     setattr_(chat_writer, "OPEN_TIMEOUT", 0.1)
-    setattr_(chat_writer, "REOPEN_TIMEOUT", 0.01)
 
 
 def position(text: str, offset: int) -> Position:
@@ -250,7 +251,7 @@ async def test_what_comes_together_is_one_edit(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_ten_edits_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_writer, "EDIT_INTERVAL", 0.1)
+    monkeypatch.setattr(chat_edits, "EDIT_INTERVAL", 0.1)
     editor = FakeEditor(OPEN)
     writer = chat_in(tmp_path, editor)
     begun = time.monotonic()
@@ -308,7 +309,7 @@ async def test_one_odd_edit_is_no_reason_to_give_up(tmp_path: Path, manner: Mann
 async def test_an_editor_that_tells_of_an_edit_only_after_a_while_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_writer, "ECHO_TIMEOUT", 0.05)
+    monkeypatch.setattr(chat_edits, "ECHO_TIMEOUT", 0.05)
     editor = FakeEditor(OPEN, manners=["make", "untold", "make"])
     writer = chat_in(tmp_path, editor)
     writer.append("one ")
@@ -346,7 +347,7 @@ UNVERSIONED = EditorCapabilities(apply_edit=True)
 async def test_an_edit_without_a_version_is_never_sent_again_where_nothing_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_writer, "UNVERSIONED_ECHO_TIMEOUT", 0.05)
+    monkeypatch.setattr(chat_edits, "UNVERSIONED_ECHO_TIMEOUT", 0.05)
     editor = FakeEditor(OPEN, capabilities=UNVERSIONED, manners=["untold"])
     writer = chat_in(tmp_path, editor)
     writer.append("one ")
@@ -578,7 +579,7 @@ async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Pat
 async def test_a_closed_document_is_written_to_the_file_and_asked_for_once(tmp_path: Path) -> None:
     editor = FakeEditor(None)
     writer = chat_in(tmp_path, editor)
-    await writer.ensure()
+    await writer.make()
     writer.begin(f"{AISH}\n\n")
     for delta in ("a", "b"):
         writer.append(delta)
@@ -595,7 +596,7 @@ async def test_an_editor_that_opens_the_document_gets_all_of_it_by_edits(
     editor = FakeEditor(None)
     editor.opens_after = 0.05
     writer = chat_in(tmp_path, editor)
-    await writer.ensure()
+    await writer.make()
     await writer.show()
     writer.begin("how?\n")
     writer.begin(f"{AISH}\n\n")
@@ -637,7 +638,7 @@ async def test_a_client_that_can_not_show_is_not_asked(tmp_path: Path) -> None:
 async def test_a_document_that_was_read_too_early_is_brought_up_to_date(tmp_path: Path) -> None:
     editor = FakeEditor(None)
     writer = chat_in(tmp_path, editor)
-    await writer.ensure()
+    await writer.make()
     early = writer.path.read_text()
     writer.begin(f"{AISH}\n\n")
     writer.append("one ")
@@ -793,34 +794,10 @@ async def test_halves_of_characters_do_not_stop_it(tmp_path: Path) -> None:
     assert writer.path.read_text() == "a\ufffdb"
 
 
-async def test_ensure_makes_a_heading_to_write_under(tmp_path: Path) -> None:
-    editor = FakeEditor("")
-    writer = chat_in(tmp_path, editor)
-    await writer.ensure()
-    assert editor.buffer == FIRST_TEXT
-    editor.change("my notes")
-    await writer.ensure()
-    assert editor.buffer == f"my notes\n\n{YOU}\n\n"
-    await writer.ensure()
-    assert editor.buffer == f"my notes\n\n{YOU}\n\n"
-
-
-async def test_a_document_that_is_open_and_not_saved_yet_gets_its_text_from_the_editor(
-    tmp_path: Path,
-) -> None:
-    editor = FakeEditor("")
-    writer = chat_in(tmp_path, editor)
-    await writer.ensure()
-    assert editor.buffer == FIRST_TEXT
-    # A file would be newer than what the editor has: it would ask which of the two to keep.
-    assert not writer.path.exists()
-    assert (writer.path.parent / ".gitignore").read_text() == "*\n"
-
-
 async def test_what_can_not_be_written_is_told_once(tmp_path: Path) -> None:
     writer = ChatWriter(tmp_path / "gone", cast("OpenDocuments", FakeEditor(None)))
     with pytest.raises(StoreUnavailable):
-        await writer.ensure()
+        await writer.make()
     writer.append("x")
     with pytest.raises(StoreUnavailable, match="No such file"):
         await writer.flush()
@@ -835,7 +812,7 @@ async def test_a_link_that_appears_later_is_not_followed(tmp_path: Path) -> None
     target = tmp_path / "target"
     target.write_text("precious")
     writer = chat_in(tmp_path, FakeEditor(None))
-    await writer.ensure()
+    await writer.make()
     writer.path.unlink()
     writer.path.symlink_to(target)
     writer.append("x")
@@ -847,7 +824,7 @@ async def test_a_link_that_appears_later_is_not_followed(tmp_path: Path) -> None
 async def test_two_servers_write_to_one_file(tmp_path: Path) -> None:
     writers = [chat_in(tmp_path, FakeEditor(None)) for _ in range(2)]
     for writer in writers:
-        await writer.ensure()
+        await writer.make()
     for number in range(5):
         for writer in writers:
             writer.begin(f"{number}\n")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.insertion import Change, Position
+from aish_lsp.chat.markdown import Change, Position
 from aish_lsp.lsp.selections import Span
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.anchor import relocated, shifted
-from aish_lsp.chat.insertion import LOST, Edit, anew
+from aish_lsp.chat.insertion import LOST, Edit, anew, relocated, shifted
 from aish_lsp.chat.markdown import AISH, YOU
 
 ABOVE = f"{YOU}\n\nhow?\n\n{AISH}\n\nYes, run it.\n\n"

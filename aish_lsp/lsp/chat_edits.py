@@ -1,0 +1,412 @@
+"""Has the editor insert text into its own document of the chat, and sees what became of that.
+
+The changes that an editor tells show what became of an edit that we sent to it. An editor that
+heeds versions makes the edit before any other change, or not at all. One that does not makes it in
+whatever it holds by then, and maybe in a wrong place: the change that it tells shows that, and the
+edit is taken back. So an edit counts only once the editor's own document shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from lsprotocol import types
+
+from aish_lsp.chat.insertion import (
+    Anchor,
+    Edit,
+    Insertion,
+    Piece,
+    followed,
+    is_same,
+    relocated,
+    shifted,
+)
+from aish_lsp.chat.markdown import Change, Position
+from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.lsp.open_documents import (
+    ANSWER_TIMEOUT,
+    OpenDocument,
+    OpenDocuments,
+    text_edit,
+    versioned,
+)
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two edits.
+EDIT_INTERVAL: Final = 0.1
+
+#: Seconds in which an editor that has answered an edit has to tell the change; eglot takes half a
+#: second, Neovim 150 ms.
+ECHO_TIMEOUT: Final = 2.0
+
+#: The same for an edit that must not be sent again, since no version keeps it from being made
+#: twice. A busy machine may be slow.
+UNVERSIONED_ECHO_TIMEOUT: Final = 15.0
+
+#: Seconds in which an editor has to tell a change that it is known to have made. If the user has
+#: just answered a question, eglot tells nothing before the next key.
+TELL_TIMEOUT: Final = 300.0
+
+#: Seconds in which an editor that has closed the document may open it again. Some reload a file so,
+#: and it must not be written meanwhile.
+REOPEN_TIMEOUT: Final = 0.5
+
+#: How often an edit is sent while the editor's document keeps changing under it: the reply must not
+#: go to the file instead just because the user types without a pause.
+_MOST_TRIES: Final = 50
+
+
+@dataclass(slots=True)
+class _Sent:
+    """An edit on its way to the editor.
+
+    It is for the text ``base``, in a ``range`` of that.
+
+    Attributes:
+        blind: the editor may make it in another text.
+        wanted: where its place is by now; None if it must not be made any more. If the edit
+            continues a section, the anchor knows instead.
+        reloaded: the document was opened again since.
+        overtaken: another change came first; so it was refused, unless its version comes again.
+    """
+
+    insertion: Insertion
+    base: str
+    range: types.Range
+    blind: bool
+    wanted: int | None
+    reloaded: bool = False
+    overtaken: bool = False
+
+
+class ChatEdits:
+    """Makes edits in the editor's document of the file at ``path``, at the place of ``anchor``.
+
+    It follows all that the editor tells of the document, for the anchor and for the one edit that
+    is on its way.
+
+    Attributes:
+        is_silent: the editor heeds no versions, was sent an edit, and has told no change since. No
+            other edit may be sent.
+    """
+
+    def __init__(self, path: Path, editor: OpenDocuments, anchor: Anchor) -> None:
+        self._path = path
+        self._editor = editor
+        self._anchor = anchor
+        self._sent: _Sent | None = None
+        # An edit of the anchor's text that removes what was inserted in a wrong place.
+        self._stray: Edit | None = None
+        # Whether the last edit was made in its place.
+        self._made = False
+        # The document as of the last change that was told, and the number of those.
+        self._shown = ""
+        self._tellings = 0
+        self._told = asyncio.Event()
+        self._next_at = 0.0
+        self._reopens_until = 0.0
+        self.is_silent = False
+
+    @property
+    def document(self) -> OpenDocument | None:
+        """The editor's document; None if it is not open."""
+        return self._editor.document(self._path)
+
+    @property
+    def heeds_versions(self) -> bool:
+        """Whether the editor refuses an edit that is for another version of its document."""
+        return self._editor.capabilities.document_changes
+
+    @property
+    def was_reopened_lately(self) -> bool:
+        """Whether the editor has closed or opened the document a moment ago."""
+        return monotonic() <= self._reopens_until
+
+    async def until(self, happened: Callable[[], bool], seconds: float) -> None:
+        """Wait until something has happened in the editor, for at most ``seconds``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not happened():
+                    self._told.clear()
+                    await self._told.wait()
+
+    async def until_open(self, seconds: float) -> OpenDocument | None:
+        """Wait until the editor has the document open, for at most ``seconds``; return it."""
+        await self.until(lambda: self.document is not None, seconds)
+        return self.document
+
+    async def shown_again(self) -> OpenDocument | None:
+        """Return the editor's document; if it was closed a moment ago, wait for it."""
+        return await self.until_open(self._reopens_until - monotonic())
+
+    async def pace(self) -> None:
+        """Wait until the next edit may be sent."""
+        await asyncio.sleep(self._next_at - monotonic())
+        self._next_at = monotonic() + EDIT_INTERVAL
+
+    async def insert(self, batch: list[Piece]) -> bool:
+        """Have the editor insert ``batch`` into its document; return whether it did.
+
+        Each try determines the place again. The second refusal is final; but a refusal does not
+        count if a change of the user's came first, since the editor then had to refuse.
+        """
+        refusals = 0
+        claimed: OpenDocument | None = None
+        for number in range(_MOST_TRIES):
+            if number:
+                await self.pace()
+            await self._remove_stray()
+            document = self.document
+            if document is None:
+                break
+            says_so = await self._try(document, batch, claimed)
+            if self._made:
+                return True
+            if self._waits and says_so is not False and not self._is_guarded(document):
+                # It may still come, and must not come twice.
+                self.is_silent = True
+                break
+            claimed = document if says_so else None
+            now = self.document
+            refusals += now is not None and now.version == document.version
+            if refusals == 2:
+                break
+        await self._remove_stray()
+        self._sent = None
+        return False
+
+    async def _try(
+        self, document: OpenDocument, batch: list[Piece], claimed: OpenDocument | None
+    ) -> bool | None:
+        """Send ``batch`` once, and wait until it is known what became of it.
+
+        ``claimed`` is the document in which the editor said before that it had made this edit.
+        Return what it says now.
+        """
+        text = self._shown = document.text
+        insertion = self._anchor.plan(text, batch)
+        edit = insertion.edit
+        is_guarded = self._is_guarded(document)
+        # In another version something else may stand there, which must not be removed.
+        self._made = edit.made_in(text) == text or (edit.end > edit.start and not is_guarded)
+        if self._made:
+            return True
+        change = text_edit(self._editor, document, edit)
+        self._sent = _Sent(insertion, text, change.range, not is_guarded, edit.start)
+        self._anchor.is_unsure = insertion.part == "goes on"
+        says_so = await self._answer(document, change)
+        patience = ECHO_TIMEOUT
+        if says_so is not False and not is_guarded:
+            patience = UNVERSIONED_ECHO_TIMEOUT
+        elif claimed == document and not says_so:
+            # It refuses what it said that it made: so it made it, and its document has changed.
+            patience = TELL_TIMEOUT
+        await self._echoed(patience, says_so)
+        return says_so
+
+    async def _echoed(self, patience: float, says_so: bool | None) -> None:
+        """Wait until it is known what became of the edit, but no longer than ``patience``."""
+        before = self._tellings
+
+        def is_told() -> bool:
+            # Whatever an editor tells after its answer includes all changes before that.
+            return says_so is not None and self._tellings > before
+
+        await self.until(lambda: not self._waits or self.document is None or is_told(), patience)
+        if self._waits:
+            # The document may be opened again with the edit in it.
+            await self.shown_again()
+        sent = self._sent
+        if sent is None or not sent.blind:
+            return
+        if is_told() or says_so is False or sent.reloaded:
+            # No further change can show it.
+            self._sent = None
+            if says_so and not sent.reloaded and not self._is_in(sent, self._anchor.text):
+                self._doubt(sent)
+
+    # What became of the edit
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Follow what the editor told of its document; no changes where it opened or closed it."""
+        document = self.document
+        now = None if document is None else document.text
+        if not changes:
+            self._reopens_until = monotonic() + REOPEN_TIMEOUT
+            self._reopened(now)
+        for change in changes:
+            start, end = 0, len(self._shown)
+            if change.start is not None and change.end is not None:
+                start, end = (self._offset(self._shown, at) for at in (change.start, change.end))
+            edit = Edit(start, end, with_line_feeds(change.text))
+            self._follow(self._shown, edit)
+            self._shown = edit.made_in(self._shown)
+        self._shown = now or ""
+        self._tellings += 1
+        self.is_silent = False
+        self._told.set()
+
+    @property
+    def _waits(self) -> bool:
+        """Whether it is still unknown what became of the edit that was sent."""
+        return self._sent is not None and not self._sent.overtaken
+
+    def _reopened(self, text: str | None) -> None:
+        """Note that the editor has opened the document again, or closed it (None)."""
+        if text not in (None, self._anchor.text):
+            self._stray = None
+        sent = self._sent
+        if sent is None or (text is not None and self._is_in(sent, text)):
+            return
+        # Its version may come again, with another text.
+        sent.blind, sent.reloaded, sent.overtaken, sent.wanted = True, True, False, None
+
+    def _follow(self, before: str, edit: Edit) -> None:
+        """Follow a change of the editor's document, which held ``before``."""
+        sent, after = self._sent if self._waits else None, edit.made_in(before)
+        if sent is not None:
+            start, end = (self._offset(before, at) for at in (sent.range.start, sent.range.end))
+            made = Edit(start, end, sent.insertion.edit.new)
+            if is_same(after, made.made_in(before)):
+                self._arrived(sent, before, after, made)
+                return
+            if not sent.blind and self._overtaken(sent, before, after):
+                return
+        edit = edit.least(before)
+        if sent is not None and sent.wanted is not None:
+            # What comes at that very place may belong before it.
+            is_lost = edit.start <= sent.wanted <= edit.end
+            sent.wanted = None if is_lost else shifted(sent.wanted, 0, before, edit)
+        if before == self._anchor.text:
+            self._anchor.changed(edit)
+            if self._stray is not None:
+                # If text repeats, the editor may tell that another part of it was removed.
+                is_gone = after == self._stray.made_in(before)
+                self._stray = None if is_gone else followed(self._stray, edit)
+
+    def _arrived(self, sent: _Sent, before: str, after: str, made: Edit) -> None:
+        """Note that the edit was ``made`` in ``before``, which became ``after``.
+
+        If the document was opened again meanwhile, it is right in the text that the edit is for, or
+        where the section certainly goes on.
+        """
+        self._sent, self._anchor.is_unsure = None, False
+        self._anchor.settle(before)
+        goes_on = sent.insertion.part == "goes on"
+        wanted = self._anchor.offset if goes_on else sent.wanted
+        self._made = made.start == wanted or before == sent.base
+        if self._made:
+            self._anchor.wrote(sent.insertion, made.start)
+        else:
+            self._anchor.changed(made)
+            new = Edit(made.start, made.start + len(made.new), "")
+            self._stray = None if sent.insertion.removes else new
+        self._anchor.text = after
+
+    def _overtaken(self, sent: _Sent, before: str, after: str) -> bool:
+        """Note that ``before``, the text that the edit is for, became ``after`` by another change.
+
+        So the edit was refused, unless the editor tells both as one change. Return whether that may
+        be.
+        """
+        if self._is_in(sent, after):
+            return True
+        # It is kept: only an answer can tell that nothing else comes of it.
+        sent.overtaken, sent.wanted = True, None
+        edit = sent.insertion.edit
+        above, below = f"{before[: edit.start]}{edit.new}", f"{edit.new}{before[edit.end :]}"
+        if not edit.new or not (
+            (after.startswith(above) and not before.startswith(above))
+            or (after.endswith(below) and not before.endswith(below))
+        ):
+            return False
+        self._anchor.settle(after)
+        self._doubt(sent)
+        return True
+
+    def _is_in(self, sent: _Sent, text: str) -> bool:
+        """Return whether the edit certainly is in ``text``, and note it if so."""
+        if sent.insertion.part == "remark":
+            return False
+        whole = sent.insertion.edit.made_in(sent.base)
+        place = relocated(whole, sent.insertion.offset + len(sent.insertion.text), text)
+        if place is None:
+            return False
+        self._sent, self._made = None, True
+        self._anchor.arrived(sent.insertion, text, place)
+        return True
+
+    def _doubt(self, sent: _Sent) -> None:
+        """Note that nobody can tell whether and where the edit was made."""
+        if sent.insertion.part == "remark":
+            self._made = True
+        else:
+            self._anchor.offset = None
+
+    async def _remove_stray(self) -> None:
+        """Remove what the editor has inserted in a wrong place, being late to heed a version.
+
+        It is asked to do so in this version only, since another misplaced edit could do harm. So
+        an editor that heeds no versions keeps that text.
+        """
+        for _ in range(_MOST_TRIES):
+            stray, document = self._stray, self.document
+            if stray is not None and document is None:
+                # It may be opened again, with that text in it.
+                return
+            if stray is None or document is None or not self._is_guarded(document):
+                break
+            text = document.text
+            if text != self._anchor.text:
+                break
+            log.info("the editor was changed under an edit: it is taken back and made anew")
+            await self._answer(document, text_edit(self._editor, document, stray))
+            # Wait until it is gone, or the change that came first is told.
+            await self.until(partial(self._has_left, text), ECHO_TIMEOUT)
+        self._stray = None
+
+    def _has_left(self, text: str) -> bool:
+        """Return whether the editor's document no longer holds ``text``."""
+        return self._shown != text
+
+    # What is sent
+
+    def _is_guarded(self, document: OpenDocument) -> bool:
+        """Return whether an edit of ``document`` is made in this very version, or not at all."""
+        takes_none = document.version == 0 and self._editor.capabilities.takes_0_for_none
+        return self.heeds_versions and not takes_none
+
+    async def _answer(self, document: OpenDocument, change: types.TextEdit) -> bool | None:
+        """Return whether the editor says that it made ``change``; None if it does not answer."""
+        edit = types.WorkspaceEdit(changes={document.uri: [change]})
+        if self.heeds_versions:
+            edit = versioned(document, change)
+        try:
+            return await asyncio.wait_for(self._editor.apply_edit(edit), ANSWER_TIMEOUT)
+        except TimeoutError:
+            log.info("the editor did not answer an edit in time")
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the file remains
+            log.info("the editor did not answer an edit: %s", type(error).__name__)
+            return False
+
+    def _offset(self, text: str, at: Position | types.Position) -> int:
+        """Return the offset in ``text`` of a position in the client's units, at most its end."""
+        begin = 0
+        for _ in range(at.line):
+            begin = text.find("\n", begin) + 1
+            if begin == 0:
+                return len(text)
+        end = text.find("\n", begin)
+        line = text[begin:] if end < 0 else text[begin:end]
+        return begin + self._editor.characters(line, at.character)
