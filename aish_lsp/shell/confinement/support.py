@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +21,9 @@ from typing import Final
 from aish_lsp.foundation.errors import AishError, Denied
 from aish_lsp.foundation.files import private_dir
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.shell.confinement import landlock, macos, seccomp
+from aish_lsp.shell.confinement import landlock, seccomp
 from aish_lsp.shell.confinement.child import remove
-from aish_lsp.shell.confinement.places import protected_places, secret_places
+from aish_lsp.shell.confinement.places import Closed, protected_places, secret_places
 from aish_lsp.shell.process import Walls
 from aish_lsp.shell.runner import RunResult, Stream, run_command
 
@@ -218,8 +218,8 @@ class Confinement:
         )
 
     def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
-        profile = macos.profile(secret_places(self._environ), temporary, root)
-        prefix = (macos.PROGRAM, "-p", profile)
+        profile = _sandbox_profile(secret_places(self._environ), temporary, root)
+        prefix = (_SANDBOX, "-p", profile)
         return Walls("sandbox-exec", Path(tempfile.mkdtemp(dir=temporary)), prefix)
 
     async def _decide(self) -> Support:
@@ -320,7 +320,7 @@ def _let_go_of(making: asyncio.Task[Walls]) -> None:
 def _missing() -> str:
     """Return what this machine lacks for confinement; empty if it is not known to lack anything."""
     if sys.platform == "darwin":
-        return "" if os.access(macos.PROGRAM, os.X_OK) else f"there is no {macos.PROGRAM}"
+        return "" if os.access(_SANDBOX, os.X_OK) else f"there is no {_SANDBOX}"
     if sys.platform != "linux":
         return f"there is none for {sys.platform}"
     if not seccomp.supported():
@@ -328,6 +328,64 @@ def _missing() -> str:
     if landlock.kernel_version() == 0:
         return "the kernel has no Landlock, or it is turned off"
     return ""
+
+
+# The profile that ``sandbox-exec`` confines a command with (macOS).
+#
+# It was written from Apple's own profiles in ``/System/Library/Sandbox/Profiles``; the last rule
+# that matches decides. Whether it holds is settled by the probe, as on every system.
+
+_SANDBOX: Final = "/usr/bin/sandbox-exec"
+#: What is the same for every command.
+_SANDBOX_HEAD: Final = Path(__file__).with_name("macos.sb").read_text("utf-8")
+
+
+def _sandbox_profile(closed: Closed, writable: Path, readable: Path | None) -> str:
+    """Return the profile: all but what is ``closed`` is read, ``writable`` is written.
+
+    ``readable`` is read even where it lies in a closed place.
+
+    Raises:
+        ValueError: a path holds a character that a profile cannot name.
+    """
+    places = list(_filters(closed))
+    rules = [
+        f"(deny file-read-data process-exec {' '.join(places)})",
+        # The names in a closed place may be seen.
+        *(
+            f"(allow file-read-data (require-all {place} (vnode-type DIRECTORY)))"
+            for place in places
+        ),
+        f"(allow file-write* (subpath {_quoted(os.fspath(writable))}))",
+    ]
+    if readable is not None and closed.contains(readable):
+        rules.append(
+            f"(allow file-read-data process-exec (subpath {_quoted(os.fspath(readable))}))"
+        )
+    return _SANDBOX_HEAD + "\n".join(rules) + "\n"
+
+
+def _filters(closed: Closed) -> Iterator[str]:
+    for folder, names in closed.patterns.items():
+        for name in names:
+            if "*" not in name:
+                yield f"(subpath {_quoted(f'{folder}/{name}')})"
+            else:
+                yield f"(regex {_quoted(_regex(folder, name))})"
+
+
+def _regex(folder: str, pattern: str) -> str:
+    """Return the pattern of one name in ``folder``, and all below what has it."""
+    literal = "".join(f"[{c}]" if c in ".+*?()|{}$^" else c for c in f"{folder}/")
+    name = "".join("[^/]*" if c == "*" else "[.]" if c == "." else c for c in pattern)
+    return f"^{literal}{name}(/|$)"
+
+
+def _quoted(text: str) -> str:
+    if not text.isprintable():
+        msg = "a path holds a character that no sandbox profile can name"
+        raise ValueError(msg)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 # Where confined commands have their temporary folders: one folder for all servers of a user.
