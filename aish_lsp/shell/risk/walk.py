@@ -17,7 +17,6 @@ from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review, printed,
 from aish_lsp.shell.risk.rules import DESTRUCTIVE, SAFE, own_tables
 from aish_lsp.shell.risk.special import is_windows_shell, look_through_windows
 from aish_lsp.shell.risk.words import (
-    DEEPEST,
     LONGEST,
     MOST_CHOICES,
     UNKNOWN,
@@ -122,9 +121,8 @@ class _Walk:
         self._source = text.encode("utf-8", "replace")
         self._text = text
         self._resolver = Resolver(self._source, review.variables, confined=review.confined)
-        self._stack: list[tuple[Node, int, Input]] = []
+        self._stack: list[tuple[Node, Input]] = []
         self._visited: set[int] = set()
-        self._gave_up = False
 
     def run(self) -> None:
         root = parse(self._source)
@@ -140,27 +138,20 @@ class _Walk:
             look_through(self._review, text)
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
             self._review.destructive("may run what stands in an index")
-        if not collect(text, root, self._resolver, self._review.variables):
-            self._review.destructive(TOO_MUCH)
-            return
-        self._push(root.children, 0, None)
+        collect(text, root, self._resolver, self._review.variables)
+        self._push(root.children, None)
         self._walk(0)
-        if not self._gave_up:
-            self._prove(root)
+        self._prove(root)
 
     def _walk(self, kept: int) -> None:
         """Work through the stack, except for its first items."""
-        while len(self._stack) > kept and not self._gave_up:
-            node, level, given = self._stack.pop()
-            if level > DEEPEST:
-                self._review.destructive(TOO_MUCH)
-                self._gave_up = True
-                return
+        while len(self._stack) > kept:
+            node, given = self._stack.pop()
             handler = _HANDLERS.get(node.type)
             if handler is not None:
-                handler(self, node, level, given)
+                handler(self, node, given)
             elif node.child_count:
-                self._push(node.children, level, _shared(given))
+                self._push(node.children, _shared(given))
 
     def _prove(self, root: Node) -> None:
         """Record what this walk may not have seen."""
@@ -174,28 +165,26 @@ class _Walk:
         ):
             review.destructive(UNSEEN)
 
-    def _push(self, nodes: list[Node], level: int, given: Input) -> None:
-        level += 1
-        self._stack += [(node, level, given) for node in reversed(nodes)]
+    def _push(self, nodes: list[Node], given: Input) -> None:
+        self._stack += [(node, given) for node in reversed(nodes)]
 
-    def _push_inner(self, level: int) -> None:
+    def _push_inner(self) -> None:
         """Go on with the substitutions of the words that were just read."""
         inner = self._resolver.inner
         if inner:
-            self._push(inner, level, None)
+            self._push(inner, None)
             self._resolver.inner = []
 
-    def substitution(self, node: Node, level: int, _given: Input) -> None:
+    def substitution(self, node: Node, _given: Input) -> None:
         """``$(...)``, ``${...}`` and their like, wherever they stand."""
         self._visited |= {node.start_byte, node.end_byte - 1}
-        self._push(node.children, level, None)
+        self._push(node.children, None)
 
     # --- what runs -------------------------------------------------------------------------------
 
     def command(
         self,
         node: Node,
-        level: int,
         given: Input,
         further: tuple[Node, ...] = (),
         *,
@@ -212,9 +201,9 @@ class _Walk:
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
-                self.assign(child, level, before_command=True)
+                self.assign(child, before_command=True)
             elif kind in _REDIRECTS:
-                nodes += self._redirect(child, level)
+                nodes += self._redirect(child)
                 given = given if unclear else self._input(child, given)
             elif kind == "command_name" and child.child_count == 1:
                 nodes += child.children
@@ -225,7 +214,7 @@ class _Walk:
         resolver.start()
         words = resolver.words(nodes)
         if resolver.inner:
-            self._push_inner(level)
+            self._push_inner()
         if words:
             judge(self._review, words, given)
         if resolver.most > 1:
@@ -243,48 +232,48 @@ class _Walk:
         resolver.start()
         resolver.inner = []
 
-    def pipeline(self, node: Node, level: int, given: Input) -> None:
+    def pipeline(self, node: Node, given: Input) -> None:
         """A pipe: each of its stages reads what the one before it prints."""
-        self._stack += reversed(self._stages(node, level, given))
+        self._stack += reversed(self._stages(node, given))
 
-    def _stages(self, node: Node, level: int, given: Input) -> list[tuple[Node, int, Input]]:
+    def _stages(self, node: Node, given: Input) -> list[tuple[Node, Input]]:
         found = []
         for stage in [child for child in node.children if child.is_named]:
-            found.append((stage, level + 1, given))
+            found.append((stage, given))
             given = partial(self._output, stage, given)
         return found
 
-    def redirected(self, node: Node, level: int, given: Input) -> None:
+    def redirected(self, node: Node, given: Input) -> None:
         """A statement with redirections: what it reads, and what it writes where."""
-        body = self._before_the_last(node.child_by_field_name("body"), level, given)
+        body = self._before_the_last(node.child_by_field_name("body"), given)
         unclear = _reads_in_doubt(node)
         further: list[Node] = []
         targets = []
-        after: list[tuple[Node, int, Input]] = []
+        after: list[tuple[Node, Input]] = []
         for child in node.children:
             kind = child.type
             if kind == "heredoc_redirect":
                 given = UNKNOWN if unclear else self._heredoc(child)
                 produced = partial(self._body_output, body, given)
                 targets += [part for part in child.children if part.type == "file_redirect"]
-                after += self._behind(child, level, produced)
+                after += self._behind(child, produced)
             elif kind in _REDIRECTS:
                 targets += [child] if kind == "file_redirect" else []
                 given = self._input(child, given)
         produced = partial(self._body_output, body, given)
         for target in targets:
-            further += self._redirect(target, level, produced, empties=self._empties(body))
+            further += self._redirect(target, produced, empties=self._empties(body))
         if body is None:
             return
         last = _last_command(body)
         if body.type != "command":
-            self._stack.append((body, level + 1, given))
+            self._stack.append((body, given))
         reads = any(map(_gives_input, node.children))
         if body.type == "command" or ((further or reads) and last is not None):
-            self.command(last or body, level, given, tuple(further), unclear=unclear)
+            self.command(last or body, given, tuple(further), unclear=unclear)
         self._stack += reversed(after)
 
-    def _before_the_last(self, body: Node | None, level: int, given: Input) -> Node | None:
+    def _before_the_last(self, body: Node | None, given: Input) -> Node | None:
         """Return what redirections belong to: of a list the last, once the rest was judged.
 
         The grammar gives them to all of ``cd a && ls > b``, where the shell opens ``b`` in ``a``.
@@ -292,7 +281,7 @@ class _Walk:
         while body is not None and body.type == "list":
             *rest, last = [child for child in body.children if child.is_named]
             kept = len(self._stack)
-            self._stack += [(child, level + 1, _shared(given)) for child in reversed(rest)]
+            self._push(rest, _shared(given))
             self._walk(kept)
             body = last
         return body
@@ -307,21 +296,20 @@ class _Walk:
         path = self._resolver.word(named[-1]) if named else UNKNOWN
         return self._review.runs_file(path) or UNKNOWN
 
-    def _behind(self, node: Node, level: int, produced: Input) -> list[tuple[Node, int, Input]]:
+    def _behind(self, node: Node, produced: Input) -> list[tuple[Node, Input]]:
         """Return what the grammar puts into a here-document's node: the rest of its line."""
-        found: list[tuple[Node, int, Input]] = []
+        found: list[tuple[Node, Input]] = []
         for child in node.children:
             kind = child.type
             if kind == "pipeline":
-                found += self._stages(child, level, produced)
+                found += self._stages(child, produced)
             elif child.is_named and kind not in {"heredoc_start", "heredoc_end", "file_redirect"}:
-                found.append((child, level + 1, None))
+                found.append((child, None))
         return found
 
     def _redirect(
         self,
         node: Node,
-        level: int,
         produced: Input = UNKNOWN,
         *,
         empties: bool = False,
@@ -337,7 +325,7 @@ class _Walk:
             return []
         for target in self._resolver.values(named[0]):
             self._target(operator, target, produced, empties=empties)
-        self._push_inner(level)
+        self._push_inner()
         return named[1:]
 
     def _target(self, operator: str, target: str, produced: Input, *, empties: bool) -> None:
@@ -365,9 +353,7 @@ class _Walk:
         words = self._resolver.text(body).split()
         return words[0] in {":", "true"} or words in _PRINT_NOTHING
 
-    def assign(
-        self, node: Node, level: int, _given: Input = None, *, before_command: bool = False
-    ) -> None:
+    def assign(self, node: Node, _given: Input = None, *, before_command: bool = False) -> None:
         """Judge an assignment: what it sets, and what runs in its value."""
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
@@ -385,24 +371,24 @@ class _Walk:
             review.caution("sets variables in a text that another command runs")
         if value is not None:
             text = self._resolver.word(value)
-            self._push_inner(level)
+            self._push_inner()
             if is_command:
                 review.add_text(joined(text))
         if name is not None and name.type == "subscript":
-            self._push(name.children, level, None)
+            self._push(name.children, None)
 
-    def declaration(self, node: Node, level: int, _given: Input) -> None:
+    def declaration(self, node: Node, _given: Input) -> None:
         """``export``, ``declare`` and the like: assignments; without any they print what is set."""
         names = [child for child in node.children if child.is_named]
         if not any(child.type == "variable_assignment" for child in names):
             self._review.caution("prints or changes variables")
         for child in names:
             if child.type == "variable_assignment":
-                self.assign(child, level, before_command=node.children[0].type == "export")
+                self.assign(child, before_command=node.children[0].type == "export")
             else:
-                self._push([child], level, None)
+                self._push([child], None)
 
-    def function(self, node: Node, level: int, _given: Input) -> None:
+    def function(self, node: Node, _given: Input) -> None:
         """A function: its body counts as if it ran; one that calls itself in a pipe never ends."""
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
@@ -419,24 +405,24 @@ class _Walk:
             rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", self._resolver.text(body)
         ):
             self._review.destructive("starts itself over and over")
-        self._push([child for child in node.children if child.id != name.id], level, None)
+        self._push([child for child in node.children if child.id != name.id], None)
 
-    def loop(self, node: Node, level: int, given: Input) -> None:
+    def loop(self, node: Node, given: Input) -> None:
         """``for`` and ``select``: they set a variable as an assignment does."""
         variable = node.child_by_field_name("variable")
         if variable is not None:
             name = self._resolver.text(variable)
             risk, reason, _ = assignment_risk(name, before_command=False)
             self._review.findings.add(risk, reason)
-        self._push(node.children, level, _shared(given))
+        self._push(node.children, _shared(given))
 
-    def unset(self, node: Node, _level: int, _given: Input) -> None:
+    def unset(self, node: Node, _given: Input) -> None:
         self._review.caution("unsets variables or functions")
         if "HISTFILE" in self._resolver.text(node):
             self._review.destructive("hides what is done from the history")
 
-    def bare_redirect(self, node: Node, level: int, _given: Input) -> None:
-        self._redirect(node, level, empties=True)
+    def bare_redirect(self, node: Node, _given: Input) -> None:
+        self._redirect(node, empties=True)
 
     # --- what one command gives to the next ------------------------------------------------------
 
@@ -546,7 +532,7 @@ _PRINT_NOTHING: Final = [
     *(["echo", "''"], ["echo", '""'], ["echo", "-n", "''"], ["echo", "-n", '""'], ["echo"]),
 ]
 _NO_WORDS: Final = _REDIRECTS | {"variable_assignment"}
-_HANDLERS: Final[dict[str, Callable[[_Walk, Node, int, Input], None]]] = {
+_HANDLERS: Final[dict[str, Callable[[_Walk, Node, Input], None]]] = {
     "command": _Walk.command,
     "pipeline": _Walk.pipeline,
     "redirected_statement": _Walk.redirected,

@@ -29,12 +29,34 @@ DEEPEST: Final = 100
 _parser: Final = Parser(Language(tree_sitter_bash.language()))
 
 
+class TooDeep(ValueError):
+    """Quotes and substitutions are nested deeper than anybody could read."""
+
+
 def parse(source: bytes) -> Node:
     """Return the root of the tree of ``source``, UTF-8 of no more than ``LONGEST`` characters.
 
-    The tree is as deep as the text is nested: walk it without recursion.
+    Raises:
+        TooDeep: the tree is deeper than ``DEEPEST``.
     """
-    return _parser.parse(source).root_node
+    root = _parser.parse(source).root_node
+    # No tree is deeper than it has nodes, and few have as many.
+    if root.descendant_count > DEEPEST and _depth(root) > DEEPEST:
+        raise TooDeep
+    return root
+
+
+def _depth(root: Node) -> int:
+    """Return how many nodes lie below each other."""
+    cursor = root.walk()
+    deepest = 0
+    while True:
+        if cursor.goto_first_child():
+            deepest = max(deepest, cursor.depth)
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return deepest
 
 
 @cache
@@ -100,10 +122,6 @@ _ANSI: Final = re.compile(
 _ANSI_LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 
 
-class TooDeep(ValueError):
-    """Quotes and substitutions are nested deeper than anybody could read."""
-
-
 class Variables:
     """What the text sets its variables to; an unknown value is an UNKNOWN."""
 
@@ -152,14 +170,13 @@ class Resolver:
     """
 
     __slots__ = (
-        *("_depth", "_quoted", "_ranks", "_source", "_splits", "_variables", "_wild"),
+        *("_quoted", "_ranks", "_source", "_splits", "_variables", "_wild"),
         *("inner", "most", "pick"),
     )
 
     def __init__(self, source: bytes, variables: Variables, *, confined: bool = False) -> None:
         self._source = source
         self._variables = variables
-        self._depth = 0
         self._splits = False
         self._quoted = False
         # If a name that a pattern matches is read as an option, the kernel keeps it harmless.
@@ -225,12 +242,7 @@ class Resolver:
         if reader is None:
             self.inner += node.children
             return self.text(node) if kind in _PLAIN else UNKNOWN
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise TooDeep
-        text = reader(self, node)
-        self._depth -= 1
-        return text
+        return reader(self, node)
 
     def _bare(self, text: str) -> str:
         """Return a word without its backslashes; it is unknown if it begins with a pattern."""
@@ -469,40 +481,32 @@ def _may_set(text: str) -> bool:
     return bool(found) and (found != ["="] or _ASSIGNS.search(text) is not None)
 
 
-def collect(text: str, root: Node, resolver: Resolver, variables: Variables) -> bool:
-    """Note what variables are set to; return whether the tree is flat enough to look through.
+def collect(text: str, root: Node, resolver: Resolver, variables: Variables) -> None:
+    """Note what variables are set to.
 
     What stands further down may run first, or again, where there are loops and functions: what is
     made of other variables is noted until nothing new comes of it, or else is not known.
     """
     if not _may_set(text):
-        return True
+        return
     unsettled: set[str] = set()
     for _ in range(_ROUNDS):
         before = variables.counts()
         derived = _collect(root, resolver, variables)
-        if derived is None:
-            return False
         after = variables.counts()
         if not derived or before == after:
-            return True
+            return
         unsettled = derived | {name for name in after if before.get(name) != after[name]}
     for name in unsettled:
         variables.add(name, UNKNOWN)
-    return True
 
 
-def _collect(root: Node, resolver: Resolver, variables: Variables) -> set[str] | None:
-    """Note what variables are set to; return those whose values use others.
-
-    None says that the tree is not flat enough to look through.
-    """
+def _collect(root: Node, resolver: Resolver, variables: Variables) -> set[str]:
+    """Note what variables are set to; return those whose values use others."""
     derived: set[str] = set()
-    waiting = [(root, 0)]
+    waiting = [root]
     while waiting:
-        node, level = waiting.pop()
-        if level > DEEPEST:
-            return None
+        node = waiting.pop()
         kind = node.type
         if kind == "variable_assignment":
             _assignment(node, resolver, variables, derived)
@@ -511,7 +515,7 @@ def _collect(root: Node, resolver: Resolver, variables: Variables) -> set[str] |
         elif kind == "command":
             _reading(node, resolver, variables)
         if node.child_count:
-            waiting += [(child, level + 1) for child in reversed(node.children)]
+            waiting += reversed(node.children)
     resolver.inner = []
     return derived
 
