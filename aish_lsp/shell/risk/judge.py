@@ -123,7 +123,7 @@ def _is_settled(review: Review, words: Sequence[str], name: str, entry: CommandR
     """Judge a file that was just written, or a command with one of the user's own rows."""
     if review.written and "/" in words[0] and run_written_file(review, words[0], None):
         return True
-    return review.extra is not None and _by_own_rules(review, words, name, entry.values)
+    return _by_own_rules(review, words, name, entry.values)
 
 
 def _by_rows(
@@ -203,15 +203,13 @@ def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False)
 
 def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
     """Record what rows of the configuration say; return whether that settles it."""
-    assert review.extra is not None
-    given = Arguments(words[1:], values)
-    for tables_, is_last in ((review.extra.stricter, False), (review.extra.own, True)):
+    for tables_ in filter(None, (review.stricter, review.own)):
         entry = tables_.entry(words[0].casefold()) or tables_.entry(name)
-        found = verdict(entry, given) if entry else None
+        found = verdict(entry, Arguments(words[1:], values)) if entry else None
         if found is not None:
             reason = found.reason or f"a rule of yours: {words[0][:60]}"
             review.findings.add(found.level, reason)
-            if is_last:
+            if tables_ is review.own:
                 if not found.confine:
                     review.findings.unconfined = True
                 return True
@@ -251,9 +249,8 @@ def _distrust(name: str, path: str, top: str | None, _now: int) -> tuple[str, bo
     if found is None:
         return None
     real = os.path.realpath(found)
-    if not found.startswith("/") or (
-        top is not None and any(_lies_in(place, top) for place in (os.path.normpath(found), real))
-    ):
+    places = (Path(os.path.normpath(found)), Path(real))
+    if not found.startswith("/") or (top and any(place.is_relative_to(top) for place in places)):
         return f"a program in the workspace: {name[:60]}", False
     if real == "/usr/bin/snap" or real.startswith(("/snap/", "/mnt/")) or real.endswith(".exe"):
         return f"cannot run confined: {name[:60]}", False
@@ -275,10 +272,6 @@ def _find(name: str, path: str) -> str | None:
         if os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
             return candidate
     return None
-
-
-def _lies_in(place: str, top: str) -> bool:
-    return place.startswith(f"{top.rstrip('/')}/")
 
 
 @lru_cache(maxsize=64)

@@ -21,7 +21,7 @@ from aish_lsp.shell.risk.paths import (
     write_risk,
 )
 from aish_lsp.shell.risk.repository import why_not
-from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, LEVELS, SAFE, OwnTables
+from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, LEVELS, SAFE, Tables
 from aish_lsp.shell.risk.words import LONGEST, UNKNOWN, Variables, without_escapes
 
 #: How often a command may run another that runs another.
@@ -92,7 +92,8 @@ class Review:
     """The state that all parts of a command share.
 
     Attributes:
-        extra: the rows of the configuration.
+        own, stricter: the rows of the configuration, if it has any: the user's, and those that
+            may only make a verdict stricter.
         folder: where it will run, if known.
         path: the PATH that it will run with; None is our own.
         confined: whether it will run confined.
@@ -110,11 +111,12 @@ class Review:
         reads: what its commands are told to read, which may also be secret.
     """
 
-    extra: OwnTables | None
     folder: Path | None
     path: str | None
     confined: bool
     kept: Path | None = None
+    own: Tables | None = None
+    stricter: Tables | None = None
     findings: Findings = field(default_factory=Findings)
     variables: Variables = field(default_factory=Variables)
     functions: set[str] = field(default_factory=set)

@@ -238,20 +238,12 @@ def _found(group: Mapping[str, Any], row: Mapping[str, Any]) -> Found:
     return Found(re.compile(flags + text), level, group.get("reason", ""), **kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnTables:
-    """The rows of the configuration: the user's, and a workspace's, which only make stricter."""
-
-    own: Tables
-    stricter: Tables
-
-
 @lru_cache(maxsize=8)
-def own_tables(rules: tuple[RiskRule, ...]) -> OwnTables:
+def own_tables(rules: tuple[RiskRule, ...]) -> tuple[Tables, Tables]:
     """Return the user's rules, and those that may only make a verdict stricter, as tables."""
-    found = OwnTables(Tables(), Tables())
+    found = (Tables(), Tables())
     for rule in rules:
-        tables = found.stricter if rule.only_stricter else found.own
+        tables = found[rule.only_stricter]
         row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
         tables.add_rules([{**row, "confine": rule.confine}])
     return found

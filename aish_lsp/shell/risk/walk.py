@@ -74,8 +74,9 @@ def findings_in(
 
     The arguments are those of ``classify``.
     """
-    own = own_tables(rules) if rules else None
-    review = Review(own, folder, path, confined=confined, kept=kept)
+    review = Review(folder, path, confined, kept)
+    if rules:
+        review.own, review.stricter = own_tables(rules)
     if shell not in _KNOWN:
         _other_shell(review, text, shell)
     review.plain_shell = not shell.endswith("bash")
