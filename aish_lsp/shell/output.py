@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
-import locale
+import gettext
 import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -176,8 +175,8 @@ _OTHER_WORDS: Final = (
     "EPERM",
     "EROFS",
 )
-#: ``LC_MESSAGES_MASK`` of the C library.
-_MESSAGES_MASK: Final = 1 << locale.LC_MESSAGES
+#: Where Linux has the catalogs of translated texts; the second is Ubuntu's.
+_CATALOGS: Final = ("/usr/share/locale", "/usr/share/locale-langpack")
 
 
 def refusal_pattern(environ: Mapping[str, str]) -> re.Pattern[str]:
@@ -188,29 +187,17 @@ def refusal_pattern(environ: Mapping[str, str]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=8)
 def _pattern_in(name: str) -> re.Pattern[str]:
-    texts = [os.strerror(number) for number in _REFUSALS]
+    texts = map(os.strerror, _REFUSALS)
     words = {*texts, *_translated(name), *_OTHER_WORDS}
     # Go programs write all of them in lower case.
     return re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
 
 
-def _translated(name: str) -> list[str]:
-    """Return the C library's texts in a locale; none if it is not installed."""
-    libc = ctypes.CDLL(None)
-    try:
-        make, free, text = libc.newlocale, libc.freelocale, libc.strerror_l
-    except AttributeError:
-        return []
-    make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p]
-    free.argtypes = [ctypes.c_void_p]
-    text.restype, text.argtypes = ctypes.c_char_p, [ctypes.c_int, ctypes.c_void_p]
-    made = make(_MESSAGES_MASK, os.fsencode(name), None)
-    if not made:
-        return []
-    try:
-        return [text(number, made).decode("utf-8", "replace") for number in _REFUSALS]
-    finally:
-        free(made)
+def _translated(name: str) -> Iterator[str]:
+    """Yield the C library's texts in a locale, as far as its catalogs are installed."""
+    for folder in _CATALOGS:
+        catalog = gettext.translation("libc", folder, [name], fallback=True)
+        yield from (catalog.gettext(os.strerror(number)) for number in _REFUSALS)
 
 
 # Whole outputs of commands: ``.aish/output/ID.txt`` in the workspace, without secrets.

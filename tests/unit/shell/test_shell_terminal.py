@@ -10,7 +10,7 @@ import pytest
 
 from aish_lsp.shell import runner
 from aish_lsp.shell.environment import command_environment
-from aish_lsp.shell.output import gave_up_for_terminal, line_for_terminal
+from aish_lsp.shell.output import gave_up_for_terminal, line_for_terminal, refusal_pattern
 from aish_lsp.shell.runner import RunResult, Stream, run_command
 
 
@@ -104,3 +104,13 @@ def test_what_lies_far_back_does_not_count() -> None:
 
 def test_the_line_to_paste() -> None:
     assert line_for_terminal("sudo ls", Path("/my work")) == "cd '/my work' && sudo ls"
+
+
+@pytest.mark.skipif(
+    not Path("/usr/share/locale/fr/LC_MESSAGES/libc.mo").exists(), reason="no French here"
+)
+def test_a_refusal_in_the_language_of_the_command() -> None:
+    said = "cat: /root/x: Permission non accordée"
+    assert refusal_pattern({"LANG": "fr_FR.UTF-8"}).search(said)
+    assert not refusal_pattern({"LANG": "fr_FR.UTF-8", "LC_ALL": "C"}).search(said)
+    assert refusal_pattern({"LANG": "fr_FR.UTF-8"}).search("cat: /root/x: Permission denied")
