@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.judge import judge
 from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Findings, Review
-from aish_lsp.shell.risk.rules import DESTRUCTIVE
+from aish_lsp.shell.risk.rules import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import table
 
 if TYPE_CHECKING:
@@ -115,7 +115,20 @@ _HOLDS: Final[dict[str, Callable[[Node], bool]]] = {
 }
 
 
-def misses(root: Node, source: bytes) -> str | None:
+def prove(review: Review, root: Node, text: str, source: bytes, visited: Collection[int]) -> None:
+    """Record what a walk may not have seen; ``visited`` are the substitutions that it went into.
+
+    Those are the places where they begin, and where a backtick ends.
+    """
+    if review.findings.level == SAFE:
+        review.caution_if(_misses(root, source))
+        if review.plain_shell and _BASH_ALONE.search(text):
+            review.caution("only bash reads this so")
+    if review.findings.level != DESTRUCTIVE and _unseen_substitution(root, source, visited):
+        review.destructive(UNSEEN)
+
+
+def _misses(root: Node, source: bytes) -> str | None:
     """Return, for the user, what the walk does not read in a tree; None if it reads all of it."""
     if b"<<" in source and (reason := _heredocs(source)):
         return reason
@@ -202,7 +215,7 @@ def _heredocs(source: bytes) -> str | None:
 
 
 #: What shells other than bash read differently: they may run what is text to bash.
-BASH_ALONE: Final = re.compile(
+_BASH_ALONE: Final = re.compile(
     r"\[\[|\$['\"]|[<>]\(|<<<|&>|\|&|;&|\b(?:function|select)\b|(?<!\$)\(\("
 )
 
@@ -215,11 +228,8 @@ _UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
 _QUOTED: Final = frozenset({"raw_string", "ansi_c_string", "comment"})
 
 
-def unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> bool:
-    """Return whether a substitution may begin where the walk did not go into one.
-
-    ``visited`` are the places where those begin (and a backtick ends) that it went into.
-    """
+def _unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> bool:
+    """Return whether a substitution may begin where the walk did not go into one."""
     if not (b"$" in source or b"`" in source or b"(" in source or b"\\" in source):
         return False
     found = [(match.start(), match[0]) for match in _BEGINS.finditer(source)]
@@ -259,6 +269,22 @@ def _is_in_expansion(node: Node) -> bool:
     return False
 
 
+# What the grammar is known to misread.
+
+#: It takes a line that begins so for words of the line before it.
+_SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
+
+
+def doubt(review: Review, text: str, *, has_error: bool) -> None:
+    """Record what in ``text`` its tree may not show; ``has_error`` says that it does not parse."""
+    if has_error:
+        review.caution("is not understood as bash")
+        _look_through(review, text)
+    elif "\n" in text and _SWALLOWED.search(text):
+        review.caution("has lines that begin with a backslash")
+        _look_through(review, text)
+
+
 # Looks word by word through a text that does not parse.
 #
 # Every place where a command could begin is taken for one. Only what is destructive counts: what
@@ -279,7 +305,7 @@ _BRACES: Final = re.compile(r"(?:^|[;&|\n(])[ \t]*+\{[^\s{}]*,")
 _DEVICE: Final = re.compile(r">[|&]?\s*+/dev/(?!null\b|stdout\b|stderr\b|tty\b|fd/)")
 
 
-def look_through(review: Review, text: str) -> None:
+def _look_through(review: Review, text: str) -> None:
     """Record what looks destructive in ``text``."""
     if _PIPED.search(text):
         review.destructive(UNSEEN)

@@ -12,9 +12,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.judge import is_known, judge
-from aish_lsp.shell.risk.proof import BASH_ALONE, look_through, misses, unseen_substitution
-from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review, printed, text_of
-from aish_lsp.shell.risk.rules import DESTRUCTIVE, SAFE, own_tables
+from aish_lsp.shell.risk.proof import doubt, prove
+from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review, printed, text_of
+from aish_lsp.shell.risk.rules import SAFE, own_tables
 from aish_lsp.shell.risk.special import is_windows_shell, look_through_windows
 from aish_lsp.shell.risk.words import (
     LONGEST,
@@ -54,8 +54,6 @@ _RUNS_WORDS: Final = re.compile(
 _ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
 _NAMED: Final = re.compile(r"\$\{?(\w+)\}?")
 _NO_SIGNS: Final = re.compile(r"[\w./~-]*")
-#: The grammar takes a line that begins so for words of the line before it.
-_SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 #: A shell in a shell, which the grammar takes for arithmetic.
 _DOUBLED: Final = re.compile(r"\((?=\()")
 
@@ -127,22 +125,17 @@ class _Walk:
 
     def run(self) -> None:
         root = parse(self._source)
-        text = self._text
-        if root.has_error:
-            self._review.caution("is not understood as bash")
-            look_through(self._review, text)
-            if "((" in text:
-                # The shell, too, first reads it as arithmetic, and then as nested subshells.
-                _Walk(self._review, _DOUBLED.sub("( ", text)).run()
-        elif "\n" in text and _SWALLOWED.search(text):
-            self._review.caution("has lines that begin with a backslash")
-            look_through(self._review, text)
+        review, text = self._review, self._text
+        doubt(review, text, has_error=root.has_error)
+        if root.has_error and "((" in text:
+            # The shell, too, first reads it as arithmetic, and then as nested subshells.
+            _Walk(review, _DOUBLED.sub("( ", text)).run()
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
-            self._review.destructive("may run what stands in an index")
-        collect(text, root, self._resolver, self._review.variables)
+            review.destructive("may run what stands in an index")
+        collect(text, root, self._resolver, review.variables)
         self._push(root.children, None)
         self._walk(0)
-        self._prove(root)
+        prove(review, root, text, self._source, self._visited)
 
     def _walk(self, kept: int) -> None:
         """Work through the stack, except for its first items."""
@@ -153,18 +146,6 @@ class _Walk:
                 handler(self, node, given)
             elif node.child_count:
                 self._push(node.children, _shared(given))
-
-    def _prove(self, root: Node) -> None:
-        """Record what this walk may not have seen."""
-        review, source = self._review, self._source
-        if review.findings.level == SAFE:
-            review.caution_if(misses(root, source))
-            if review.plain_shell and BASH_ALONE.search(self._text):
-                review.caution("only bash reads this so")
-        if review.findings.level != DESTRUCTIVE and unseen_substitution(
-            root, source, self._visited
-        ):
-            review.destructive(UNSEEN)
 
     def _push(self, nodes: list[Node], given: Input) -> None:
         self._stack += [(node, given) for node in reversed(nodes)]
