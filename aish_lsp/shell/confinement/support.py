@@ -218,9 +218,9 @@ class Confinement:
         )
 
     def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
-        profile = _sandbox_profile(secret_places(self._environ), temporary, root)
-        prefix = (_SANDBOX, "-p", profile)
-        return Walls("sandbox-exec", Path(tempfile.mkdtemp(dir=temporary)), prefix)
+        own = Path(tempfile.mkdtemp(dir=temporary))
+        profile = _sandbox_profile(secret_places(self._environ), own, root)
+        return Walls("sandbox-exec", own, (_SANDBOX, "-p", profile))
 
     async def _decide(self) -> Support:
         self._support = await self._tried()
