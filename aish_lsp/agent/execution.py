@@ -7,8 +7,8 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Coroutine
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -28,11 +28,14 @@ from aish_lsp.shell.suggestions import Origin, needs_approval, new_id, question_
 from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
     from aish_lsp.agent.events import CommandInfo
     from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.shell.blocks import Source
+    from aish_lsp.shell.process import Walls
 
 logger = logging.getLogger(__name__)
 
@@ -139,17 +142,19 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
     """
     workspace = session.workspace
     text = request.edited if request.edited is not None else request.text
-    named = request.shell
     source: Source = "cmd"
+    named, free = request.shell, request.origin == "user"
     if request.command_id is not None:
         suggestion = session.commands.suggestion(request.command_id)
         named, source = suggestion.shell, suggestion.info.source
+        free = request.edited is None and suggestion.unconfined
         if text is None or text == suggestion.info.text:
             text = _without_gaps(suggestion.info)
-    if request.command_id is not None and request.text is not None:
-        raise InvalidArgument(
-            "Give commandId or text, not both; `edited` replaces a suggestion's text.", path="text"
-        )
+        if request.text is not None:
+            raise InvalidArgument(
+                "Give commandId or text, not both; `edited` replaces a suggestion's text.",
+                path="text",
+            )
     if text is None:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
     if not text.strip() or "\0" in text:
@@ -168,15 +173,9 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         seen=_identities(workspace.folder, cwd),
         # An edited suggestion is the user's own text.
         origin="user" if request.command_id and request.edited is not None else request.origin,
-        free=_runs_free(session, request),
+        free=free,
         group=request.group or command_id,
     )
-
-
-def _runs_free(session: Session, request: RunRequest) -> bool:
-    if request.command_id is None:
-        return request.origin == "user"
-    return request.edited is None and session.commands.suggestion(request.command_id).unconfined
 
 
 def _without_gaps(info: CommandInfo) -> str:
@@ -291,10 +290,12 @@ class Execution:
         self._workspace = session.workspace
         self._plan = planned
         self._emit = emit
-        self._can_confine = False
         pursuit = session.pursuit
-        self._has_agreed = self._has_begun = False
         self._pursuit = pursuit if pursuit and pursuit.group == planned.group else None
+        # What it is confined to: to reading, or to the work tree, which a step of a goal may change
+        # unasked.
+        self._walls: Literal["reading", "work"] | None = None
+        self._has_begun = False
         folder = self._workspace.folder / ".aish"
         self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -307,25 +308,26 @@ class Execution:
             NotFound: the folder or the shell is gone.
             InvalidArgument: the text cannot be passed to a shell.
         """
-        covered = False
+        planned = self._plan
         try:
-            verdict = await self._verdict()
-            if allowed := await self._is_allowed(verdict):
-                covered = await self._snapshot(verdict)
-                allowed = await self._is_allowed_with(verdict, covered=covered)
-            if not allowed:
+            verdict = await self._judge()
+            if self._must_ask(verdict) and not await self._ask(verdict):
                 return self._not_run("denied")
-            self._has_begun = True
-            result = await self._run(verdict)
+            async with self._undoable(verdict) as covered:
+                can_undo = covered and self._workspace.undo.holds(planned.group)
+                if self._walls == "work" and not can_undo:
+                    # It would run unasked, and could not be undone: the user is asked after all.
+                    reason = _NOT_ALONE if covered else _NO_UNDO
+                    if not await self._ask(replace(verdict, reasons=(reason,))):
+                        return self._not_run("denied")
+                self._has_begun = True
+                result = await self._run(verdict)
         except asyncio.CancelledError:
             if self._has_begun:
                 raise
             return self._not_run("cancelled")
-        finally:
-            if covered:
-                await end_undo(self._session, self._emit)
         if result.wants_terminal:
-            line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
+            line = escaped(line_for_terminal(planned.text, planned.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         await self._keep(result)
         file = await run_uncancellable(self._kept_whole(self._whole.close()))
@@ -333,53 +335,30 @@ class Execution:
             await self._offer_unconfined()
         return self._outcome(result, file)
 
-    async def _is_allowed(self, verdict: Verdict) -> bool:
-        """Return whether it may run; ask the user if necessary."""
-        if not self._must_ask(verdict):
-            return True
-        self._has_agreed = await self._ask(verdict)
-        return self._has_agreed
-
-    async def _is_allowed_with(self, verdict: Verdict, *, covered: bool) -> bool:
-        """Return whether it may run, given whether a snapshot covers it.
-
-        If it would run unasked but could not be undone, the user is asked after all.
-        """
-        if not self._works_alone(verdict):
-            return True
-        if covered and self._workspace.undo.holds(self._plan.group):
-            return True
-        reason = _NOT_ALONE if covered else _NO_UNDO
-        self._has_agreed = await self._ask(replace(verdict, reasons=(reason,)))
-        return self._has_agreed
-
-    async def _verdict(self) -> Verdict:
-        """Return the risk, which depends on whether the command will be confined."""
+    async def _judge(self) -> Verdict:
+        """Return the risk, after settling what it is confined to, on which the risk depends."""
         workspace, planned = self._workspace, self._plan
-        self._can_confine = not planned.free and await workspace.can_confine()
-        kept = workspace.root if self._pursuit and self._pursuit.acts_alone else None
-        return workspace.judge(
-            planned.text, planned.cwd, planned.shell, confined=self._can_confine, kept=kept
+        can_confine = not planned.free and await workspace.can_confine()
+        acts_alone = self._pursuit is not None and self._pursuit.acts_alone
+        is_approved = planned.request.approved
+        verdict = workspace.judge(
+            planned.text,
+            planned.cwd,
+            planned.shell,
+            confined=can_confine,
+            kept=workspace.root if acts_alone else None,
         )
+        if can_confine and verdict.risk == "safe" and verdict.confine:
+            self._walls = "reading"
+        elif can_confine and verdict.risk == "caution" and acts_alone and not is_approved:
+            self._walls = "work"
+        return verdict
 
     @property
     def _other_shell(self) -> str:
         """The shell that runs it, if that is not the user's own; else empty."""
         shell = self._plan.shell
         return "" if shell == self._workspace.config.safety.shell else shell
-
-    def _is_confined(self, verdict: Verdict) -> bool:
-        return self._can_confine and verdict.risk == "safe" and verdict.confine
-
-    def _is_work(self, verdict: Verdict) -> bool:
-        """Return whether it is a step of a goal, which may change the work tree unasked."""
-        if self._pursuit is None or not self._pursuit.acts_alone or self._plan.request.approved:
-            return False
-        return self._can_confine and verdict.risk == "caution"
-
-    def _works_alone(self, verdict: Verdict) -> bool:
-        """Return whether it is such a step, and the user was not asked after all."""
-        return self._is_work(verdict) and not self._has_agreed
 
     async def _offer_unconfined(self) -> None:
         """Suggest the command again, to be run without the confinement that was in its way."""
@@ -396,17 +375,15 @@ class Execution:
         """Return whether the user must be asked first."""
         planned, request = self._plan, self._plan.request
         always = self._workspace.config.safety.confirm == "always"
-        if self._is_work(verdict):
+        if self._walls == "work":
             return always
-        if request.unattended and not (verdict.risk == "safe" and self._may_go_unseen(verdict)):
+        # What nobody has seen must be safe, and confined if that is what makes it safe.
+        may_go_unseen = verdict.risk == "safe" and (self._walls == "reading" or not verdict.confine)
+        if request.unattended and not may_go_unseen:
             return True
         return not request.approved and needs_approval(
             planned.text, verdict, planned.origin, always=always
         )
-
-    def _may_go_unseen(self, verdict: Verdict) -> bool:
-        """Return whether a safe command may run although nobody has seen it."""
-        return self._is_confined(verdict) or not verdict.confine
 
     async def _ask(self, verdict: Verdict) -> bool:
         """Ask the user; if nobody answers, show the question and how to run the command."""
@@ -426,6 +403,9 @@ class Execution:
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
+        if answer and self._walls == "work":
+            # It need not keep to the work tree any more.
+            self._walls = None
         return answer is True
 
     async def _prospect(self) -> str:
@@ -440,12 +420,12 @@ class Execution:
             " and git's own; nothing outside it."
         )
 
-    async def _snapshot(self, verdict: Verdict) -> bool:
-        """Record what the command may change, so that it can be undone; return whether it was."""
+    def _undoable(self, verdict: Verdict) -> AbstractAsyncContextManager[bool]:
+        """Return what records the changes of the command, if it can make any."""
         if verdict.risk == "safe":
-            return False
+            return nullcontext(enter_result=False)
         planned = self._plan
-        return await begin_undo(self._session, planned.group, planned.text, planned.cwd, self._emit)
+        return undoable(self._session, planned.group, planned.text, planned.cwd, self._emit)
 
     async def _run(self, verdict: Verdict) -> RunResult:
         workspace, planned = self._workspace, self._plan
@@ -471,18 +451,15 @@ class Execution:
         environ = workspace.command_environment()
         if verdict.risk == "safe" and not planned.free:
             environ = reading_environment(environ, with_secrets=not verdict.confine)
-        with ExitStack() as stack:
-            walls = None
-            if self._is_confined(verdict):
-                made = await workspace.services.confinement.walls(workspace.root)
-                walls = stack.enter_context(made)
-            elif self._works_alone(verdict):
-                assert workspace.root is not None
-                keep_git = _NAMES_GIT.search(planned.text) is None
-                made = await workspace.services.confinement.work_walls(
-                    workspace.root, keep_git=keep_git
-                )
-                walls = stack.enter_context(made)
+        confinement = workspace.services.confinement
+        walls: AbstractContextManager[Walls | None] = nullcontext()
+        if self._walls == "reading":
+            walls = await confinement.walls(workspace.root)
+        elif self._walls == "work":
+            assert workspace.root is not None
+            keep_git = _NAMES_GIT.search(planned.text) is None
+            walls = await confinement.work_walls(workspace.root, keep_git=keep_git)
+        with walls as made:
             return await run_command(
                 planned.text,
                 cwd=planned.cwd,
@@ -490,7 +467,7 @@ class Execution:
                 timeout=planned.request.timeout or DEFAULT_TIMEOUT,
                 env=environ,
                 on_output=on_output,
-                walls=walls,
+                walls=made,
             )
 
     async def _kept_whole(self, keeping: Coroutine[Any, Any, R]) -> R | None:
@@ -531,29 +508,33 @@ class Execution:
         return Outcome(report, result.finish_reason)
 
 
-async def begin_undo(session: Session, group: str, label: str, cwd: Path, emit: Emit) -> bool:
-    """Record the files before something changes them; return whether that was done.
+@asynccontextmanager
+async def undoable(
+    session: Session, group: str, label: str, cwd: Path, emit: Emit
+) -> AsyncIterator[bool]:
+    """Record the files before something changes them and after it; yield whether that is done.
 
     ``label`` is the command, or a text in its place. All changes of one ``group`` are one undo.
     """
     workspace = session.workspace
-    if not workspace.config.safety.snapshot:
-        return False
+    is_recorded = False
+    if workspace.config.safety.snapshot:
+        try:
+            await workspace.undo.before(group, label, cwd, session.id)
+        except NoUndo as reason:
+            notice = f"This command cannot be undone: {reason}."
+            # If no command here can ever be undone, saying so once is enough.
+            if session.first_time(notice) or not isinstance(reason, Nowhere):
+                await emit(Notice("warning", notice))
+        else:
+            is_recorded = True
     try:
-        await workspace.undo.before(group, label, cwd, session.id)
-    except NoUndo as reason:
-        notice = f"This command cannot be undone: {reason}."
-        # If no command here can ever be undone, saying so once is enough.
-        if session.first_time(notice) or not isinstance(reason, Nowhere):
-            await emit(Notice("warning", notice))
-        return False
-    return True
-
-
-async def end_undo(session: Session, emit: Emit) -> None:
-    """Record what was changed since ``begin_undo``, even if the work was cancelled."""
-    for notice in await run_uncancellable(session.workspace.undo.after()):
-        await emit(Notice("info", notice))
+        yield is_recorded
+    finally:
+        if is_recorded:
+            # Even if the work was cancelled.
+            for notice in await run_uncancellable(workspace.undo.after()):
+                await emit(Notice("info", notice))
 
 
 def exit_status(result: RunResult) -> int:

@@ -131,10 +131,6 @@ class ModelChoice:
         why = f"routing.classes.{found.class_}, as the question {found.why}"
         return replace(chosen, why=why), found.class_
 
-    def addressed(self, question: str) -> tuple[str | None, str]:
-        """Return the configured model that a question is addressed to, if any, and its rest."""
-        return addressed(question, (*self._config().models, OFFLINE.name))
-
     def is_guarded(self, preset: Preset) -> bool:
         """Return whether a reply of ``preset`` is stopped if it repeats itself endlessly."""
         guard = self._config().suggestions.repetition_guard

@@ -24,7 +24,7 @@ from aish_lsp.agent.events import (
     Text,
     Usage,
 )
-from aish_lsp.agent.model_choice import FallbackChain
+from aish_lsp.agent.model_choice import FallbackChain, addressed
 from aish_lsp.agent.norris import goal_said
 from aish_lsp.agent.round import Round
 from aish_lsp.agent.tool_use import ToolCalls, to_the_end
@@ -38,6 +38,7 @@ from aish_lsp.foundation.errors import (
 )
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
+from aish_lsp.models.catalog import OFFLINE
 from aish_lsp.models.retrying import cause
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.suggestions import SuggestionScanner, add, new_id
@@ -240,7 +241,7 @@ class Turn:
             # The name may have been configured a moment ago.
             for notice in await self._workspace.reload():
                 await self._notice("warning", notice)
-        return self._session.models.addressed(prompt)
+        return addressed(prompt, (*self._workspace.config.models, OFFLINE.name))
 
     def _begin_round(self, preset: Preset) -> Round:
         """Begin the next round, or the same one with another model, and return it."""
