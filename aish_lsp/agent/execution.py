@@ -410,10 +410,7 @@ class Execution:
 
     async def _prospect(self) -> str:
         """Return whether the command could be undone."""
-        why_not = "safety.snapshot is off"
-        if self._workspace.config.safety.snapshot:
-            why_not = await self._workspace.undo.prospect()
-        if why_not:
+        if why_not := await self._workspace.why_no_undo():
             return f"This cannot be undone: {why_not}."
         return (
             "`:undo` brings the files of this git work tree back, except those that git ignores"

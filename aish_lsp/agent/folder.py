@@ -189,6 +189,12 @@ class FolderContext:
             return False
         return (await self.services.confinement.support()).available
 
+    async def why_no_undo(self) -> str:
+        """Return why a command that runs now could not be undone; empty if it could."""
+        if not self.config.safety.snapshot:
+            return "safety.snapshot is off"
+        return await self.undo.prospect()
+
     def shell_for(self, named: str) -> tuple[str, str]:
         """Return the shell ``named`` (empty: the user's own), and why it cannot be used if so."""
         path = self.command_environment().get("PATH")
