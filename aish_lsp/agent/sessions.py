@@ -43,7 +43,7 @@ from aish_lsp.sessions.recorder import Recorder, read_costs, read_usage
 from aish_lsp.sessions.records import SUMMARIZE, LoadedSession, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -101,28 +101,24 @@ class Sessions:
         uri = root.as_uri() if root else None
         return Recorder(self._workspace.data, uri, self._workspace.without_secrets, log)
 
-    def begin(self, settled: Coroutine[Any, Any, object]) -> Coroutine[Any, Any, Resumed | None]:
+    def begin(self, settled: Coroutine[Any, Any, object]) -> Awaitable[Resumed | None]:
         """Resume the last session if the configuration, once ``settled``, says so.
 
-        From now on ``named`` waits for that. Return a coroutine that waits for it as well, and
-        returns the resumed session.
+        From now on ``named`` waits for that. What is returned waits for it as well, and gives the
+        resumed session.
         """
-        return self._begun(self._start(lambda: self._begin(settled), show=True))
+        return asyncio.shield(self._start(lambda: self._begin(settled), show=True))
 
     async def _begin(self, settled: Coroutine[Any, Any, object]) -> Resumed | None:
         await settled
         if self._workspace.config.sessions.resume != "always":
             return None
-        last = await self.last()
-        self.begun_with = await self._resume(last.id, show=True) if last else None
-        return self.begun_with
-
-    async def _begun(self, beginning: asyncio.Task[Resumed | None]) -> Resumed | None:
         try:
-            return await asyncio.shield(beginning)
+            last = await self.last()
+            self.begun_with = await self._resume(last.id, show=True) if last else None
         except AishError as error:
             logger.warning("the last session is not gone on with: %s", error.message)
-            return None
+        return self.begun_with
 
     @property
     def open(self) -> list[Session]:

@@ -104,7 +104,7 @@ class Turn:
         self.calls = ToolCalls(session, self._conversation, emit, turn_id)
         self._chain: FallbackChain | None = None
         self._round: Round | None = None
-        self._is_recorded = True
+        self._is_recorded = False
         self._question_n: int | None = None
         self._asked_before: TakenOut | None = None
         self._text: list[str] = []
@@ -388,14 +388,13 @@ class Turn:
 
     async def _record(self) -> None:
         """Log what arrived in a round, or that nothing did, and what the round cost."""
-        round_ = self._round
         if self._is_recorded:
-            # If there is no round, the question never got that far.
-            return await self._withdraw() if round_ is None else None
-        assert round_ is not None
+            return
         self._is_recorded = True
-        if not round_.answered:
-            return await self._withdraw()
+        round_ = self._round
+        if round_ is None or not round_.answered:
+            await self._withdraw()
+            return
         usage = round_.account()
         self._usage = self._usage.plus(usage) if self._usage else usage
         received = round_.received
@@ -408,7 +407,6 @@ class Turn:
         # Last: another process may hold that file for seconds.
         await round_.record_usage()
         await self._emit(usage)
-        return None
 
     async def _record_reply(self, round_: Round) -> None:
         self._has_answer = True

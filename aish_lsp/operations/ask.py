@@ -13,7 +13,7 @@ from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.operations.markdown import fence_for
+from aish_lsp.operations.markdown import quoted
 from aish_lsp.operations.operation import (
     Answer,
     Line,
@@ -200,10 +200,7 @@ async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
     upcoming = session.next_request(params.prompt, await _named(place, params.prompt))
     await upcoming.count()
     messages = upcoming.messages()
-    parts = []
-    for message in messages:
-        fence = fence_for(message.content)
-        parts.append(f"**{message.role}**\n\n{fence}text\n{message.content}\n{fence}")
+    parts = [f"**{message.role}**\n\n{quoted(message.content)}" for message in messages]
     return Answer(Prompt(messages, (), upcoming.size.total), "\n\n".join(parts))
 
 
