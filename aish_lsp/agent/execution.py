@@ -6,32 +6,28 @@ import asyncio
 import logging
 import os
 import re
-import signal
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Coroutine
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
-from aish_lsp.foundation.text import escaped, shown, shown_path
+from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.suggestions import Origin, needs_approval, new_id, question_for
-from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from aish_lsp.agent.events import CommandInfo
-    from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.shell.blocks import Source
@@ -159,7 +155,7 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
     if not text.strip() or "\0" in text:
         raise InvalidArgument("The command is empty or holds a NUL.", path="text")
-    cwd = _folder(workspace, request.cwd)
+    cwd = workspace.folder_for(request.cwd)
     shell, obstacle = workspace.shell_for(named)
     if obstacle:
         raise NotFound(f"Not run: {obstacle}. Copy it instead.")
@@ -184,33 +180,6 @@ def _without_gaps(info: CommandInfo) -> str:
         gaps = ", ".join(info.placeholders[:3])
         raise InvalidArgument(f"Not run: fill in {gaps} first (*Edit and run*).", path="edited")
     return info.text
-
-
-def _folder(workspace: FolderContext, wanted: str | None) -> Path:
-    """Return the real path of the folder to run in, which must be inside the workspace."""
-    root = workspace.folder
-    folder = root if wanted is None else root / wanted
-    if not root.is_dir():
-        raise NotFound(f"The folder {shown_path(root)} is gone.")
-    if wanted is not None and wanted.startswith("file://"):
-        folder = _path_of(wanted)
-    if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
-        raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
-    if not folder.is_dir():
-        raise NotFound(f"{shown_path(folder)} is not a folder, or is gone.")
-    return Path(os.path.realpath(folder))
-
-
-def _path_of(uri: str) -> Path:
-    """Return the path of a ``file:`` URI.
-
-    Raises:
-        InvalidArgument: the URI is malformed.
-    """
-    try:
-        return Path(unquote(urlsplit(uri).path))
-    except ValueError as error:
-        raise InvalidArgument(f"{shown(uri)} is not a URI.", path="cwd") from error
 
 
 def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
@@ -313,7 +282,11 @@ class Execution:
             verdict = await self._judge()
             if self._must_ask(verdict) and not await self._ask(verdict):
                 return self._not_run("denied")
-            async with self._undoable(verdict) as covered:
+            changes: AbstractAsyncContextManager[bool] = nullcontext(enter_result=False)
+            if verdict.risk != "safe":
+                parts = planned.group, planned.text, planned.cwd
+                changes = self._session.undoable(*parts, self._emit)
+            async with changes as covered:
                 can_undo = covered and self._workspace.undo.holds(planned.group)
                 if self._walls == "work" and not can_undo:
                     # It would run unasked, and could not be undone: the user is asked after all.
@@ -417,13 +390,6 @@ class Execution:
             " and git's own; nothing outside it."
         )
 
-    def _undoable(self, verdict: Verdict) -> AbstractAsyncContextManager[bool]:
-        """Return what records the changes of the command, if it can make any."""
-        if verdict.risk == "safe":
-            return nullcontext(enter_result=False)
-        planned = self._plan
-        return undoable(self._session, planned.group, planned.text, planned.cwd, self._emit)
-
     async def _run(self, verdict: Verdict) -> RunResult:
         workspace, planned = self._workspace, self._plan
         # While the user was being asked, another folder may have taken its place.
@@ -484,7 +450,7 @@ class Execution:
         if result.refused:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)
-        kept = ExecOutput(text, exit_status(result), output)
+        kept = ExecOutput(text, result.exit_status, output)
         # A cancel now is too late to stop anything.
         with suppress(asyncio.CancelledError):
             await self._session.command_ended(self._plan.command_id, kept)
@@ -503,41 +469,3 @@ class Execution:
             refused=result.refused,
         )
         return Outcome(report, result.finish_reason)
-
-
-@asynccontextmanager
-async def undoable(
-    session: Session, group: str, label: str, cwd: Path, emit: Emit
-) -> AsyncIterator[bool]:
-    """Record the files before something changes them and after it; yield whether that is done.
-
-    ``label`` is the command, or a text in its place. All changes of one ``group`` are one undo.
-    """
-    workspace = session.workspace
-    is_recorded = False
-    if workspace.config.safety.snapshot:
-        try:
-            await workspace.undo.before(group, label, cwd, session.id)
-        except NoUndo as reason:
-            notice = f"This command cannot be undone: {reason}."
-            # If no command here can ever be undone, saying so once is enough.
-            if session.first_time(notice) or not isinstance(reason, Nowhere):
-                await emit(Notice("warning", notice))
-        else:
-            is_recorded = True
-    try:
-        yield is_recorded
-    finally:
-        if is_recorded:
-            # Even if the work was cancelled.
-            for notice in await run_uncancellable(workspace.undo.after()):
-                await emit(Notice("info", notice))
-
-
-def exit_status(result: RunResult) -> int:
-    """Return the exit status as a shell reports it: 128 + N for a command ended by signal N."""
-    if result.exit_code is not None:
-        return result.exit_code
-    if result.signal is None:
-        return 1
-    return 128 + int(getattr(signal, result.signal, signal.SIGTERM))
