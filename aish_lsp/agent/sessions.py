@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aish_lsp.agent.model_choice import ModelChoice
@@ -177,13 +176,13 @@ class Sessions:
         Raises:
             Busy: the shown session is answering a question or running a command.
         """
-        if not show:
-            return await self._opened(self._session(), show=False)
-        return await asyncio.shield(self._start(self._new, show=True))
 
-    async def _new(self) -> Session:
-        _refuse_while_busy(self.shown)
-        return await self._opened(self._session(), show=True)
+        async def begin() -> Session:
+            if show:
+                _refuse_while_busy(self.shown)
+            return await self._opened(self._session(), show=show)
+
+        return await asyncio.shield(self._start(begin, show=show))
 
     def _session(
         self,
@@ -278,8 +277,9 @@ class Sessions:
         )
         if number is None:
             raise NotFound("That question is no longer sent to the model: nothing can part there.")
-        fork = partial(self._fork, session, number, show=show)
-        return await asyncio.shield(self._start(fork, show=show))
+        return await asyncio.shield(
+            self._start(lambda: self._fork(session, number, show=show), show=show)
+        )
 
     async def _fork(self, session: Session, number: int, *, show: bool) -> Resumed:
         """Fork ``session`` before the line ``number`` of its log."""
@@ -353,17 +353,13 @@ class Sessions:
             msg = f"Not deleted: nobody could be asked. To delete it all the same, remove {path}."
             raise Denied(msg)
         if answer:
-            await self._let_go(path)
+            session = self._open_at(path)
+            if session is not None and session is not self.shown:
+                _refuse_while_busy(session)
+                self._beside.remove(session)
+                await session.aclose()
             await asyncio.to_thread(delete_session, self._logs, loaded.id)
         return answer
-
-    async def _let_go(self, path: Path) -> None:
-        """Close the session whose log is at ``path``, if it is open here but not shown."""
-        session = self._open_at(path)
-        if session is not None and session is not self.shown:
-            _refuse_while_busy(session)
-            self._beside.remove(session)
-            await session.aclose()
 
     async def history(self, key: str) -> LoadedSession:
         """Return the log of the session that has this id or name.

@@ -30,12 +30,7 @@ from aish_lsp.agent.round import Round
 from aish_lsp.agent.tool_use import ToolCalls, to_the_end
 from aish_lsp.context.attached import named_files, named_terminal, secret_selection, sent_along
 from aish_lsp.context.conversation import Conversation
-from aish_lsp.foundation.errors import (
-    AishError,
-    BackendUnavailable,
-    Denied,
-    InvalidArgument,
-)
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, Denied, InvalidArgument
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.catalog import OFFLINE

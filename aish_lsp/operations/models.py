@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.agent.model_call import complete_once, unchanged
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
-from aish_lsp.foundation.errors import (
-    AishError,
-    BackendUnavailable,
-    InvalidArgument,
-    NotFound,
-)
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
