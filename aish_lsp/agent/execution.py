@@ -277,7 +277,7 @@ class Execution:
             NotFound: the folder or the shell is gone.
             InvalidArgument: the text cannot be passed to a shell.
         """
-        planned = self._plan
+        planned, undo = self._plan, self._workspace.undo
         try:
             verdict = await self._judge()
             if self._must_ask(verdict) and not await self._ask(verdict):
@@ -287,8 +287,7 @@ class Execution:
                 parts = planned.group, planned.text, planned.cwd
                 changes = self._session.undoable(*parts, self._emit)
             async with changes as covered:
-                can_undo = covered and self._workspace.undo.holds(planned.group)
-                if self._walls == "work" and not can_undo:
+                if self._walls == "work" and not (covered and undo.holds(planned.group)):
                     # It would run unasked, and could not be undone: the user is asked after all.
                     reason = _NOT_ALONE if covered else _NO_UNDO
                     if not await self._ask(replace(verdict, reasons=(reason,))):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from aish_lsp.context.attached import FileNames
+from aish_lsp.context.attached import FileNames, named_files, named_terminal
 from aish_lsp.context.prompt import (
     Blocks,
     Surroundings,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.services import Services
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config
+    from aish_lsp.context.attached import Found
     from aish_lsp.tools.servers import ToolServers
 
 
@@ -119,6 +120,15 @@ class FolderContext:
             instructions="\n".join(instructions_part(one.name, one.text) for one in instructions),
             summary=summary_block(summary),
         )
+
+    async def named(self, question: str) -> Found:
+        """Return what a question names: the contents of files, and what the terminal ran last."""
+        found = await named_files(question, self.files, self.services.open_text)
+        printed, untold = await named_terminal(question, self.services.read_terminal)
+        found.attached += printed
+        if untold:
+            found.notices.append(untold)
+        return found
 
     def secret_names(self) -> list[str]:
         """Return the environment variables that hold keys of configured models."""

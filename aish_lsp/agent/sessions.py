@@ -287,21 +287,16 @@ class Sessions:
             _refuse_while_busy(self.shown)
         whole = await self.history(session.id)
         said = replace(whole, records=records_before(whole.records, number))
-        if any("role" in record for record in said.records):
-            parted = await self._copied(said, session.recorder.session_path)
-        else:
-            parted = self._session()
-        return _resumed(await self._opened(parted, show=show))
-
-    async def _copied(self, said: LoadedSession, path: Path) -> Session:
-        """Open a session that begins with what was ``said``; its log is next to ``path``."""
-        redact = self._workspace.without_secrets
+        if not any("role" in record for record in said.records):
+            return _resumed(await self._opened(self._session(), show=show))
+        path, redact = session.recorder.session_path, self._workspace.without_secrets
         log = await asyncio.to_thread(SessionLog.copy, said, path, redact)
         try:
-            return self._session(log, resumption(said))
+            parted = self._session(log, resumption(said))
         except BaseException:
             log.close()
             raise
+        return _resumed(await self._opened(parted, show=show))
 
     async def save(self, session: Session, name: str) -> str:
         """Save an open session under a name; return the name.

@@ -28,7 +28,7 @@ from aish_lsp.agent.model_choice import FallbackChain, addressed
 from aish_lsp.agent.norris import goal_said
 from aish_lsp.agent.round import Round
 from aish_lsp.agent.tool_use import ToolCalls, to_the_end
-from aish_lsp.context.attached import named_files, named_terminal, secret_selection, sent_along
+from aish_lsp.context.attached import secret_selection, sent_along
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, Denied, InvalidArgument
 from aish_lsp.foundation.events import Level
@@ -261,13 +261,12 @@ class Turn:
         if pursuit is not None and pursuit.steps:
             # The text is the result of a step, not the user's: names in it mean nothing.
             return []
-        found = await named_files(prompt, workspace.files, workspace.services.open_text)
-        shown, untold = await named_terminal(prompt, workspace.services.read_terminal)
-        for notice in filter(None, (*found.notices, untold)):
+        found = await workspace.named(prompt)
+        for notice in found.notices:
             await self._notice("warning", notice)
         secret = found.secret | secret_selection(self._ask.attached, self._ask.at, workspace.folder)
         about, refusals = await self._session.consents.sift(
-            (*self._ask.attached, *found.attached, *shown), secret, workspace.services.ask_user
+            (*self._ask.attached, *found.attached), secret, workspace.services.ask_user
         )
         if not all(part in about for part in self._ask.attached):
             # Without it the question makes no sense.
@@ -431,17 +430,14 @@ class Turn:
         if self._asked_before is not None:
             self._conversation.put_back(self._asked_before, self._evicted)
         else:
-            self._keep_to_ask_again()
+            if not self._ask.ephemeral:
+                # So that it can be asked again.
+                question = messages[-1]
+                asked = replace(self._ask, prompt=question.content, attached=question.attached)
+                self._session.unanswered = replace(asked, notice="", again=self._id)
             self._conversation.withdraw_user()
         if self._question_n is not None:
             await self._session.recorder.unanswered(self._question_n)
-
-    def _keep_to_ask_again(self) -> None:
-        """Keep a question that got no answer, so that it can be asked again."""
-        if not self._ask.ephemeral:
-            question = self._conversation.messages[-1]
-            asked = replace(self._ask, prompt=question.content, attached=question.attached)
-            self._session.unanswered = replace(asked, notice="", again=self._id)
 
     @property
     def _model(self) -> str:
