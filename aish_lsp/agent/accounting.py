@@ -378,13 +378,9 @@ class NextRequest:
         tokenizer = "heuristic" if guessed else "endpoint"
         return self._accounting.meter.context(self.size, self.limit, self._preset, tokenizer)
 
-    def cost(self) -> CostReport:
-        """Return what this session has used and cost, and the size of its next request."""
-        return self.cost_of(self._accounting.meter.usage)
-
-    def cost_of(self, usage: UsageTotals) -> CostReport:
-        """Return ``usage`` as a report."""
-        thresholds = self._config.cost
+    def cost(self, usage: UsageTotals | None = None) -> CostReport:
+        """Return a report of ``usage``, by default the session's, and the next request's size."""
+        used = self._accounting.meter.usage if usage is None else usage
         known = self._accounting.knows_window(self._preset)
         budget = self.limit.budget if known else None
-        return cost_report(usage, thresholds, self.size.total, budget)
+        return cost_report(used, self._config.cost, self.size.total, budget)

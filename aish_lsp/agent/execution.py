@@ -6,33 +6,32 @@ import asyncio
 import logging
 import os
 import re
-import signal
 from collections.abc import Coroutine
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
-from aish_lsp.foundation.text import escaped, shown, shown_path
+from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.suggestions import Origin, needs_approval, new_id, question_for
-from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
     from aish_lsp.agent.events import CommandInfo
-    from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.shell.blocks import Source
+    from aish_lsp.shell.process import Walls
 
 logger = logging.getLogger(__name__)
 
@@ -139,22 +138,24 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
     """
     workspace = session.workspace
     text = request.edited if request.edited is not None else request.text
-    named = request.shell
     source: Source = "cmd"
+    named, free = request.shell, request.origin == "user"
     if request.command_id is not None:
         suggestion = session.commands.suggestion(request.command_id)
         named, source = suggestion.shell, suggestion.info.source
+        free = request.edited is None and suggestion.unconfined
         if text is None or text == suggestion.info.text:
             text = _without_gaps(suggestion.info)
-    if request.command_id is not None and request.text is not None:
-        raise InvalidArgument(
-            "Give commandId or text, not both; `edited` replaces a suggestion's text.", path="text"
-        )
+        if request.text is not None:
+            raise InvalidArgument(
+                "Give commandId or text, not both; `edited` replaces a suggestion's text.",
+                path="text",
+            )
     if text is None:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
     if not text.strip() or "\0" in text:
         raise InvalidArgument("The command is empty or holds a NUL.", path="text")
-    cwd = _folder(workspace, request.cwd)
+    cwd = workspace.folder_for(request.cwd)
     shell, obstacle = workspace.shell_for(named)
     if obstacle:
         raise NotFound(f"Not run: {obstacle}. Copy it instead.")
@@ -168,15 +169,9 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         seen=_identities(workspace.folder, cwd),
         # An edited suggestion is the user's own text.
         origin="user" if request.command_id and request.edited is not None else request.origin,
-        free=_runs_free(session, request),
+        free=free,
         group=request.group or command_id,
     )
-
-
-def _runs_free(session: Session, request: RunRequest) -> bool:
-    if request.command_id is None:
-        return request.origin == "user"
-    return request.edited is None and session.commands.suggestion(request.command_id).unconfined
 
 
 def _without_gaps(info: CommandInfo) -> str:
@@ -185,33 +180,6 @@ def _without_gaps(info: CommandInfo) -> str:
         gaps = ", ".join(info.placeholders[:3])
         raise InvalidArgument(f"Not run: fill in {gaps} first (*Edit and run*).", path="edited")
     return info.text
-
-
-def _folder(workspace: FolderContext, wanted: str | None) -> Path:
-    """Return the real path of the folder to run in, which must be inside the workspace."""
-    root = workspace.folder
-    folder = root if wanted is None else root / wanted
-    if not root.is_dir():
-        raise NotFound(f"The folder {shown_path(root)} is gone.")
-    if wanted is not None and wanted.startswith("file://"):
-        folder = _path_of(wanted)
-    if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
-        raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
-    if not folder.is_dir():
-        raise NotFound(f"{shown_path(folder)} is not a folder, or is gone.")
-    return Path(os.path.realpath(folder))
-
-
-def _path_of(uri: str) -> Path:
-    """Return the path of a ``file:`` URI.
-
-    Raises:
-        InvalidArgument: the URI is malformed.
-    """
-    try:
-        return Path(unquote(urlsplit(uri).path))
-    except ValueError as error:
-        raise InvalidArgument(f"{shown(uri)} is not a URI.", path="cwd") from error
 
 
 def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
@@ -291,10 +259,12 @@ class Execution:
         self._workspace = session.workspace
         self._plan = planned
         self._emit = emit
-        self._can_confine = False
         pursuit = session.pursuit
-        self._has_agreed = self._has_begun = False
         self._pursuit = pursuit if pursuit and pursuit.group == planned.group else None
+        # What it is confined to: to reading, or to the work tree, which a step of a goal may change
+        # unasked.
+        self._walls: Literal["reading", "work"] | None = None
+        self._has_begun = False
         folder = self._workspace.folder / ".aish"
         self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -307,25 +277,29 @@ class Execution:
             NotFound: the folder or the shell is gone.
             InvalidArgument: the text cannot be passed to a shell.
         """
-        covered = False
+        planned, undo = self._plan, self._workspace.undo
         try:
-            verdict = await self._verdict()
-            if allowed := await self._is_allowed(verdict):
-                covered = await self._snapshot(verdict)
-                allowed = await self._is_allowed_with(verdict, covered=covered)
-            if not allowed:
+            verdict = await self._judge()
+            if self._must_ask(verdict) and not await self._ask(verdict):
                 return self._not_run("denied")
-            self._has_begun = True
-            result = await self._run(verdict)
+            changes: AbstractAsyncContextManager[bool] = nullcontext(enter_result=False)
+            if verdict.risk != "safe":
+                parts = planned.group, planned.text, planned.cwd
+                changes = self._session.undoable(*parts, self._emit)
+            async with changes as covered:
+                if self._walls == "work" and not (covered and undo.holds(planned.group)):
+                    # It would run unasked, and could not be undone: the user is asked after all.
+                    reason = _NOT_ALONE if covered else _NO_UNDO
+                    if not await self._ask(replace(verdict, reasons=(reason,))):
+                        return self._not_run("denied")
+                self._has_begun = True
+                result = await self._run(verdict)
         except asyncio.CancelledError:
             if self._has_begun:
                 raise
             return self._not_run("cancelled")
-        finally:
-            if covered:
-                await end_undo(self._session, self._emit)
         if result.wants_terminal:
-            line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
+            line = escaped(line_for_terminal(planned.text, planned.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         await self._keep(result)
         file = await run_uncancellable(self._kept_whole(self._whole.close()))
@@ -333,53 +307,30 @@ class Execution:
             await self._offer_unconfined()
         return self._outcome(result, file)
 
-    async def _is_allowed(self, verdict: Verdict) -> bool:
-        """Return whether it may run; ask the user if necessary."""
-        if not self._must_ask(verdict):
-            return True
-        self._has_agreed = await self._ask(verdict)
-        return self._has_agreed
-
-    async def _is_allowed_with(self, verdict: Verdict, *, covered: bool) -> bool:
-        """Return whether it may run, given whether a snapshot covers it.
-
-        If it would run unasked but could not be undone, the user is asked after all.
-        """
-        if not self._works_alone(verdict):
-            return True
-        if covered and self._workspace.undo.holds(self._plan.group):
-            return True
-        reason = _NOT_ALONE if covered else _NO_UNDO
-        self._has_agreed = await self._ask(replace(verdict, reasons=(reason,)))
-        return self._has_agreed
-
-    async def _verdict(self) -> Verdict:
-        """Return the risk, which depends on whether the command will be confined."""
+    async def _judge(self) -> Verdict:
+        """Return the risk, after settling what it is confined to, on which the risk depends."""
         workspace, planned = self._workspace, self._plan
-        self._can_confine = not planned.free and await workspace.can_confine()
-        kept = workspace.root if self._pursuit and self._pursuit.acts_alone else None
-        return workspace.judge(
-            planned.text, planned.cwd, planned.shell, confined=self._can_confine, kept=kept
+        can_confine = not planned.free and await workspace.can_confine()
+        acts_alone = self._pursuit is not None and self._pursuit.acts_alone
+        is_approved = planned.request.approved
+        verdict = workspace.judge(
+            planned.text,
+            planned.cwd,
+            planned.shell,
+            confined=can_confine,
+            kept=workspace.root if acts_alone else None,
         )
+        if can_confine and verdict.risk == "safe" and verdict.confine:
+            self._walls = "reading"
+        elif can_confine and verdict.risk == "caution" and acts_alone and not is_approved:
+            self._walls = "work"
+        return verdict
 
     @property
     def _other_shell(self) -> str:
         """The shell that runs it, if that is not the user's own; else empty."""
         shell = self._plan.shell
         return "" if shell == self._workspace.config.safety.shell else shell
-
-    def _is_confined(self, verdict: Verdict) -> bool:
-        return self._can_confine and verdict.risk == "safe" and verdict.confine
-
-    def _is_work(self, verdict: Verdict) -> bool:
-        """Return whether it is a step of a goal, which may change the work tree unasked."""
-        if self._pursuit is None or not self._pursuit.acts_alone or self._plan.request.approved:
-            return False
-        return self._can_confine and verdict.risk == "caution"
-
-    def _works_alone(self, verdict: Verdict) -> bool:
-        """Return whether it is such a step, and the user was not asked after all."""
-        return self._is_work(verdict) and not self._has_agreed
 
     async def _offer_unconfined(self) -> None:
         """Suggest the command again, to be run without the confinement that was in its way."""
@@ -396,17 +347,15 @@ class Execution:
         """Return whether the user must be asked first."""
         planned, request = self._plan, self._plan.request
         always = self._workspace.config.safety.confirm == "always"
-        if self._is_work(verdict):
+        if self._walls == "work":
             return always
-        if request.unattended and not (verdict.risk == "safe" and self._may_go_unseen(verdict)):
+        # What nobody has seen must be safe, and confined if that is what makes it safe.
+        may_go_unseen = verdict.risk == "safe" and (self._walls == "reading" or not verdict.confine)
+        if request.unattended and not may_go_unseen:
             return True
         return not request.approved and needs_approval(
             planned.text, verdict, planned.origin, always=always
         )
-
-    def _may_go_unseen(self, verdict: Verdict) -> bool:
-        """Return whether a safe command may run although nobody has seen it."""
-        return self._is_confined(verdict) or not verdict.confine
 
     async def _ask(self, verdict: Verdict) -> bool:
         """Ask the user; if nobody answers, show the question and how to run the command."""
@@ -426,26 +375,19 @@ class Execution:
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
+        if answer and self._walls == "work":
+            # It need not keep to the work tree any more.
+            self._walls = None
         return answer is True
 
     async def _prospect(self) -> str:
         """Return whether the command could be undone."""
-        why_not = "safety.snapshot is off"
-        if self._workspace.config.safety.snapshot:
-            why_not = await self._workspace.undo.prospect()
-        if why_not:
+        if why_not := await self._workspace.why_no_undo():
             return f"This cannot be undone: {why_not}."
         return (
             "`:undo` brings the files of this git work tree back, except those that git ignores"
             " and git's own; nothing outside it."
         )
-
-    async def _snapshot(self, verdict: Verdict) -> bool:
-        """Record what the command may change, so that it can be undone; return whether it was."""
-        if verdict.risk == "safe":
-            return False
-        planned = self._plan
-        return await begin_undo(self._session, planned.group, planned.text, planned.cwd, self._emit)
 
     async def _run(self, verdict: Verdict) -> RunResult:
         workspace, planned = self._workspace, self._plan
@@ -471,18 +413,15 @@ class Execution:
         environ = workspace.command_environment()
         if verdict.risk == "safe" and not planned.free:
             environ = reading_environment(environ, with_secrets=not verdict.confine)
-        with ExitStack() as stack:
-            walls = None
-            if self._is_confined(verdict):
-                made = await workspace.services.confinement.walls(workspace.root)
-                walls = stack.enter_context(made)
-            elif self._works_alone(verdict):
-                assert workspace.root is not None
-                keep_git = _NAMES_GIT.search(planned.text) is None
-                made = await workspace.services.confinement.work_walls(
-                    workspace.root, keep_git=keep_git
-                )
-                walls = stack.enter_context(made)
+        confinement = workspace.services.confinement
+        walls: AbstractContextManager[Walls | None] = nullcontext()
+        if self._walls == "reading":
+            walls = await confinement.walls(workspace.root)
+        elif self._walls == "work":
+            assert workspace.root is not None
+            keep_git = _NAMES_GIT.search(planned.text) is None
+            walls = await confinement.work_walls(workspace.root, keep_git=keep_git)
+        with walls as made:
             return await run_command(
                 planned.text,
                 cwd=planned.cwd,
@@ -490,7 +429,7 @@ class Execution:
                 timeout=planned.request.timeout or DEFAULT_TIMEOUT,
                 env=environ,
                 on_output=on_output,
-                walls=walls,
+                walls=made,
             )
 
     async def _kept_whole(self, keeping: Coroutine[Any, Any, R]) -> R | None:
@@ -510,7 +449,7 @@ class Execution:
         if result.refused:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)
-        kept = ExecOutput(text, exit_status(result), output)
+        kept = ExecOutput(text, result.exit_status, output)
         # A cancel now is too late to stop anything.
         with suppress(asyncio.CancelledError):
             await self._session.command_ended(self._plan.command_id, kept)
@@ -529,37 +468,3 @@ class Execution:
             refused=result.refused,
         )
         return Outcome(report, result.finish_reason)
-
-
-async def begin_undo(session: Session, group: str, label: str, cwd: Path, emit: Emit) -> bool:
-    """Record the files before something changes them; return whether that was done.
-
-    ``label`` is the command, or a text in its place. All changes of one ``group`` are one undo.
-    """
-    workspace = session.workspace
-    if not workspace.config.safety.snapshot:
-        return False
-    try:
-        await workspace.undo.before(group, label, cwd, session.id)
-    except NoUndo as reason:
-        notice = f"This command cannot be undone: {reason}."
-        # If no command here can ever be undone, saying so once is enough.
-        if session.first_time(notice) or not isinstance(reason, Nowhere):
-            await emit(Notice("warning", notice))
-        return False
-    return True
-
-
-async def end_undo(session: Session, emit: Emit) -> None:
-    """Record what was changed since ``begin_undo``, even if the work was cancelled."""
-    for notice in await run_uncancellable(session.workspace.undo.after()):
-        await emit(Notice("info", notice))
-
-
-def exit_status(result: RunResult) -> int:
-    """Return the exit status as a shell reports it: 128 + N for a command ended by signal N."""
-    if result.exit_code is not None:
-        return result.exit_code
-    if result.signal is None:
-        return 1
-    return 128 + int(getattr(signal, result.signal, signal.SIGTERM))

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.events import Notice, Text, Usage
-from aish_lsp.agent.model_call import complete_once
+from aish_lsp.agent.events import Notice
+from aish_lsp.agent.model_call import Heard, complete_once
 from aish_lsp.context.prompt import fenced
 from aish_lsp.context.summary import Fits, Fitted, fitted, without_reasoning
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
@@ -60,8 +60,7 @@ class Extractor:
     def __init__(self, session: Session, emit: Emit) -> None:
         self._session = session
         self._emit = emit
-        self._said: list[str] = []
-        self._usage: Usage | None = None
+        self._heard = Heard(emit)
         self._finish: FinishReason = "stop"
 
     async def extract(self) -> Outcome[Extracted]:
@@ -95,8 +94,6 @@ class Extractor:
         for trouble in await self._session.workspace.refresh_memory():
             await self._notice("warning", trouble)
         found = await asyncio.to_thread(self._candidates, messages)
-        if self._usage is not None:
-            await self._emit(self._usage)
         if error is None:
             for notice in self._outcome(messages, found):
                 await self._notice("info", notice)
@@ -146,7 +143,7 @@ class Extractor:
         await self._notice(
             "info", f"{preset.name} reads {count_of(len(messages), 'message')} of this session."
         )
-        reply = await complete_once(self._session, preset, "memory", compose, self._told)
+        reply = await complete_once(self._session, preset, "memory", compose, self._heard)
         if reply is None:
             raise OverBudget(
                 f"Not one message of this session fits into the window of {preset.name}. Name a"
@@ -156,13 +153,6 @@ class Extractor:
         if left_out:
             await self._notice("info", f"The oldest {left_out} messages did not fit.")
         await self._session.recorder.extraction(reply.text, preset.name, reply.finish, reply.usage)
-
-    async def _told(self, event: Text | Usage) -> None:
-        if isinstance(event, Usage):
-            self._usage = event
-        else:
-            self._said.append(event.delta)
-            await self._emit(event)
 
     async def _preset(self) -> Preset:
         """Return the model to ask: ``memory.summarizer_model``, else the active one."""
@@ -176,7 +166,7 @@ class Extractor:
         return (await session.models.choose(None)).preset
 
     def _candidates(self, messages: Iterable[Message]) -> tuple[Candidate, ...]:
-        reply = "".join(self._said)
+        reply = "".join(self._heard.said)
         if self._finish != "stop":
             # The last line may be incomplete.
             reply = reply.rpartition("\n")[0]

@@ -11,8 +11,9 @@ import os
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
-from aish_lsp.context.attached import FileNames
+from aish_lsp.context.attached import FileNames, named_files, named_terminal
 from aish_lsp.context.prompt import (
     Blocks,
     Surroundings,
@@ -21,13 +22,16 @@ from aish_lsp.context.prompt import (
     summary_block,
     tree_part,
 )
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.masking import MASK, Mask, withhold
 from aish_lsp.foundation.paths import config_file, data_dir, workspace_dir
 from aish_lsp.foundation.redaction import is_telling, redact
+from aish_lsp.foundation.text import shown, shown_path
 from aish_lsp.memory.scopes import MemoryScopes, background_text, select
 from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.shell.environment import command_environment, secret_values, shell_for
 from aish_lsp.shell.risk import Verdict, classify
+from aish_lsp.shell.runner import inside
 from aish_lsp.undo.undo import Undo
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.services import Services
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config
+    from aish_lsp.context.attached import Found
     from aish_lsp.tools.servers import ToolServers
 
 
@@ -74,14 +79,56 @@ class FolderContext:
         """Where commands run: the root, or the user's home if no folder is open."""
         return self.root or Path.home()
 
+    def folder_for(self, wanted: str | None) -> Path:
+        """Return the real path of the folder that a command is to run in; None is the folder here.
+
+        Raises:
+            InvalidArgument: it is not inside the workspace, or not a URI.
+            NotFound: it is gone.
+        """
+        root = self.folder
+        folder = root if wanted is None else root / wanted
+        if not root.is_dir():
+            raise NotFound(f"The folder {shown_path(root)} is gone.")
+        if wanted is not None and wanted.startswith("file://"):
+            try:
+                folder = Path(unquote(urlsplit(wanted).path))
+            except ValueError as error:
+                raise InvalidArgument(f"{shown(wanted)} is not a URI.", path="cwd") from error
+        if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
+            raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
+        if not folder.is_dir():
+            raise NotFound(f"{shown_path(folder)} is not a folder, or is gone.")
+        return Path(os.path.realpath(folder))
+
     def blocks(self, summary: str, wording: str) -> Blocks:
         """Return the prompt's blocks as of now, for a conversation with this summary.
 
         ``wording``, if not empty, replaces the text of the base prompt.
         """
-        wording = wording or self.config.context.system_prompt
-        parts = self.config, self.folder, self.memory, self.project
-        return compose(*parts, summary=summary, wording=wording)
+        config = self.config
+        project = self.project if self.project.shown(config.project) else None
+        instructions = project.instructions if project else ()
+        selected = select(self.memory.items(), config.memory.inject_max_chars)
+        system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+        today = dt.datetime.now().astimezone().date().isoformat()
+        around = Surroundings(system, config.safety.shell, today, self.folder.name or "/")
+        return Blocks(
+            base=base_prompt(around, wording or config.context.system_prompt),
+            background=background_text(selected.items),
+            tree=tree_part(project.block.block, project.tasks) if project else "",
+            instructions="\n".join(instructions_part(one.name, one.text) for one in instructions),
+            summary=summary_block(summary),
+        )
+
+    async def named(self, question: str) -> Found:
+        """Return what a question names: the contents of files, and what the terminal ran last."""
+        found = await named_files(question, self.files, self.services.open_text)
+        printed, untold = await named_terminal(question, self.services.read_terminal)
+        found.attached += printed
+        if untold:
+            found.notices.append(untold)
+        return found
 
     def secret_names(self) -> list[str]:
         """Return the environment variables that hold keys of configured models."""
@@ -189,6 +236,12 @@ class FolderContext:
             return False
         return (await self.services.confinement.support()).available
 
+    async def why_no_undo(self) -> str:
+        """Return why a command that runs now could not be undone; empty if it could."""
+        if not self.config.safety.snapshot:
+            return "safety.snapshot is off"
+        return await self.undo.prospect()
+
     def shell_for(self, named: str) -> tuple[str, str]:
         """Return the shell ``named`` (empty: the user's own), and why it cannot be used if so."""
         path = self.command_environment().get("PATH")
@@ -210,34 +263,3 @@ class FolderContext:
         if self.tool_servers is not None:
             await self.tool_servers.aclose()
         await self.project.aclose()
-
-
-def compose(
-    config: Config,
-    folder: Path,
-    memory: MemoryScopes,
-    project: ProjectPicture,
-    *,
-    summary: str,
-    wording: str,
-) -> Blocks:
-    """Return the blocks of a request that is made now.
-
-    ``folder`` is where commands run; ``wording``, if not empty, replaces the base prompt's text.
-    """
-    picture = project if project.shown(config.project) else None
-    instructions = picture.instructions if picture else ()
-    selected = select(memory.items(), config.memory.inject_max_chars)
-    return Blocks(
-        base=base_prompt(_surroundings(config, folder), wording),
-        background=background_text(selected.items),
-        tree=tree_part(picture.block.block, picture.tasks) if picture else "",
-        instructions="\n".join(instructions_part(one.name, one.text) for one in instructions),
-        summary=summary_block(summary),
-    )
-
-
-def _surroundings(config: Config, folder: Path) -> Surroundings:
-    system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
-    today = dt.datetime.now().astimezone().date().isoformat()
-    return Surroundings(system, config.safety.shell, today, folder.name or "/")

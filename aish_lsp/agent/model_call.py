@@ -279,6 +279,29 @@ async def _receive(call: ModelCall, request: ModelRequest, told: Told | None) ->
         raise BackendUnavailable(msg) from None
 
 
+@dataclass(slots=True)
+class Heard:
+    """Keeps what ``complete_once`` tells, so that it is there even if the reply broke off.
+
+    Attributes:
+        emit: is told all of it, too.
+        said: the pieces of the text.
+        usage: what the call used, with its cost.
+    """
+
+    emit: Emit
+    said: list[str] = field(default_factory=list)
+    usage: Usage | None = None
+
+    async def __call__(self, event: Text | Usage) -> None:
+        """Take a piece of the text, or the usage."""
+        if isinstance(event, Usage):
+            self.usage = event
+        else:
+            self.said.append(event.delta)
+        await self.emit(event)
+
+
 #: Extensions cannot send a system message: they put their instructions into the first message.
 _SYSTEM: Final = "Answer as the messages ask."
 
@@ -293,23 +316,13 @@ async def complete(
         AishError: the model did not answer completely, or the cost cap forbids the call.
     """
     compose = unchanged((RequestMessage("system", _SYSTEM), *messages))
-    said: list[str] = []
-    usage: Usage | None = None
-
-    async def told(event: Text | Usage) -> None:
-        nonlocal usage
-        if isinstance(event, Usage):
-            usage = event
-        else:
-            said.append(event.delta)
-        await emit(event)
-
+    heard = Heard(emit)
     finish: FinishReason = "cancelled"
     try:
-        reply = await complete_once(session, preset, "main", compose, told)
+        reply = await complete_once(session, preset, "main", compose, heard)
         if reply is None:
             raise OverBudget(f"These messages do not fit into the window of {preset.name}.")
         finish = reply.finish
     except asyncio.CancelledError:
         pass  # What has arrived by then is the result.
-    return Outcome(SideReply("".join(said), finish, usage), finish)
+    return Outcome(SideReply("".join(heard.said), finish, heard.usage), finish)

@@ -1,5 +1,8 @@
 """Which model answers in a session: the one named, the one in use, or the one for the class.
 
+The class of a question is found by the rules in ``routing.toml``. They look for English words, and
+for shapes that any language has: fences, stack traces, paths, commands.
+
 If that model is down, those of ``routing.fallback`` follow in their order, the offline one last.
 
 ``open_model`` returns the adapter that speaks a provider's protocol.
@@ -7,7 +10,11 @@ If that model is down, those of ``routing.fallback`` follow in their order, the 
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.context.usage import is_local
@@ -17,16 +24,30 @@ from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.retrying import cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping
 
     from aish_lsp.agent.services import Services
     from aish_lsp.config.schema import Config, Preset, Provider, QuestionClass
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import Model
 
+#: Characters of a question's beginning, and of its end, that are looked at. What is pasted between
+#: them may be of any length.
+_ENDS: Final = 500
+
 #: The offline model as a fallback: it has no window, so nothing needs to be evicted for it.
 _OFFLINE: Final = replace(OFFLINE, context_window=1 << 30, token_budget=1 << 29)
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """The class that a question was put into, and why, as the end of a sentence: "It ..."."""
+
+    class_: QuestionClass
+    why: str
+
+
+_OTHERWISE: Final = Classified("chat", "has nothing of the other classes")
 
 
 class ModelChoice:
@@ -101,8 +122,6 @@ class ModelChoice:
         Raises:
             NotFound, Denied: as ``use``.
         """
-        from aish_lsp.models.routing import classify  # noqa: PLC0415 - its table waits for a question
-
         found = classify(question)
         self.question_class = found.class_
         of_class = self._config().routing.classes.get(found.class_)
@@ -111,12 +130,6 @@ class ModelChoice:
         chosen = await self._ask_catalog(of_class)
         why = f"routing.classes.{found.class_}, as the question {found.why}"
         return replace(chosen, why=why), found.class_
-
-    def addressed(self, question: str) -> tuple[str | None, str]:
-        """Return the configured model that a question is addressed to, if any, and its rest."""
-        from aish_lsp.models.routing import addressed  # noqa: PLC0415 - as above
-
-        return addressed(question, (*self._config().models, OFFLINE.name))
 
     def is_guarded(self, preset: Preset) -> bool:
         """Return whether a reply of ``preset`` is stopped if it repeats itself endlessly."""
@@ -138,6 +151,45 @@ class ModelChoice:
 
     async def _ask_catalog(self, name: str | None) -> Chosen:
         return await self._services.catalog.choose(self._config(), name, self._services.ask_user)
+
+
+@cache
+def rules() -> tuple[tuple[Classified, re.Pattern[str]], ...]:
+    """Return the rules for questions in lower case, each with the pattern that makes it apply."""
+    table = tomllib.loads(Path(__file__).with_name("routing.toml").read_text("utf-8"))
+    found = []
+    for rule in table["rules"]:
+        patterns = list(rule.get("shapes", ()))
+        if "words" in rule:
+            patterns.append(rf"\b(?:{'|'.join(rule['words'])})\b")
+        pattern = "|".join(patterns)
+        for name in ("commands", "words_too", "suffixes"):
+            pattern = pattern.replace(name.upper(), "|".join(table[name]))
+        classified = Classified(rule["class"], rule["why"])
+        found.append((classified, re.compile(pattern, re.MULTILINE)))
+    return tuple(found)
+
+
+def classify(question: str) -> Classified:
+    """Return the class of a question, by the first rule that applies."""
+    if len(question) > 2 * _ENDS:
+        question = f"{question[:_ENDS]}\n{question[-_ENDS:]}"
+    lower = question.lower()
+    return next((found for found, pattern in rules() if pattern.search(lower)), _OTHERWISE)
+
+
+def addressed(question: str, names: Iterable[str]) -> tuple[str | None, str]:
+    """Return the model that ``@NAME ...`` names at the beginning, and the question without it.
+
+    ``@`` is part of the question unless one of ``names``, a blank and a question follow it.
+    """
+    if not question.startswith("@"):
+        return None, question
+    for name in names:
+        rest = question[1:].removeprefix(name) if name and question[1:].startswith(name) else ""
+        if rest[:1].isspace() and rest.strip():
+            return name, rest.lstrip()
+    return None, question
 
 
 class FallbackChain:

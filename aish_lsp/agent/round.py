@@ -70,8 +70,9 @@ class Round(ModelCall):
         self._conversation = conversation
         self._emit = emit
         self._tools: tuple[ToolSchema, ...] = ()
-        self._limit: Limits | None = None
-        self._prepared: Prepared | None = None
+        # Set by ``fit``.
+        self._limit: Limits
+        self._fitted: Prepared
         self._plausible = self._leaves_out_tools = False
         self._counted: int | None = None
 
@@ -83,13 +84,7 @@ class Round(ModelCall):
     @property
     def budget(self) -> int:
         """The tokens that the request had to fit into."""
-        assert self._limit is not None
         return self._limit.budget
-
-    @property
-    def _fitted(self) -> Prepared:
-        assert self._prepared is not None, "the request was not made to fit"
-        return self._prepared
 
     @property
     def reasoning(self) -> StoredReasoning | None:
@@ -116,9 +111,9 @@ class Round(ModelCall):
         if self._session.accounting.counts_requests(self.preset, self._config):
             # Counted before an estimate evicts anything; below, what an eviction leaves is counted.
             await self._count(await self._budget(self._limit).whole(self._conversation))
-        self._prepared = await self._prepare(self._limit)
-        if await self._count(self._prepared):
-            self._prepared = await self._prepare(self._limit)
+        self._fitted = await self._prepare(self._limit)
+        if await self._count(self._fitted):
+            self._fitted = await self._prepare(self._limit)
 
     async def reply(self) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and yield the reply; if the server finds it too long, retry with less.
@@ -166,7 +161,6 @@ class Round(ModelCall):
         refused, accounting = self._fitted, self._session.accounting
         if overflow is None or refused.cut or self.preset.local_compress:
             raise error
-        assert self._limit is not None
         # If the server names no number, all we know is that it does not fit.
         counted = max(refused.measure.total, overflow.window or self._limit.window) + 1
         named, window = overflow.prompt_tokens, overflow.window or 0
@@ -183,10 +177,10 @@ class Round(ModelCall):
         limit = await accounting.limits(self.preset, self._config)
         self._limit = replace(limit, budget=min(limit.budget, counted - 1))
         try:
-            self._prepared = await self._prepare(self._limit)
+            self._fitted = await self._prepare(self._limit)
         except OverBudget:
             raise error from None
-        if not self._prepared.evicted and not self._prepared.cut:
+        if not self._fitted.evicted and not self._fitted.cut:
             raise error
         message = f"{self.preset.name} found the question too long: asked again with less."
         await self._notice("warning", message)

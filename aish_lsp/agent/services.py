@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.foundation.ports import (
-    NoLookUp,
-    nobody,
-    nothing_open,
-)
+from aish_lsp.foundation.ports import NoLookUp, nobody, nothing_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 
@@ -73,59 +70,42 @@ class Services:
         self.look_up: LookUp = look_up or NoLookUp()
         self.read_terminal = read_terminal
         self.tools_of = tools_of
-        self._http: HttpClient | None = None
-        self._trust: TrustStore | None = None
-        self._catalog: Catalog | None = None
-        self._calibration: Calibration | None = None
-        self._confinement: Confinement | None = None
         self._keeping: asyncio.Task[None] | None = None
         # By protocol, endpoint and model.
         self._counting: dict[tuple[str, str, str], _Counting] = {}
 
-    @property
+    @cached_property
     def http(self) -> HttpClient:
         """The client for model servers."""
-        if self._http is None:
-            from aish_lsp.models.http import HttpClient  # noqa: PLC0415 - httpx waits for a question
+        from aish_lsp.models.http import HttpClient  # noqa: PLC0415 - httpx waits for a question
 
-            self._http = HttpClient(self._may_show_key)
-        return self._http
+        # The catalogue, which asks with this client, cannot be there yet.
+        return HttpClient(lambda place: self.catalog.may_show_key(place))  # noqa: PLW0108
 
-    def _may_show_key(self, place: str) -> bool:
-        return self.catalog.may_show_key(place)
-
-    @property
+    @cached_property
     def trust(self) -> TrustStore:
         """What the user has granted."""
-        if self._trust is None:
-            from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - not needed at start
+        from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - not needed at start
 
-            self._trust = TrustStore(data_dir() / "trust.json")
-        return self._trust
+        return TrustStore(data_dir() / "trust.json")
 
-    @property
+    @cached_property
     def catalog(self) -> Catalog:
         """The models there are."""
-        if self._catalog is None:
-            self._catalog = Catalog(self.http, self.trust, self.environ)
-        return self._catalog
+        return Catalog(self.http, self.trust, self.environ)
 
-    @property
+    @cached_property
     def calibration(self) -> Calibration:
         """How models really count tokens, compared with our estimates."""
-        if self._calibration is None:
-            self._calibration = Calibration(data_dir() / "calibration.json")
-        return self._calibration
+        return Calibration(data_dir() / "calibration.json")
 
-    @property
+    @cached_property
     def confinement(self) -> Confinement:
         """What confines commands."""
-        if self._confinement is None:
-            # Loaded for the first command, not at the server's start.
-            from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - as above
+        # Loaded for the first command, not at the server's start.
+        from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - as above
 
-            self._confinement = Confinement(self.environ)
-        return self._confinement
+        return Confinement(self.environ)
 
     def keep_calibration(self) -> None:
         """Save what was learned, in the background."""
@@ -143,26 +123,24 @@ class Services:
         return known if known is not None and known.capable else None
 
     def _counts(self, preset: Preset, tokenize: Tokenize) -> _Counting:
-        timeout_s = tokenize.timeout_ms / 1000
-        key = preset.provider, preset.endpoint, preset.model
-        known = self._counting.get(key)
-        # A server that refused one key may answer with another.
-        if known is None or (known.preset, known.timeout_s) != (preset, timeout_s):
-            known = self._counting[key] = self._counting_for(preset, timeout_s)
-        return known
-
-    def _counting_for(self, preset: Preset, timeout_s: float) -> _Counting:
         # Neither is needed by default.
         from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - as above
             EndpointTokenizer,
             RequestCounter,
         )
 
+        timeout_s = tokenize.timeout_ms / 1000
+        key = preset.provider, preset.endpoint, preset.model
+        known = self._counting.get(key)
+        # A server that refused one key may answer with another.
+        if known is not None and (known.preset, known.timeout_s) == (preset, timeout_s):
+            return known
         tokenizer = None
         if preset.provider in _BESIDE_TOKENIZERS and not _is_providers_own(preset):
             tokenizer = EndpointTokenizer(self.http, preset, self.environ, timeout_s=timeout_s)
         requests = RequestCounter(preset.name, timeout_s=timeout_s)
-        return _Counting(preset, timeout_s, tokenizer, requests)
+        self._counting[key] = _Counting(preset, timeout_s, tokenizer, requests)
+        return self._counting[key]
 
     def distrust_tokenizer(self, preset: Preset, counted: int, actual: int) -> None:
         """Stop asking a tokenizer that counted very differently from the model itself."""
@@ -186,10 +164,11 @@ class Services:
                 await asyncio.wait([self._keeping])
                 await self.calibration.save()
         finally:
-            if self._confinement is not None:
-                await self._confinement.aclose()
-            if self._http is not None:
-                await self._http.aclose()
+            # Only what was used has been opened.
+            if "confinement" in vars(self):
+                await self.confinement.aclose()
+            if "http" in vars(self):
+                await self.http.aclose()
 
 
 def _is_providers_own(preset: Preset) -> bool:

@@ -18,10 +18,11 @@ from aish_lsp.context.attached import Consents
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.usage import Meter
 from aish_lsp.foundation.errors import NotFound
-from aish_lsp.foundation.job import JobTable
+from aish_lsp.foundation.job import JobTable, run_uncancellable
 from aish_lsp.sessions.rebuild import Resumption
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.suggestions import PendingCommands, new_id
+from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -297,6 +298,32 @@ class Session:
             await emit(Notice("info", waits))
         async with self.turn_lock:
             yield
+
+    @asynccontextmanager
+    async def undoable(self, group: str, label: str, cwd: Path, emit: Emit) -> AsyncIterator[bool]:
+        """Record the files before something changes them and after it; yield whether that is done.
+
+        ``label`` is the command, or a text in its place. All changes of one ``group`` are one undo.
+        """
+        workspace = self.workspace
+        is_recorded = False
+        if workspace.config.safety.snapshot:
+            try:
+                await workspace.undo.before(group, label, cwd, self.id)
+            except NoUndo as reason:
+                notice = f"This command cannot be undone: {reason}."
+                # If no command here can ever be undone, saying so once is enough.
+                if self.first_time(notice) or not isinstance(reason, Nowhere):
+                    await emit(Notice("warning", notice))
+            else:
+                is_recorded = True
+        try:
+            yield is_recorded
+        finally:
+            if is_recorded:
+                # Even if the work was cancelled.
+                for notice in await run_uncancellable(workspace.undo.after()):
+                    await emit(Notice("info", notice))
 
     async def refresh(self) -> list[str]:
         """Reload the configuration, memory and project if they changed. Return what is wrong."""

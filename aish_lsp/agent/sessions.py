@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aish_lsp.agent.model_choice import ModelChoice
@@ -43,7 +42,7 @@ from aish_lsp.sessions.recorder import Recorder, read_costs, read_usage
 from aish_lsp.sessions.records import SUMMARIZE, LoadedSession, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -101,28 +100,24 @@ class Sessions:
         uri = root.as_uri() if root else None
         return Recorder(self._workspace.data, uri, self._workspace.without_secrets, log)
 
-    def begin(self, settled: Coroutine[Any, Any, object]) -> Coroutine[Any, Any, Resumed | None]:
+    def begin(self, settled: Coroutine[Any, Any, object]) -> Awaitable[Resumed | None]:
         """Resume the last session if the configuration, once ``settled``, says so.
 
-        From now on ``named`` waits for that. Return a coroutine that waits for it as well, and
-        returns the resumed session.
+        From now on ``named`` waits for that. What is returned waits for it as well, and gives the
+        resumed session.
         """
-        return self._begun(self._start(lambda: self._begin(settled), show=True))
+        return asyncio.shield(self._start(lambda: self._begin(settled), show=True))
 
     async def _begin(self, settled: Coroutine[Any, Any, object]) -> Resumed | None:
         await settled
         if self._workspace.config.sessions.resume != "always":
             return None
-        last = await self.last()
-        self.begun_with = await self._resume(last.id, show=True) if last else None
-        return self.begun_with
-
-    async def _begun(self, beginning: asyncio.Task[Resumed | None]) -> Resumed | None:
         try:
-            return await asyncio.shield(beginning)
+            last = await self.last()
+            self.begun_with = await self._resume(last.id, show=True) if last else None
         except AishError as error:
             logger.warning("the last session is not gone on with: %s", error.message)
-            return None
+        return self.begun_with
 
     @property
     def open(self) -> list[Session]:
@@ -181,13 +176,13 @@ class Sessions:
         Raises:
             Busy: the shown session is answering a question or running a command.
         """
-        if not show:
-            return await self._opened(self._session(), show=False)
-        return await asyncio.shield(self._start(self._new, show=True))
 
-    async def _new(self) -> Session:
-        _refuse_while_busy(self.shown)
-        return await self._opened(self._session(), show=True)
+        async def begin() -> Session:
+            if show:
+                _refuse_while_busy(self.shown)
+            return await self._opened(self._session(), show=show)
+
+        return await asyncio.shield(self._start(begin, show=show))
 
     def _session(
         self,
@@ -282,8 +277,9 @@ class Sessions:
         )
         if number is None:
             raise NotFound("That question is no longer sent to the model: nothing can part there.")
-        fork = partial(self._fork, session, number, show=show)
-        return await asyncio.shield(self._start(fork, show=show))
+        return await asyncio.shield(
+            self._start(lambda: self._fork(session, number, show=show), show=show)
+        )
 
     async def _fork(self, session: Session, number: int, *, show: bool) -> Resumed:
         """Fork ``session`` before the line ``number`` of its log."""
@@ -291,21 +287,16 @@ class Sessions:
             _refuse_while_busy(self.shown)
         whole = await self.history(session.id)
         said = replace(whole, records=records_before(whole.records, number))
-        if any("role" in record for record in said.records):
-            parted = await self._copied(said, session.recorder.session_path)
-        else:
-            parted = self._session()
-        return _resumed(await self._opened(parted, show=show))
-
-    async def _copied(self, said: LoadedSession, path: Path) -> Session:
-        """Open a session that begins with what was ``said``; its log is next to ``path``."""
-        redact = self._workspace.without_secrets
+        if not any("role" in record for record in said.records):
+            return _resumed(await self._opened(self._session(), show=show))
+        path, redact = session.recorder.session_path, self._workspace.without_secrets
         log = await asyncio.to_thread(SessionLog.copy, said, path, redact)
         try:
-            return self._session(log, resumption(said))
+            parted = self._session(log, resumption(said))
         except BaseException:
             log.close()
             raise
+        return _resumed(await self._opened(parted, show=show))
 
     async def save(self, session: Session, name: str) -> str:
         """Save an open session under a name; return the name.
@@ -357,17 +348,13 @@ class Sessions:
             msg = f"Not deleted: nobody could be asked. To delete it all the same, remove {path}."
             raise Denied(msg)
         if answer:
-            await self._let_go(path)
+            session = self._open_at(path)
+            if session is not None and session is not self.shown:
+                _refuse_while_busy(session)
+                self._beside.remove(session)
+                await session.aclose()
             await asyncio.to_thread(delete_session, self._logs, loaded.id)
         return answer
-
-    async def _let_go(self, path: Path) -> None:
-        """Close the session whose log is at ``path``, if it is open here but not shown."""
-        session = self._open_at(path)
-        if session is not None and session is not self.shown:
-            _refuse_while_busy(session)
-            self._beside.remove(session)
-            await session.aclose()
 
     async def history(self, key: str) -> LoadedSession:
         """Return the log of the session that has this id or name.

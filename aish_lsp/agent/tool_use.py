@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Notice, Tool
-from aish_lsp.agent.execution import RunRequest, begin_undo, end_undo, run_and_tell
+from aish_lsp.agent.execution import RunRequest, run_and_tell
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.conversation import CANCELLED
 from aish_lsp.foundation.errors import Denied
@@ -171,21 +171,15 @@ class _User:
     @asynccontextmanager
     async def covered(self, label: str, around: Around) -> AsyncIterator[None]:
         """Record a change, so that it can be undone with the others of its group."""
-        folder: Path = self._workspace.folder
-        parts = self._session, around.group, label, folder, around.emit
-        is_covered = await begin_undo(*parts)
-        pursuit = self._session.pursuit
-        try:
-            can_undo = is_covered and self._workspace.undo.holds(around.group)
+        folder, pursuit = self._workspace.folder, self._session.pursuit
+        async with self._session.undoable(around.group, label, folder, around.emit) as covered:
+            can_undo = covered and self._workspace.undo.holds(around.group)
             if not can_undo and pursuit is not None and pursuit.acts_alone:
                 # Nobody was asked.
                 raise Denied(
                     "Not done: it could not be undone. Suggest it as a command, which asks."
                 )
             yield
-        finally:
-            if is_covered:
-                await end_undo(self._session, around.emit)
 
 
 # The tool calls of a turn

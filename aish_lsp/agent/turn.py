@@ -24,20 +24,16 @@ from aish_lsp.agent.events import (
     Text,
     Usage,
 )
-from aish_lsp.agent.model_choice import FallbackChain
+from aish_lsp.agent.model_choice import FallbackChain, addressed
 from aish_lsp.agent.norris import goal_said
 from aish_lsp.agent.round import Round
 from aish_lsp.agent.tool_use import ToolCalls, to_the_end
-from aish_lsp.context.attached import named_files, named_terminal, secret_selection, sent_along
+from aish_lsp.context.attached import secret_selection, sent_along
 from aish_lsp.context.conversation import Conversation
-from aish_lsp.foundation.errors import (
-    AishError,
-    BackendUnavailable,
-    Denied,
-    InvalidArgument,
-)
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, Denied, InvalidArgument
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
+from aish_lsp.models.catalog import OFFLINE
 from aish_lsp.models.retrying import cause
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.suggestions import SuggestionScanner, add, new_id
@@ -103,7 +99,7 @@ class Turn:
         self.calls = ToolCalls(session, self._conversation, emit, turn_id)
         self._chain: FallbackChain | None = None
         self._round: Round | None = None
-        self._is_recorded = True
+        self._is_recorded = False
         self._question_n: int | None = None
         self._asked_before: TakenOut | None = None
         self._text: list[str] = []
@@ -240,7 +236,7 @@ class Turn:
             # The name may have been configured a moment ago.
             for notice in await self._workspace.reload():
                 await self._notice("warning", notice)
-        return self._session.models.addressed(prompt)
+        return addressed(prompt, (*self._workspace.config.models, OFFLINE.name))
 
     def _begin_round(self, preset: Preset) -> Round:
         """Begin the next round, or the same one with another model, and return it."""
@@ -265,13 +261,12 @@ class Turn:
         if pursuit is not None and pursuit.steps:
             # The text is the result of a step, not the user's: names in it mean nothing.
             return []
-        found = await named_files(prompt, workspace.files, workspace.services.open_text)
-        shown, untold = await named_terminal(prompt, workspace.services.read_terminal)
-        for notice in filter(None, (*found.notices, untold)):
+        found = await workspace.named(prompt)
+        for notice in found.notices:
             await self._notice("warning", notice)
         secret = found.secret | secret_selection(self._ask.attached, self._ask.at, workspace.folder)
         about, refusals = await self._session.consents.sift(
-            (*self._ask.attached, *found.attached, *shown), secret, workspace.services.ask_user
+            (*self._ask.attached, *found.attached), secret, workspace.services.ask_user
         )
         if not all(part in about for part in self._ask.attached):
             # Without it the question makes no sense.
@@ -387,14 +382,13 @@ class Turn:
 
     async def _record(self) -> None:
         """Log what arrived in a round, or that nothing did, and what the round cost."""
-        round_ = self._round
         if self._is_recorded:
-            # If there is no round, the question never got that far.
-            return await self._withdraw() if round_ is None else None
-        assert round_ is not None
+            return
         self._is_recorded = True
-        if not round_.answered:
-            return await self._withdraw()
+        round_ = self._round
+        if round_ is None or not round_.answered:
+            await self._withdraw()
+            return
         usage = round_.account()
         self._usage = self._usage.plus(usage) if self._usage else usage
         received = round_.received
@@ -407,7 +401,6 @@ class Turn:
         # Last: another process may hold that file for seconds.
         await round_.record_usage()
         await self._emit(usage)
-        return None
 
     async def _record_reply(self, round_: Round) -> None:
         self._has_answer = True
@@ -437,17 +430,14 @@ class Turn:
         if self._asked_before is not None:
             self._conversation.put_back(self._asked_before, self._evicted)
         else:
-            self._keep_to_ask_again()
+            if not self._ask.ephemeral:
+                # So that it can be asked again.
+                question = messages[-1]
+                asked = replace(self._ask, prompt=question.content, attached=question.attached)
+                self._session.unanswered = replace(asked, notice="", again=self._id)
             self._conversation.withdraw_user()
         if self._question_n is not None:
             await self._session.recorder.unanswered(self._question_n)
-
-    def _keep_to_ask_again(self) -> None:
-        """Keep a question that got no answer, so that it can be asked again."""
-        if not self._ask.ephemeral:
-            question = self._conversation.messages[-1]
-            asked = replace(self._ask, prompt=question.content, attached=question.attached)
-            self._session.unanswered = replace(asked, notice="", again=self._id)
 
     @property
     def _model(self) -> str:

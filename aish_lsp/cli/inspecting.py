@@ -76,7 +76,7 @@ async def _cost(arguments: argparse.Namespace) -> int:
         await workspace.shown.models.choose(None)
         upcoming = workspace.shown.next_request()
         await upcoming.ask_limit()
-        report = upcoming.cost_of(UsageTotals.of(calls))
+        report = upcoming.cost(UsageTotals.of(calls))
     page = cost_page(report, detail=True).strip("`\n")
     text = page if calls else "Nothing has been asked in this workspace yet."
     return write_result(arguments, report, text)

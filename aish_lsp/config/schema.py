@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 Provider = Literal["openai", "openai-responses", "anthropic", "gemini", "offline"]
 
-#: What kind of question one is (aish_lsp.models.routing).
+#: What kind of question one is (aish_lsp.agent.model_choice).
 QuestionClass = Literal["shell", "code", "chat", "reasoning"]
 
 

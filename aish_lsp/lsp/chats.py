@@ -20,8 +20,7 @@ from aish_lsp.operations.markdown import ChecklistEntry, entries_around, is_box
 from aish_lsp.operations.operation import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
+    from collections.abc import Awaitable
 
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.sessions import Resumed
@@ -173,7 +172,7 @@ async def _completions(
 def _begin(client: Client, configurations: Configurations, workspace: Workspace) -> None:
     """Go on with the last session of a workspace that was opened, where that is configured."""
 
-    async def tell(beginning: Coroutine[Any, Any, Resumed | None]) -> None:
+    async def tell(beginning: Awaitable[Resumed | None]) -> None:
         resumed = await beginning
         for notice in resumed.notices if resumed else ():
             client.tell(notice)

@@ -8,12 +8,10 @@ from typing import Any
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin
-from aish_lsp.context.attached import named_files, named_terminal
-from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.operations.markdown import fence_for
+from aish_lsp.operations.markdown import quoted
 from aish_lsp.operations.operation import (
     Answer,
     Line,
@@ -197,23 +195,14 @@ async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
     """
     session = place.session
     place.tell(await session.refresh())
-    upcoming = session.next_request(params.prompt, await _named(place, params.prompt))
-    await upcoming.count()
-    messages = upcoming.messages()
-    parts = []
-    for message in messages:
-        fence = fence_for(message.content)
-        parts.append(f"**{message.role}**\n\n{fence}text\n{message.content}\n{fence}")
-    return Answer(Prompt(messages, (), upcoming.size.total), "\n\n".join(parts))
-
-
-async def _named(place: Place, prompt: str) -> list[Attached]:
-    """Return what a question names, as far as it may be sent without asking."""
-    workspace = place.workspace
-    found = await named_files(prompt, workspace.files, workspace.services.open_text)
-    shown, _ = await named_terminal(prompt, workspace.services.read_terminal)
-    return [
-        replace(part, text=workspace.without_keys(part.text))
-        for part in (*found.attached, *shown)
+    found = await place.workspace.named(params.prompt)
+    attached = [
+        replace(part, text=place.workspace.without_keys(part.text))
+        for part in found.attached
         if part.path not in found.secret
     ]
+    upcoming = session.next_request(params.prompt, attached)
+    await upcoming.count()
+    messages = upcoming.messages()
+    parts = [f"**{message.role}**\n\n{quoted(message.content)}" for message in messages]
+    return Answer(Prompt(messages, (), upcoming.size.total), "\n\n".join(parts))

@@ -153,12 +153,11 @@ async def show_cost(place: Place, params: CostParams) -> Answer[CostReport]:
     Raises:
         StoreUnavailable: what earlier sessions used cannot be read.
     """
-    upcoming = place.session.next_request()
+    usage = None
     if params.all_sessions:
         calls = await asyncio.to_thread(place.session.recorder.usage_of_all_sessions)
-        report = upcoming.cost_of(UsageTotals.of(calls))
-    else:
-        report = upcoming.cost()
+        usage = UsageTotals.of(calls)
+    report = place.session.next_request().cost(usage)
     return Answer(report, cost_page(report, detail=params.detail))
 
 

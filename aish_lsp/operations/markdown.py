@@ -98,10 +98,11 @@ def head_and_tail(text: str) -> str:
     return shortened.feed(text) + shortened.finish()
 
 
-def fence_for(text: str) -> str:
-    """Return a fence that ``text`` cannot close: longer than any run of backticks in it."""
+def quoted(text: str, info: str = "text") -> str:
+    """Return ``text`` in a fence that it cannot close: longer than any run of backticks in it."""
     runs = re.findall("`+", text)
-    return max((*(f"{run}`" for run in runs), FENCE), key=len)
+    fence = max((*(f"{run}`" for run in runs), FENCE), key=len)
+    return f"{fence}{info}\n{text}\n{fence}"
 
 
 def open_fence(text: str) -> str:
@@ -211,7 +212,7 @@ def _message(message: HistoryMessage, *, short: bool = False) -> str:
     """Return a message; with ``short``, only head and tail of long parts."""
 
     def block(text: str) -> str:
-        return _fenced(head_and_tail(text) if short else text)
+        return quoted((head_and_tail(text) if short else text).rstrip())
 
     when = (message.ts or "")[:16].replace("T", " ")
     notes = [note for note in (message.model, when, _state(message)) if note]
@@ -237,11 +238,6 @@ def _state(message: HistoryMessage) -> str:
     if message.finish not in (None, "stop", "tool"):
         return f"ended: {message.finish}"
     return "" if message.in_force else "no longer sent"
-
-
-def _fenced(text: str) -> str:
-    fence = fence_for(text)
-    return f"{fence}text\n{text.rstrip()}\n{fence}"
 
 
 #: How a line of a checklist begins: tick, number and kind. No other text has such lines.

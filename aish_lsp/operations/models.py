@@ -14,19 +14,14 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.agent.model_call import complete_once, unchanged
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
-from aish_lsp.foundation.errors import (
-    AishError,
-    BackendUnavailable,
-    InvalidArgument,
-    NotFound,
-)
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
 from aish_lsp.models.catalog import ModelInfo
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.operations.markdown import fence_for
+from aish_lsp.operations.markdown import quoted
 from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation, whole
 
 if TYPE_CHECKING:
@@ -203,8 +198,7 @@ async def _added(session: Session, chosen: Candidate) -> tuple[str, str]:
         reply = await try_out(session, name)
     except AishError as error:
         return name, f"{told} It could not be tried, though: {error.message}"
-    fence = fence_for(reply)
-    return name, f"{told} Asked to say hello, it says:\n\n{fence}text\n{reply}\n{fence}"
+    return name, f"{told} Asked to say hello, it says:\n\n{quoted(reply)}"
 
 
 def _numbered(listed: Sequence[Candidate], which: str) -> Candidate:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, cut, escaped
-from aish_lsp.operations.markdown import fence_for
+from aish_lsp.operations.markdown import quoted
 from aish_lsp.operations.operation import Answer, Line, Place, Target, operation
 
 if TYPE_CHECKING:
@@ -240,8 +240,7 @@ async def _page(configuration: Configuration) -> str:
     for heading, requests in (("Granted", granted), ("Has no effect until you grant it", waiting)):
         if requests:
             text = "\n".join(line for request in requests for line in _lines_of(request))
-            fence = fence_for(text)
-            parts.append(f"{heading}:\n\n{fence}\n{text}\n{fence}")
+            parts.append(f"{heading}:\n\n{quoted(text, info='')}")
     if waiting:
         fingerprint = _fingerprint_of(waiting)
         parts.append(

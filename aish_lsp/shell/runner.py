@@ -72,6 +72,15 @@ class RunResult:
     wants_terminal: bool = False
     refused: bool = False
 
+    @property
+    def exit_status(self) -> int:
+        """The exit status as a shell reports it: 128 + N for a command ended by signal N."""
+        if self.exit_code is not None:
+            return self.exit_code
+        if self.signal is None:
+            return 1
+        return 128 + int(getattr(signal, self.signal, signal.SIGTERM))
+
 
 def inside(root: Path, path: Path) -> bool:
     """Return whether ``path``, with all symbolic links followed, is ``root`` or lies in it.

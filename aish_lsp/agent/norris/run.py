@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.agent.events import Notice, Step
 from aish_lsp.agent.norris import Pursuit, goal_said, meant
-from aish_lsp.agent.norris.step import Made, StepWork
+from aish_lsp.agent.norris.step import StepWork
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, AskResult, Turn
 from aish_lsp.config.sources import OFFLINE
@@ -126,7 +126,8 @@ class _Run:
         self._tokens = 0
         self._cost = 0.0
         self._seen: list[str] = []
-        self._work = StepWork(session, goal.group, emit)
+        # The last exit status of each command.
+        self._exits: dict[str, int] = {}
 
     async def pursue(self) -> Outcome[NorrisResult]:
         """Pursue the goal until it is reached, or the run ends otherwise.
@@ -169,9 +170,7 @@ class _Run:
         try:
             async with asyncio.timeout(minutes * 60) as limit:
                 how, summary = await self._steps()
-        except TimeoutError:
-            how, summary = "stopped", ""
-        except asyncio.CancelledError:
+        except (TimeoutError, asyncio.CancelledError):
             how, summary = "stopped", ""
         except AishError as raised:
             how, summary, error = "error", raised.message, raised
@@ -184,7 +183,7 @@ class _Run:
             self._session.recorder.pursued("end", outcome=how, number=steps, summary=summary)
         )
         told = self._told(how, summary)
-        if steps > self._goal.steps and await self._can_undo():
+        if steps > self._goal.steps and not await self._workspace.why_no_undo():
             told += f" `:undo` takes back all files that it changed{self._since}."
         if self._pursuit.said:
             told += " What you added last was not sent any more."
@@ -194,11 +193,9 @@ class _Run:
     def _outcome(
         self, how: How, summary: str, error: AishError | None = None
     ) -> Outcome[NorrisResult]:
-        finish: FinishReason = "stop"
-        if how in ("stopped", "error"):
-            finish = "cancelled" if how == "stopped" else "error"
+        finishes: dict[How, FinishReason] = {"stopped": "cancelled", "error": "error"}
         made = self._number - self._goal.steps
-        return Outcome(NorrisResult(how, made, summary), finish, error)
+        return Outcome(NorrisResult(how, made, summary), finishes.get(how, "stop"), error)
 
     def _told(self, how: How, summary: str) -> str:
         made = count_of(self._number - self._goal.steps, "step")
@@ -212,13 +209,9 @@ class _Run:
         further = "" if how == "complete" else " `:norris resume` goes on."
         return f"{said} {summary}".rstrip() + further
 
-    async def _can_undo(self) -> bool:
-        workspace = self._workspace
-        return workspace.config.safety.snapshot and not await workspace.undo.prospect()
-
     def _doubts(self) -> str:
         """Return what casts doubt on a goal that the model calls reached."""
-        failed = [f"`{text}` (exit {code})" for text, code in self._work.exits.items() if code]
+        failed = [f"`{text}` (exit {code})" for text, code in self._exits.items() if code]
         if not failed:
             return ""
         return f"But the last run of {', '.join(failed[-3:])} failed."
@@ -266,8 +259,7 @@ class _Run:
         """Find out whether commands that change something can run unasked; if not, say why."""
         workspace = self._workspace
         assert workspace.root is not None
-        why = "" if workspace.config.safety.snapshot else "safety.snapshot is off"
-        why = why or await workspace.undo.prospect()
+        why = await workspace.why_no_undo()
         if not why and not await workspace.can_confine():
             why = "commands cannot be confined here (`aish-lsp doctor` says more)"
         if not why:
@@ -281,8 +273,8 @@ class _Run:
     async def _steps(self) -> tuple[How, str]:
         while True:
             if _is_cancelled():
-                return "stopped", ""
-            if reason := await self._limit():
+                raise asyncio.CancelledError
+            if reason := self._limit():
                 return "limit", reason
             root = self._workspace.root
             if root is None or not await self._is_agreed(root):
@@ -292,7 +284,7 @@ class _Run:
             if ended is not None:
                 return ended
 
-    async def _limit(self) -> str:
+    def _limit(self) -> str:
         """Return which limit the next step would break; empty if the step may be made."""
         bounds = self._bounds
         most = self._goal.max_steps or bounds.max_steps
@@ -320,8 +312,13 @@ class _Run:
         return "\n".join([f"[norris] goal: {self._goal.text}", *said])
 
     async def _step(self) -> tuple[How, str] | None:
-        """Make a step; if the run ends with it, return how."""
-        message = self._message(self._number)
+        """Make a step; if the run ends with it, return how.
+
+        Raises:
+            CancelledError: the run was stopped; that the step was stopped has been told.
+        """
+        number, goal = self._number, self._goal.text
+        message = self._message(number)
         self._notes.clear()
         self._pursuit.said.clear()
         turn_id = new_id()
@@ -336,43 +333,37 @@ class _Run:
             self._tokens += usage.input_tokens + usage.output_tokens
             self._cost += usage.cost or 0.0
         if result.finish_reason == "cancelled" or _is_cancelled():
-            await self._tell(Step(self._number, self._goal.text, "stopped"), turn_id, "stopped")
-            return "stopped", ""
+            await self._tell(Step(number, goal, "stopped"), turn_id, "stopped")
+            raise asyncio.CancelledError
         if done.error is not None:
             raise done.error
         said = goal_said(result.text, is_whole=result.finish_reason in ("stop", "tool"))
         commands = [] if said else meant(result.commands, result.text)
-        calls, results, code = self._work.calls()
-        step = Step(
-            self._number,
-            self._goal.text,
-            "planned",
-            _plan(result),
-            tuple(info.id for info in commands),
-            tuple(call_id for call_id, _ in calls),
-        )
+        work = StepWork(self._session, self._goal.group, self._emit, self._exits)
+        calls = work.take_calls(turn.calls.broken_off)
+        ids = tuple(info.id for info in commands)
+        step = Step(number, goal, "planned", _plan(result), ids, tuple(calls))
         await self._emit(step)
-        made = Made(turn.calls.broken_off or "done", code, [name for _, name in calls])
         try:
-            await self._work.run_commands(step, commands, made)
+            await work.run_commands(step, commands)
         except asyncio.CancelledError:
-            await run_uncancellable(self._tell(replace(step, status="stopped"), turn_id, "stopped"))
-            return "stopped", ""
-        if _is_cancelled():
-            made.status = "stopped"
-        ended = replace(step, status=made.status, exit_code=made.exit_code)
-        await self._tell(ended, turn_id, "; ".join(made.rows) or _plan(result))
-        if made.status == "stopped":
-            return "stopped", ""
+            work.status = "stopped"
+        if work.status == "stopped" or _is_cancelled():
+            work.status, work.rows = "stopped", ["stopped"]
+        ended = replace(step, status=work.status, exit_code=work.exit_code)
+        line = "; ".join(work.rows) or _plan(result)
+        await run_uncancellable(self._tell(ended, turn_id, line))
+        if work.status == "stopped":
+            raise asyncio.CancelledError
         if said is not None:
             return said
         if not commands and not calls:
-            made.notes.append(
+            work.notes.append(
                 "[aish] Nothing was run. Go on with a `CMD: ` line or a tool, or end with"
                 " `GOAL: complete` or `GOAL: blocked: REASON`."
             )
-        self._notes += made.notes
-        self._seen.append(await self._work.state(made, results))
+        self._notes += work.notes
+        self._seen.append(await work.state())
         return None
 
     async def _tell(self, step: Step, turn_id: str, line: str) -> None:

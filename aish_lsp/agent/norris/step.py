@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Emit
+    from aish_lsp.tools.calling import ResultStatus
 
 #: Seconds that one command of a step may take.
 _COMMAND_SECONDS: Final = 600.0
@@ -32,37 +33,60 @@ _LINE: Final = 120
 _DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?=\s*m?s(?:ec|econds?)?\b)")
 
 
-@dataclass(slots=True)
-class Made:
-    """What a step did: its status, its commands and calls, and notes for the next message."""
-
-    status: StepStatus = "done"
-    exit_code: int | None = None
-    rows: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 class StepWork:
-    """Does the work of the steps of one run; all of it is undone together.
+    """Does the work of a step, and keeps what came of it.
+
+    Args:
+        session: the session in which the goal is pursued.
+        group: the group in which the work of all steps is undone together.
+        emit: tells the user.
+        exits: the last exit status of each command of the run; the step adds its own.
 
     Attributes:
-        exits: the last exit status of each command.
+        status: how the step ended.
+        exit_code: that of the last command that was run; None if there was none.
+        rows: a line about each of its calls and commands.
+        notes: what the model is told of them with the next message.
     """
 
-    def __init__(self, session: Session, group: str, emit: Emit) -> None:
+    def __init__(self, session: Session, group: str, emit: Emit, exits: dict[str, int]) -> None:
+        self.status: StepStatus = "done"
+        self.exit_code: int | None = None
+        self.rows: list[str] = []
+        self.notes: list[str] = []
         self._session = session
         self._group = group
         self._emit = emit
-        self.exits: dict[str, int] = {}
+        self._exits = exits
+        self._results: list[str] = []
 
-    async def run_commands(self, step: Step, commands: Sequence[CommandInfo], made: Made) -> None:
+    def take_calls(self, broken_off: ResultStatus | None) -> list[str]:
+        """Note the calls that the turn has made, and return their ids.
+
+        ``broken_off`` is the status of the call that ended the step early, if one did.
+        """
+        self.status = broken_off or "done"
+        messages = self._session.conversation.messages
+        recent = list(takewhile(lambda one: one.role != "user", reversed(messages)))
+        results = {one.tool_call_id: one.content for one in recent if one.role == "tool"}
+        calls = [call for one in reversed(recent) for call in one.tool_calls]
+        self._results = [results.get(call.id, "") for call in calls]
+        for call, result in zip(calls, self._results, strict=True):
+            text = clipped(one_line(escaped(f"{call.name} {call.arguments}")), _LINE)
+            ran = re.match(r"\[exit (\d+)", result)
+            if ran and call.name == "run_command":
+                text = self._ended(text, int(ran[1]))
+            self.rows.append(text)
+        return [call.id for call in calls]
+
+    async def run_commands(self, step: Step, commands: Sequence[CommandInfo]) -> None:
         """Run the commands of a step in order, until one fails; none if a call has failed."""
-        if made.status != "done":
-            _leave_out(len(commands), made)
-            return
-        if commands:
+        if commands and self.status == "done":
             await self._emit(replace(step, status="running"))
         for number, info in enumerate(commands):
+            if self.status != "done":
+                self._leave_out(len(commands) - number)
+                return
             text = clipped(one_line(escaped(info.text)), _LINE)
             request = RunRequest(
                 command_id=info.id, group=self._group, timeout=_COMMAND_SECONDS, unattended=True
@@ -70,71 +94,49 @@ class StepWork:
             try:
                 report = await run_and_tell(self._session, request, self._emit)
             except AishError as error:
-                made.status = "failed"
-                made.rows.append(f"{text}, not run")
-                made.notes.append(f"[aish] {text}: {error.message}")
+                self.status = "failed"
+                self.rows.append(f"{text}, not run")
+                self.notes.append(f"[aish] {text}: {error.message}")
             else:
-                self._take(report, text, made)
-            if made.status != "done":
-                _leave_out(len(commands) - number - 1, made)
-                return
+                self._take(report, text)
 
-    def _take(self, report: RunReport, text: str, made: Made) -> None:
+    def _take(self, report: RunReport, text: str) -> None:
         """Note how a command ended."""
         if report.finish_reason == "denied":
-            made.status = "denied"
-            made.rows.append(f"{text}, skipped")
-            made.notes.append(f"[aish] {text}: skipped by user")
+            self.status = "denied"
+            self.rows.append(f"{text}, skipped")
+            self.notes.append(f"[aish] {text}: skipped by user")
             return
         if report.finish_reason == "cancelled":
             raise asyncio.CancelledError
         code = report.exit_code if report.exit_code is not None else 1
-        made.exit_code = code
-        self.exits.pop(text, None)
-        self.exits[text] = code
-        made.rows.append(f"{text}, exit {code}")
+        self.rows.append(self._ended(text, code))
         if report.finish_reason == "timeout":
-            made.notes.append(f"[aish] {text}: stopped after {_COMMAND_SECONDS:.0f} s")
+            self.notes.append(f"[aish] {text}: stopped after {_COMMAND_SECONDS:.0f} s")
         if code or report.finish_reason != "stop":
-            made.status = "failed"
+            self.status = "failed"
 
-    def calls(self) -> tuple[list[tuple[str, str]], list[str], int | None]:
-        """Return the calls of the step with a line about each, their results, and an exit status.
+    def _ended(self, text: str, code: int) -> str:
+        """Keep the exit status of a command; return a line about it."""
+        self.exit_code = code
+        # The commands that failed last are named in the end.
+        self._exits.pop(text, None)
+        self._exits[text] = code
+        return f"{text}, exit {code}"
 
-        The status is that of the last command that a call has run; None if there was none.
-        """
-        messages = self._session.conversation.messages
-        recent = list(takewhile(lambda one: one.role != "user", reversed(messages)))
-        results = {one.tool_call_id: one.content for one in recent if one.role == "tool"}
-        calls = [call for one in reversed(recent) for call in one.tool_calls]
-        rows: list[tuple[str, str]] = []
-        code: int | None = None
-        for call in calls:
-            text = clipped(one_line(escaped(f"{call.name} {call.arguments}")), _LINE)
-            ran = re.match(r"\[exit (\d+)", results.get(call.id, ""))
-            if ran and call.name == "run_command":
-                code = int(ran[1])
-                self.exits.pop(text, None)
-                self.exits[text] = code
-                text += f", exit {code}"
-            rows.append((call.id, text))
-        return rows, [results.get(call.id, "") for call in calls], code
+    def _leave_out(self, count: int) -> None:
+        """Note for the model that ``count`` commands were not run."""
+        told = f"{count_of(count, 'command')} after it {'was' if count == 1 else 'were'} not run."
+        self.notes.append(f"[aish] The rest of the step, {told}")
 
-    async def state(self, made: Made, results: Sequence[str]) -> str:
+    async def state(self) -> str:
         """Return a hash that stays the same if a step has achieved nothing."""
         pending = self._session.conversation.pending
         outputs = [f"{one.command}\n{one.exit}\n{one.output}" for one in pending]
-        told = "\n".join([*made.rows, *made.notes, *results, *outputs])
+        told = "\n".join([*self.rows, *self.notes, *self._results, *outputs])
         names = await self._session.workspace.files.names()
         tree = await asyncio.to_thread(_tree, self._session.workspace.folder, sorted(names))
         return hashlib.sha256(f"{_DURATION.sub('N', told)}\n{tree}".encode()).hexdigest()
-
-
-def _leave_out(count: int, made: Made) -> None:
-    """Note for the model that ``count`` commands were not run."""
-    if count:
-        told = f"{count_of(count, 'command')} after it {'was' if count == 1 else 'were'} not run."
-        made.notes.append(f"[aish] The rest of the step, {told}")
 
 
 def _tree(folder: Path, names: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.agent.model_choice import addressed, classify, rules
 from aish_lsp.config.schema import QuestionClass
-from aish_lsp.models.routing import RULES, addressed, classify
 
 CHAT = classify("")
 TRACE = (
@@ -63,11 +63,11 @@ def test_letters_may_be_large(case: type[str]) -> None:
 
 def test_each_row_of_the_table_is_met_by_a_question_above() -> None:
     met = {classify(question) for many in QUESTIONS.values() for question in many}
-    assert {found for found, _ in RULES} <= met
+    assert {found for found, _ in rules()} <= met
 
 
 def test_every_class_has_a_row_but_chat() -> None:
-    assert {found.class_ for found, _ in RULES} == {*get_args(QuestionClass)} - {"chat"}
+    assert {found.class_ for found, _ in rules()} == {*get_args(QuestionClass)} - {"chat"}
 
 
 def test_the_page_has_the_table() -> None:
@@ -75,7 +75,7 @@ def test_the_page_has_the_table() -> None:
     rows = re.findall(
         r"^\| (shell|code|chat|reasoning) \| (.+) \|$", page.read_text(), re.MULTILINE
     )
-    assert rows == [*((found.class_, found.why) for found, _ in RULES), (CHAT.class_, CHAT.why)]
+    assert rows == [*((found.class_, found.why) for found, _ in rules()), (CHAT.class_, CHAT.why)]
 
 
 @given(st.text(max_size=3000))
