@@ -20,7 +20,8 @@ from typing import Final
 
 from aish_lsp.foundation.events import Risk
 from aish_lsp.offline.choosing import render
-from aish_lsp.offline.table import Intent, Way, phrasings_of
+from aish_lsp.offline.ranking import ranking
+from aish_lsp.offline.table import Intent, Way
 from aish_lsp.offline.words import group, words
 
 #: The beginning of a question that asks to be shown or told something.
@@ -49,16 +50,16 @@ def misfits(
     ``terms`` are the question's, ``first`` the one that it begins with; ``asks`` says that it asks
     to be told something, ``ignored`` that the intent leaves out a value that it was asked with.
     """
-    does, asked, risk = deeds_of(intent), deeds(terms), risk_of(intent)
+    does, asked, risk = deeds_of(intent.number), deeds(terms), risk_of(intent)
     if ignored:
         yield "left out" if risk == "safe" else "left out of a change"
     changes = risk == "destructive" or (risk == "caution" and bool(does))
-    if not (asked & does or terms & verbs_of(intent)):
+    if not (asked & does or terms & verbs_of(intent.number)):
         if changes:
             yield "not asked to"
         elif asked & _HARD_DEEDS and not intent.topic:
             yield "another deed first" if deeds([first]) & _HARD_DEEDS else "another deed"
-    elif asks and (risk == "destructive" or (changes and not is_asked(intent))):
+    elif asks and (risk == "destructive" or (changes and not is_asked(intent.number))):
         yield "asked to be told"
     if does and asked and not asked & does:
         yield "not this deed"
@@ -206,41 +207,30 @@ _PLAIN_VERBS: Final = frozenset(["get", "go", "let", "give", "take", "bring", "p
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-def deeds_of(intent: Intent) -> frozenset[str]:
-    """Return the kinds of action that ``intent`` is for, judging by its phrasings."""
-    return _deeds_of(intent.number)
-
-
 @lru_cache(_REMEMBERED)
-def _deeds_of(number: int) -> frozenset[str]:
-    found = [deeds(phrasing.terms) for phrasing in phrasings_of(number)]
+def deeds_of(number: int) -> frozenset[str]:
+    """Return the kinds of action that the intent with a number is for, judging by its phrasings."""
+    found = [deeds(phrasing.terms) for phrasing in ranking().phrasings_of(number)]
     mostly = sum(map(bool, found)) >= _MOSTLY * len(found)
     return frozenset().union(*found) if mostly else _NONE
 
 
-def is_asked(intent: Intent) -> bool:
-    """Return whether a phrasing of ``intent`` asks to be shown or told something."""
-    return _is_asked(intent.number)
-
-
 @lru_cache(_REMEMBERED)
-def _is_asked(number: int) -> bool:
+def is_asked(number: int) -> bool:
+    """Return whether a phrasing of the intent with a number asks to be shown or told something."""
     return any(
-        _ASKS.match(words().bare(" ".join(phrasing.wording))) for phrasing in phrasings_of(number)
+        _ASKS.match(words().bare(" ".join(phrasing.wording)))
+        for phrasing in ranking().phrasings_of(number)
     )
 
 
 _risks: Final[dict[str, Risk]] = {}
 
 
-def verbs_of(intent: Intent) -> frozenset[str]:
-    """Return the verbs with which the phrasings of ``intent`` begin."""
-    return _verbs_of(intent.number)
-
-
 @lru_cache(_REMEMBERED)
-def _verbs_of(number: int) -> frozenset[str]:
-    first = [phrasing.wording[0] for phrasing in phrasings_of(number)]
+def verbs_of(number: int) -> frozenset[str]:
+    """Return the verbs with which the phrasings of the intent with a number begin."""
+    first = [phrasing.wording[0] for phrasing in ranking().phrasings_of(number)]
     terms = {word if word in _PLAIN_VERBS else words().term(word) for word in first}
     return frozenset(terms - group("no_verbs") - {""})
 

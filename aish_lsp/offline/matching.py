@@ -169,7 +169,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
         if _turning(phrasing.wording) != _turning(asked):
             continue
         intent = known.intents[phrasing.intent]
-        if asks and risk_of(intent) != "safe" and not is_asked(intent):
+        if asks and risk_of(intent) != "safe" and not is_asked(intent.number):
             continue
         same = sum(_singular(word) in map(_singular, phrasing.wording) for word in asked)
         called = len(terms - set(phrasing.terms))
@@ -242,9 +242,7 @@ def _kinds(token: Token) -> set[str]:
 
 def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[Match]:
     """Return the likeliest of ``matches``, each with its probability, the surest first."""
-    judged = [
-        replace(match, evidence=found) for match, found in evidence(matches, tokens, question)
-    ]
+    judged = list(evidence(matches, tokens, question))
     likely = probabilities(
         [match.evidence for match in judged], [_effect(match) for match in judged]
     )
@@ -314,7 +312,7 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
 
 def evidence(
     matches: list[Match], tokens: Sequence[Token], question: str
-) -> Iterator[tuple[Match, dict[str, float]]]:
+) -> Iterator[Match]:
     """Yield the likeliest of ``matches``, each with all that speaks for it and against it."""
     asked = [token for token in tokens if not token.aside]
     terms = [token.near or token.term for token in asked if token.term]
@@ -353,7 +351,9 @@ def evidence(
         )
         if strangers > 1 and not _OF_GIT & set(content):
             continue  # "the difference between TCP and UDP"
-        found["no such branch"] = 0.0 if deeds_of(match.intent) & _NAMES_ANEW else float(strangers)
+        found["no such branch"] = (
+            0.0 if deeds_of(match.intent.number) & _NAMES_ANEW else float(strangers)
+        )
         found.update(
             dict.fromkeys(
                 misfits(
@@ -362,7 +362,7 @@ def evidence(
                 1.0,
             )
         )
-        yield match, found
+        yield replace(match, evidence=found)
 
 
 def _named(tokens: Iterable[Token]) -> frozenset[str]:

@@ -26,7 +26,7 @@ from aish_lsp.offline.results import (
 )
 from aish_lsp.offline.table import kind_of, spoken, table
 from aish_lsp.offline.tasks import entry_parts, overview, task_parts
-from aish_lsp.offline.understanding import Meant, Reading, read
+from aish_lsp.offline.understanding import Reading, read
 from aish_lsp.offline.words import is_foreign, words
 from aish_lsp.offline.workspace import Machine, Workspace, to_install
 from aish_lsp.project.manifests.reading import Intent
@@ -241,15 +241,15 @@ def _spoken(match: Match) -> str:
     return f"*{spoken(match.intent.example)}*"
 
 
-def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
+def _answer(meant: Match, workspace: Workspace) -> Sequence[Part]:
     """Return the answer to one of the things that are asked for."""
-    intent = meant.match.intent
+    intent = meant.intent
     if intent.topic:
         kind, _, name = intent.topic.partition(":")
         if kind == "say":
             return [Part(intent.does)]
         return _TOPICS[kind](name, workspace)
-    values = meant.match.values
+    values = meant.values
     way = told(intent, values, workspace, meant.ways)
     if way is None:
         return [Part(f"{intent.does} I know no way to do that on this machine.")]

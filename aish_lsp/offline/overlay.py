@@ -96,7 +96,9 @@ class Match:
         ignored: whether it leaves out a value in the question: a file, a quoted text.
         evidence: what speaks for and against it, by the names in confidence.toml.
         wording: the words of the phrasing that was laid over the question.
-        ways: those of the intent's ways that use the program which the question names.
+        ways: those to use instead of the intent's own, as of a program that the question names.
+        suffix: what follows the intent's command: a pipe, a redirection.
+        sentence: what to say instead of the intent's own description, if anything.
     """
 
     intent: Intent
@@ -107,6 +109,8 @@ class Match:
     evidence: dict[str, float] = field(default_factory=dict)
     wording: tuple[str, ...] = ()
     ways: tuple[Way, ...] = ()
+    suffix: str = ""
+    sentence: str = ""
 
 
 class Overlay:

@@ -10,7 +10,8 @@ from typing import Final
 from aish_lsp.offline.matching import THRESHOLD, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
-from aish_lsp.offline.table import FREE, SLOT, Way, kind_of, terms_of
+from aish_lsp.offline.ranking import ranking
+from aish_lsp.offline.table import FREE, SLOT, Way, kind_of
 from aish_lsp.offline.tokens import Token, cut, is_name
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
@@ -73,31 +74,14 @@ _ACTIONS: Final = {
     "sort": re.compile(r"\b(?:sort|order)\b", re.IGNORECASE),
 }
 #: Actions that take the output of whatever was suggested last.
-_OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file}"}
-
-
-@dataclass(frozen=True, slots=True)
-class Meant:
-    """One thing that is asked for.
-
-    Attributes:
-        match: the intent and its values.
-        ways: the commands to use instead of the intent's own, if any.
-        suffix: what follows the intent's command: a pipe, a redirection.
-        sentence: what to say instead of the intent's own description, if anything.
-    """
-
-    match: Match
-    ways: tuple[Way, ...] = ()
-    suffix: str = ""
-    sentence: str = ""
+_OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file9}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What was understood, or else what comes nearest."""
 
-    meant: tuple[Meant, ...]
+    meant: tuple[Match, ...]
     nearest: tuple[Match, ...]
 
 
@@ -112,19 +96,15 @@ def read(text: str, earlier: Sequence[str], workspace: Workspace) -> Reading:
     return _by_itself(text, workspace)
 
 
-def _meant(match: Match) -> Meant:
-    return Meant(match, match.ways)
-
-
 def _by_itself(text: str, workspace: Workspace) -> Reading:
     whole = _matches(text, workspace)
     sure = whole[0].confidence if whole else 0.0
     if sure < _SURELY_ONE:
         parts = _in_parts(text, workspace, sure)
         if parts:
-            return Reading(tuple(map(_meant, parts)), ())
+            return Reading(tuple(parts), ())
     if sure >= THRESHOLD:
-        return Reading((_meant(whole[0]),), tuple(whole[1:3]))
+        return Reading((whole[0],), tuple(whole[1:3]))
     return Reading((), tuple(whole[:2]))
 
 
@@ -210,7 +190,7 @@ def _fetched(named: tuple[str, str]) -> str | None:
     return base if kind_of(slot) == "url" and re.search(r"\w\.\w+$", base) else None
 
 
-def _following(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _following(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return what ``text`` asks for as a follow-up to ``before``, or None if it is not one."""
     found = _some_of_them(text, before, workspace)
     again = _AGAIN.match(text)
@@ -226,22 +206,22 @@ def _following(text: str, before: Meant, workspace: Workspace) -> Meant | None:
     return _with_other_values(text[start.end() :], before, workspace)
 
 
-def _of_it(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _of_it(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return what is asked for if "it" is the value of ``before``."""
-    named = _with_names(text, before.match.values)
+    named = _with_names(text, before.values)
     if named == text:
         return None
     found = _matches(named, workspace)
-    return _meant(found[0]) if found and found[0].confidence >= THRESHOLD else None
+    return found[0] if found and found[0].confidence >= THRESHOLD else None
 
 
-def _with_other_values(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _with_other_values(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return ``before`` with the values in ``text``, or None if it has no slots for them."""
     values = _changed(cut(_unprefixed(text), workspace), before)
-    return None if values is None else replace(before, match=replace(before.match, values=values))
+    return None if values is None else replace(before, values=values)
 
 
-def _some_of_them(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _some_of_them(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return ``before`` with the first or last few of what it prints, if ``text`` asks for that."""
     match = _SOME_OF_THEM.match(text)
     if match is None:
@@ -250,25 +230,21 @@ def _some_of_them(text: str, before: Meant, workspace: Workspace) -> Meant | Non
     number = tokens[0].kinds.get("number") if tokens else None
     if number is None:
         return None
-    slots = (*before.match.values, *_slots(before))
+    slots = (*before.values, *_slots(before))
     slot = next((slot for slot in slots if kind_of(slot) == "number"), "")
     if slot:
-        values = {**before.match.values, slot: number}
-        return replace(before, match=replace(before.match, values=values))
+        values = {**before.values, slot: number}
+        return replace(before, values=values)
     end = "tail" if (match["end"] or "").lower() in ("last", "bottom") else "head"
     head = " | tail -n +2" if _has_a_head(before) else ""
-    values = {**before.match.values, "number9": number}
-    return Meant(
-        replace(before.match, values=values),
-        before.ways,
-        f"{before.suffix}{head} | {end} -n {{number9}}",
-        before.sentence,
-    )
+    values = {**before.values, "number9": number}
+    suffix = f"{before.suffix}{head} | {end} -n {{number9}}"
+    return replace(before, values=values, suffix=suffix)
 
 
-def _has_a_head(before: Meant) -> bool:
+def _has_a_head(before: Match) -> bool:
     """Return whether what ``before`` prints begins with a line that is none of the list."""
-    ways = before.ways or before.match.intent.ways
+    ways = before.ways or before.intent.ways
     return any(command.startswith("ls -l") for way in ways for command in way.run)
 
 
@@ -277,27 +253,24 @@ def _unprefixed(text: str) -> str:
     return shorter if shorter == text else _unprefixed(shorter)
 
 
-def _acting(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _acting(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return an action on what ``before`` listed: "now delete them", "how many are there?"."""
     tokens = cut(text, workspace)
     for name, pattern in _ACTIONS.items():
         if not pattern.search(text):
             continue
-        ways = before.match.intent.after.get(name)
+        ways = before.intent.after.get(name)
         target = _value_of(tokens, ("file", "folder"))
-        values = dict(before.match.values)
+        values = dict(before.values)
         if ways is not None:
             if target is not None:
                 values["path2"] = target
-            return Meant(replace(before.match, values=values), ways, sentence=f"To {name} them:")
+            return replace(before, values=values, ways=ways, suffix="", sentence=f"To {name} them:")
         suffix = _OF_ANY_OUTPUT.get(name)
         if suffix is not None and (name != "save" or target is not None):
-            values["file9"] = target or ""
-            return (
-                Meant(before.match, before.ways, suffix.replace("{file}", "{file9}"), "So:")
-                if (name != "save")
-                else Meant(replace(before.match, values=values), before.ways, " > {file9}", "So:")
-            )
+            if name == "save" and target is not None:
+                values["file9"] = target
+            return replace(before, values=values, suffix=suffix, sentence="So:")
     return None
 
 
@@ -309,11 +282,12 @@ def _value_of(tokens: Sequence[Token], kinds: tuple[str, ...]) -> str | None:
     return None
 
 
-def _changed(tokens: Sequence[Token], before: Meant) -> dict[str, str] | None:
+def _changed(tokens: Sequence[Token], before: Match) -> dict[str, str] | None:
     """Return the values of ``before`` with those that ``tokens`` have instead; None: no place."""
-    values = dict(before.match.values)
+    values = dict(before.values)
     slots = list(dict.fromkeys((*values, *_slots(before))))
-    asked = {"file", "folder", "one", *terms_of(before.match.intent.number)}
+    phrasings = ranking().phrasings_of(before.intent.number)
+    asked = {"file", "folder", "one"}.union(*(phrasing.terms for phrasing in phrasings))
     changed = False
     for token in tokens:
         if not (token.term or token.kinds or token.quoted):
@@ -354,9 +328,9 @@ def _as(kind: str, token: Token) -> str:
     return token.kinds.get(kind, token.text)
 
 
-def _slots(before: Meant) -> Iterator[str]:
+def _slots(before: Match) -> Iterator[str]:
     """Yield the slots that the commands of ``before`` have."""
-    intent = before.match.intent
+    intent = before.intent
     for way in before.ways or intent.ways:
         for command in way.run:
             yield from (name for name, _ in SLOT.findall(command))

@@ -66,7 +66,7 @@ def test_deleting_by_name_spares_what_has_another(tmp_path: Path) -> None:
 def test_what_can_lose_something_is_asked_for_with_a_verb() -> None:
     for intent in table().intents:
         if risk_of(intent) == "destructive":
-            assert deeds_of(intent) or verbs_of(intent), intent.name
+            assert deeds_of(intent.number) or verbs_of(intent.number), intent.name
 
 
 #: What is said along with a question, and makes no difference to what does it.
