@@ -192,7 +192,7 @@ def _asks(clause: str) -> bool:
         first in group("question_words")
         or term in words().deeds
         or term in _SHOWS
-        or first in words().programs
+        or first in group("programs")
     )
 
 
@@ -202,8 +202,6 @@ _REMEMBERED: Final = 1024
 _MOSTLY: Final = 0.6
 
 
-#: Verbs with too many meanings to be compared elsewhere.
-_PLAIN_VERBS: Final = frozenset(["get", "go", "let", "give", "take", "bring", "put"])
 _NONE: Final[frozenset[str]] = frozenset()
 
 
@@ -231,7 +229,7 @@ _risks: Final[dict[str, Risk]] = {}
 def verbs_of(number: int) -> frozenset[str]:
     """Return the verbs with which the phrasings of the intent with a number begin."""
     first = [phrasing.wording[0] for phrasing in ranking().phrasings_of(number)]
-    terms = {word if word in _PLAIN_VERBS else words().term(word) for word in first}
+    terms = {word if word in group("plain_verbs") else words().term(word) for word in first}
     return frozenset(terms - group("no_verbs") - {""})
 
 

@@ -60,17 +60,6 @@ _ALMOST_THE_SAME: Final = 0.5
 _FEW: Final = 2
 _UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
 
-#: How many there are of what is not named: "compare two files".
-_SOME: Final = frozenset(("two", "several", "multiple"))
-
-#: What stands for something that was spoken of.
-_PRONOUNS: Final = frozenset(("it", "them", "that", "those", "these"))
-
-_DENYING: Final = frozenset(("not", "no", "without", "except", "non", "never", "isnt", "arent"))
-
-#: Words one of which a question has that names branches which there are not.
-_OF_GIT: Final = frozenset(("git", "branch", "commit", "merge", "rebase", "diff"))
-
 #: Deeds that may give a branch a name which it has not yet.
 _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
 
@@ -134,7 +123,7 @@ def _wholeness(match: Match) -> tuple[float, ...]:
 def _are_names(values: Mapping[str, str]) -> bool:
     """Return whether all values that look like any word are known to be names: "htop"."""
     return all(
-        value.lower() in words().names for slot, value in values.items() if kind_of(slot) in FREE
+        value.lower() in group("names") for slot, value in values.items() if kind_of(slot) in FREE
     )
 
 
@@ -145,21 +134,21 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     name of something here as well, "run tests", is a word where the phrasing has no slots.
     """
     said = [token for token in tokens if token.term or token.kinds or token.quoted]
-    said = [token for token in said if token.lower not in _SOME]
+    said = [token for token in said if token.lower not in group("some")]
     terms = {token.term for token in said}
     if not terms or "" in terms or any(token.quoted for token in said):
         return None  # A file may be mentioned by an everyday word: "lint @tests".
-    if len(terms) == 1 and any(token.lower in _PRONOUNS for token in tokens):
+    if len(terms) == 1 and any(token.lower in group("pronouns") for token in tokens):
         return None  # "delete it": what was spoken of before
     known = table()
     named = any(token.kinds for token in said)
     asks = only_asks(question)
     short = len(terms) == 1 and (
         said[0] is not tokens[0]
-        or not (terms & (words().deeds.keys() | group("tools")) or said[0].lower in words().names)
+        or not (terms & (words().deeds.keys() | group("tools")) or said[0].lower in group("names"))
     )
     asked = [token.lower for token in tokens]
-    two = not _SOME.isdisjoint(asked)
+    two = not group("some").isdisjoint(asked)
     one_of_many = bool({"a", "an"} & set(asked))
     best: dict[tuple[float, ...], Match] = {}
     for number in ranking().saying_just(terms):
@@ -196,7 +185,7 @@ def _singular(word: str) -> str:
 
 def _turning(wording: Iterable[str]) -> set[str]:
     """Return what turns the sense of the other words: "not", and "merged" of a branch."""
-    return {word for word in wording if word in _DENYING or word.endswith("ed")}
+    return {word for word in wording if word in group("denying") or word.endswith("ed")}
 
 
 def candidates(tokens: Sequence[Token]) -> list[Match]:
@@ -310,9 +299,7 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
     )
 
 
-def evidence(
-    matches: list[Match], tokens: Sequence[Token], question: str
-) -> Iterator[Match]:
+def evidence(matches: list[Match], tokens: Sequence[Token], question: str) -> Iterator[Match]:
     """Yield the likeliest of ``matches``, each with all that speaks for it and against it."""
     asked = [token for token in tokens if not token.aside]
     terms = [token.near or token.term for token in asked if token.term]
@@ -346,10 +333,10 @@ def evidence(
             any(t in words().beyond and not ranking().share(number, t) for t in content)
         )
         strangers = sum(
-            kind_of(slot) == "branch" and value not in branches | words().names
+            kind_of(slot) == "branch" and value not in branches | group("names")
             for slot, value in match.values.items()
         )
-        if strangers > 1 and not _OF_GIT & set(content):
+        if strangers > 1 and not group("of_git") & set(content):
             continue  # "the difference between TCP and UDP"
         found["no such branch"] = (
             0.0 if deeds_of(match.intent.number) & _NAMES_ANEW else float(strangers)

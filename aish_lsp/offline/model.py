@@ -27,7 +27,7 @@ from aish_lsp.offline.results import (
 from aish_lsp.offline.table import kind_of, spoken, table
 from aish_lsp.offline.tasks import entry_parts, overview, task_parts
 from aish_lsp.offline.understanding import Reading, read
-from aish_lsp.offline.words import is_foreign, words
+from aish_lsp.offline.words import group, is_foreign
 from aish_lsp.offline.workspace import Machine, Workspace, to_install
 from aish_lsp.project.manifests.reading import Intent
 
@@ -268,7 +268,7 @@ def _guessed_programs(values: Mapping[str, str]) -> set[str]:
     """Return what was taken for a program because of its position, but is not known to be one."""
     commands = (value.split() for slot, value in values.items() if kind_of(slot) == "command")
     given = {parts[0] for parts in commands if parts}
-    return given - words().names - words().programs
+    return given - group("names") - group("programs")
 
 
 def _with_tools(

@@ -7,7 +7,7 @@ from typing import Final
 from aish_lsp.offline.deeds import LOOKS
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import Slot
-from aish_lsp.offline.tokens import FOLDERS, Token, is_name
+from aish_lsp.offline.tokens import Token, is_name
 from aish_lsp.offline.words import group, words
 
 #: How much it counts against the name of something that an article stands before it, "the car",
@@ -25,9 +25,8 @@ _NO_NAME_ENDS: Final = ("ing", "tion", "sion", "ment", "ness", "ism", "ity")
 
 _THE: Final = frozenset(("the", "my", "our"))
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
-#: Kinds whose values people make up, and programs that are not called so: "the git branch".
+#: Kinds whose values people make up.
 _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
-_PROGRAMS: Final = frozenset(("git", "docker", "kubectl", "npm", "pip", "apt", "ssh", "compose"))
 #: Kinds whose values are mostly known by their names: "nginx", though the table has that word too.
 CALLED: Final = frozenset(("package", "service", "process"))
 #: What may be more than a name.
@@ -40,7 +39,7 @@ def strangeness(kind: str, token: Token) -> float:
     named = {token.behind, token.after} & {kind, *group("says_a_name")}
     if token.quoted or named or not token.text.isalpha() or not token.text.islower():
         return 0.0
-    if bare in words().names or (token.branch and kind in ("branch", "revision")):
+    if bare in group("names") or (token.branch and kind in ("branch", "revision")):
         return 0.0
     if token.behind in group("articles") and kind not in ("text", "pattern"):
         return _ARTICLE
@@ -71,7 +70,7 @@ def is_verb(token: Token) -> bool:
     """Return whether a word that begins a question says what is to be done: "see the logs"."""
     if token.quoted or token.kinds or token.branch:
         return False
-    named = token.lower in words().names
+    named = token.lower in group("names")
     return token.term in LOOKS or (token.term in words().deeds and not named)
 
 
@@ -80,7 +79,7 @@ def fit(slot: Slot, token: Token) -> float:
     said = token.quoted or token.behind in ("called", "named")
     if not said and (token.term == slot.kind or token.lower in group("never")):
         return 0.0
-    if slot.kind in _OWN_NAMES and token.lower in _PROGRAMS:
+    if slot.kind in _OWN_NAMES and token.lower in group("unnamed_programs"):
         return 0.0
     plain = slot.kind in SENTENCES
     if not token.quoted and (not token.term and not token.kinds):
@@ -96,7 +95,7 @@ def fit(slot: Slot, token: Token) -> float:
         score += 1.5
     if not token.quoted and token.term not in ranking().weights and not token.kinds:
         score += 0.5 if plain else 1.0
-    elif slot.kind in CALLED and token.lower in words().names:
+    elif slot.kind in CALLED and token.lower in group("names"):
         score += 1.0
     return score
 
@@ -106,9 +105,11 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
     if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in group("never"):
         return False
     unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
-    if token.after in FOLDERS and token.behind in _THE and unknown:
+    if token.after in group("folders") and token.behind in _THE and unknown:
         return slot.kind != "file"  # "the results folder", which does not exist yet
-    if last and (_is_where_it_goes(slot, token) or (token.behind in FOLDERS and token.term)):
+    if last and (
+        _is_where_it_goes(slot, token) or (token.behind in group("folders") and token.term)
+    ):
         return True
     if "without" == token.before == slot.before and not token.text.isalpha():
         return True

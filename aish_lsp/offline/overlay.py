@@ -317,7 +317,7 @@ class Overlay:
         known = (token.term in ranking().weights or of_file) and not token.quoted
         known = known and kind_of(slot) not in (token.behind, token.after)
         said_to_be = bool(self._phrasing.terms) and kind_of(slot) not in CALLED
-        known = known and (said_to_be or token.lower not in words().names)
+        known = known and (said_to_be or token.lower not in group("names"))
         if kind_of(slot) not in FREE:
             return 0.0
         if token.kinds.keys() & _AMOUNTS and not token.quoted:
@@ -415,7 +415,7 @@ class Overlay:
                 for way in self._intent.ways
                 for command in way.run
             )
-            return runs and not token.quoted and token.lower in words().names
+            return runs and not token.quoted and token.lower in group("names")
         return slot.kind in ("text", "pattern") and not token.quoted
 
     def _is_surely_a_name(self, at: int) -> bool:
@@ -425,7 +425,7 @@ class Overlay:
         said_before = any(
             slot.before in (token.before, token.behind) for slot in self._phrasing.slots
         )
-        return said_before and (token.quoted or not plain or token.text in words().names)
+        return said_before and (token.quoted or not plain or token.text in group("names"))
 
     def _goes_on(self, at: int) -> bool:
         """Return whether the word behind ``at`` may be what that says is to come: "word TODO"."""
@@ -502,7 +502,7 @@ def _weight(token: Token) -> float:
 
 
 def _said_weight(token: Token) -> float:
-    if token.quoted or (token.kinds and not token.term and token.lower not in words().stop):
+    if token.quoted or (token.kinds and not token.term and token.lower not in group("stop")):
         return _LEFT_OVER
     if not token.term:
         return 0.0

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from aish_lsp.offline.words import words
+from aish_lsp.offline.words import group, words
 
 FOLDER: Final = Path(__file__).with_name("intents")
 
@@ -202,7 +202,8 @@ class Intents(Sequence[Intent]):
 
 def _beside(wording: Iterable[str]) -> str:
     """Return the first of ``wording`` that is not a filler: the word beside a slot."""
-    return next((word for word in wording if word not in words().fillers), "")
+    fillers = group("fillers")
+    return next((word for word in wording if word not in fillers), "")
 
 
 @dataclass(frozen=True, slots=True)

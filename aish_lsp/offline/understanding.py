@@ -11,7 +11,7 @@ from aish_lsp.offline.matching import THRESHOLD, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.table import FREE, SLOT, Way, kind_of
+from aish_lsp.offline.table import FREE, SLOT, kind_of
 from aish_lsp.offline.tokens import Token, cut, is_name
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
