@@ -133,7 +133,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     "delete a folder", "list processes": what is missing becomes a placeholder. A word that is the
     name of something here as well, "run tests", is a word where the phrasing has no slots.
     """
-    said = [token for token in tokens if token.term or token.kinds or token.quoted]
+    said = [token for token in tokens if token.is_telling]
     said = [token for token in said if token.lower not in group("some")]
     terms = {token.term for token in said}
     if not terms or "" in terms or any(token.quoted for token in said):

@@ -13,6 +13,10 @@ from aish_lsp.offline.words import group, words
 #: How much it counts against the name of something that an article stands before it, "the car",
 #: and that nothing says that it is one.
 _ARTICLE: Final = 3.0
+#: The same of a word of the table, and of an amount: "10M" is not a branch.
+_KNOWN_WORD: Final = 0.9
+_AMOUNT: Final = 2.9
+_AMOUNTS: Final = frozenset(("first", "sum", "size", "span", "number"))
 #: The same of an everyday word for what is mostly announced or known, and of one for a program.
 _UNLIKELY_NAME: Final = 1.2
 _UNKNOWN_NAME: Final = 0.5
@@ -33,7 +37,22 @@ CALLED: Final = frozenset(("package", "service", "process"))
 SENTENCES: Final = ("text", "pattern", "name", "command")
 
 
-def strangeness(kind: str, token: Token) -> float:
+def doubtfulness(kind: str, token: Token, *, alone: bool) -> float:
+    """Return what counts against ``token`` as a value without a shape: it may mean something else.
+
+    ``alone``: no word of the phrasing says that a name is to come.
+    """
+    if token.kinds.keys() & _AMOUNTS and not token.quoted:
+        return _AMOUNT
+    known = token.term in ranking().weights or bool(token.kinds.keys() & {"file", "folder"})
+    if token.quoted or kind in (token.behind, token.after):
+        known = False
+    elif token.lower in group("names"):
+        known = known and not alone and kind not in CALLED
+    return (_KNOWN_WORD if known else 0.0) + _strangeness(kind, token)
+
+
+def _strangeness(kind: str, token: Token) -> float:
     """Return what counts against ``token`` as a name: it is an everyday word, "the car"."""
     bare = token.text.lower()
     named = {token.behind, token.after} & {kind, *group("says_a_name")}

@@ -95,6 +95,11 @@ class Token:
         """The word in lower case; empty if it is quoted."""
         return "" if self.quoted else self.text.lower()
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether it is more than a word that says nothing of what is wanted."""
+        return bool(self.term or self.kinds or self.quoted)
+
 
 def cut(text: str, workspace: Workspace) -> list[Token]:
     """Return the words of ``text``; ``workspace`` has the names that they may mean."""

@@ -290,7 +290,7 @@ def _changed(tokens: Sequence[Token], before: Match) -> dict[str, str] | None:
     asked = {"file", "folder", "one"}.union(*(phrasing.terms for phrasing in phrasings))
     changed = False
     for token in tokens:
-        if not (token.term or token.kinds or token.quoted):
+        if not token.is_telling:
             continue
         if token.term in asked and not token.kinds and not token.quoted:
             continue

@@ -195,5 +195,5 @@ def is_foreign(text: str) -> bool:
         return True
     found = [word.lower() for word in re.findall(r"[^\W\d_]+", text)]
     foreign = sum(word in group("foreign") for word in found)
-    english = sum(word in group("stop") - group("foreign") for word in found)
+    english = sum(word in group("stop") and word not in group("foreign") for word in found)
     return foreign >= 2 and foreign > english
