@@ -10,12 +10,10 @@ tests/offline/learn.py learned. So a second intent that is as likely makes the f
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from aish_lsp.offline.deeds import (
@@ -33,7 +31,7 @@ from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, kind_of, said, table
 from aish_lsp.offline.tokens import Token
-from aish_lsp.offline.words import group, near, words
+from aish_lsp.offline.words import data, group, near, words
 
 #: Below it the model says that it does not know; docs/offline.md has the figures.
 THRESHOLD: Final = 0.55
@@ -389,13 +387,9 @@ def _correct(tokens: Sequence[Token]) -> None:
             token.near = near(token.term, like)
 
 
-_FILE: Final = Path(__file__).with_name("confidence.toml")
-
-
-@cache
 def weights() -> dict[str, float]:
     """Return what each kind of evidence counts."""
-    known: dict[str, float] = tomllib.loads(_FILE.read_text("utf-8"))["weights"]
+    known: dict[str, float] = data("confidence")["weights"]
     return known
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from aish_lsp.offline.deeds import LOOKS
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.table import Slot
+from aish_lsp.offline.table import Intent, Phrasing, Slot
 from aish_lsp.offline.tokens import Token, is_name
 from aish_lsp.offline.words import group, words
 
@@ -35,6 +35,8 @@ _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
 CALLED: Final = frozenset(("package", "service", "process"))
 #: What may be more than a name.
 SENTENCES: Final = ("text", "pattern", "name", "command")
+#: What is searched for or written.
+WORDED: Final = ("text", "pattern")
 
 
 def doubtfulness(kind: str, token: Token, *, alone: bool) -> float:
@@ -60,7 +62,7 @@ def _strangeness(kind: str, token: Token) -> float:
         return 0.0
     if bare in group("names") or (token.branch and kind in ("branch", "revision")):
         return 0.0
-    if token.behind in group("articles") and kind not in ("text", "pattern"):
+    if token.behind in group("articles") and kind not in WORDED:
         return _ARTICLE
     if kind in _MOSTLY_ANNOUNCED or (len(bare) >= _LONG and bare.endswith(_NO_NAME_ENDS)):
         return _UNLIKELY_NAME
@@ -142,3 +144,23 @@ def _is_where_it_goes(slot: Slot, token: Token) -> bool:
     """Return whether the last word is what something goes to, and no format: "data.json to csv"."""
     goes = token.behind in ("to", "into", "as") and slot.before == token.behind
     return goes and words().extensions.get(token.lower) != token.lower
+
+
+def is_surely_a_name(phrasing: Phrasing, token: Token) -> bool:
+    """Return whether a word is a name, where no word of the phrasing speaks for it."""
+    plain = token.text.isalpha() and token.text.islower()
+    said_before = any(slot.before in (token.before, token.behind) for slot in phrasing.slots)
+    return said_before and (token.quoted or not plain or token.text in group("names"))
+
+
+def may_be_several(slot: Slot, token: Token, intent: Intent) -> bool:
+    """Return whether a value that begins with ``token`` may be several words: "make test"."""
+    if token.quoted:
+        return False
+    if slot.kind != "command":
+        return slot.kind in WORDED
+    commands = (command for way in intent.ways for command in way.run)
+    runs = any(
+        f"{{{slot.name}|raw}}" in command or f"={{{slot.name}}}" in command for command in commands
+    )
+    return runs and token.lower in group("names")

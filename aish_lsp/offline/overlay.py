@@ -14,10 +14,13 @@ from typing import Final
 
 from aish_lsp.offline.names import (
     SENTENCES,
+    WORDED,
     doubtfulness,
     fit,
+    is_surely_a_name,
     is_verb,
     may_be_path,
+    may_be_several,
     neighbors,
     same_word,
 )
@@ -69,8 +72,6 @@ _DIRECTIONS: Final = (
 #: What may stand beside a value and says what it is.
 _KIND_WORDS: Final = ("file", "folder", "script", "program", "archive")
 
-#: The kinds that are searched for or written, and what may say so before them.
-_WORDED: Final = ("text", "pattern")
 #: What counts against taking for a file what may be something more telling.
 _MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}
 #: What is counted while a phrasing is laid over a question: weights of words that are in both, that
@@ -362,18 +363,22 @@ class Overlay:
             if at not in self._used and not (at == 0 and is_verb(token))
         ]
         score, _, at = max(scored, default=(0.0, 0, 0))
-        if not self._tokens or (not self._phrasing.terms and not self._is_surely_a_name(at)):
+        if not self._tokens or (
+            not self._phrasing.terms and not is_surely_a_name(self._phrasing, self._tokens[at])
+        ):
             return None
         if score < 1 and not self._is_all_that_is_left(slot, at):
             return None
         if (
-            slot.kind in _WORDED
+            slot.kind in WORDED
             and self._tokens[at].lower in group("says_a_text")
-            and self._goes_on(at)
+            and any(one.is_telling for one in self._tokens[at + 1 : at + 2])
+            and at + 1 not in self._used
         ):
             self._used.add(at)
             at += 1
-        last = self._end_of_text(slot, at) if self._may_go_on(slot, at) else at
+        several = may_be_several(slot, self._tokens[at], self._intent)
+        last = self._end_of_text(slot, at) if several else at
         value = " ".join(token.text for token in self._tokens[at : last + 1])
         for place in range(at, last + 1):
             self._take(slot.name, value, place)
@@ -381,36 +386,6 @@ class Overlay:
             self._lost += _RAMBLING * (last - at)
             self._evidence["rambling"] += last - at
         return at
-
-    def _may_go_on(self, slot: Slot, at: int) -> bool:
-        """Return whether what begins at ``at`` may be several words: "make test"."""
-        token = self._tokens[at]
-        if slot.kind == "command":
-            runs = any(
-                f"{{{slot.name}|raw}}" in command or f"={{{slot.name}}}" in command
-                for way in self._intent.ways
-                for command in way.run
-            )
-            return runs and not token.quoted and token.lower in group("names")
-        return slot.kind in ("text", "pattern") and not token.quoted
-
-    def _is_surely_a_name(self, at: int) -> bool:
-        """Return whether a word is a name, where no word of the phrasing speaks for it."""
-        token = self._tokens[at]
-        plain = token.text.isalpha() and token.text.islower()
-        said_before = any(
-            slot.before in (token.before, token.behind) for slot in self._phrasing.slots
-        )
-        return said_before and (token.quoted or not plain or token.text in group("names"))
-
-    def _goes_on(self, at: int) -> bool:
-        """Return whether the word behind ``at`` may be what that says is to come: "word TODO"."""
-        behind = at + 1
-        return (
-            behind < len(self._tokens)
-            and behind not in self._used
-            and self._tokens[behind].is_telling
-        )
 
     def _is_all_that_is_left(self, slot: Slot, at: int) -> bool:
         """Return whether the question ends with a word that nothing else explains: a name."""
@@ -427,27 +402,25 @@ class Overlay:
 
     def _end_of_text(self, slot: Slot, at: int) -> int:
         """Return where a text ends that begins at ``at`` and is not quoted."""
-        last = at
+        last, share = at, ranking().share
         others = (one for one in self._phrasing.slots if one.name not in self._values)
-        begins_another = {one.before for one in others if one is not slot} - {""}
+        ends = {one.before for one in others if one is not slot} - {""}
+        ends |= group("ends_a_text") | {"called", "named"}
         for place in range(at + 1, len(self._tokens)):
             token = self._tokens[place]
             if (
                 place in self._used
                 or token.quoted
-                or token.lower in begins_another | group("ends_a_text")
-                or token.lower in ("called", "named")
+                or token.lower in ends
                 or (token.kinds and token.before in group("ends_a_text"))
-                or (token.text.islower() and self._is_spoken_with(token.term))
+                or (
+                    token.term and token.text.islower() and share(self._phrasing.intent, token.term)
+                )
             ):
                 break
             if token.term or token.kinds:
                 last = place
         return last
-
-    def _is_spoken_with(self, term: str) -> bool:
-        """Return whether a phrasing of the intent has ``term``."""
-        return bool(term and ranking().share(self._phrasing.intent, term))
 
     def _take(self, slot: str, value: str, at: int) -> None:
         self._values[slot] = value

@@ -8,51 +8,17 @@ question is taken for such a request only if its other words say no more than "r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aish_lsp.foundation.text import without_hidden
 from aish_lsp.offline.choosing import Part, chosen
-from aish_lsp.offline.table import Way
-from aish_lsp.offline.words import group, words
+from aish_lsp.offline.table import ways_of
+from aish_lsp.offline.words import data, group, words
 from aish_lsp.offline.workspace import Workspace, steps
 from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tasks import NamedTask
-
-#: How a task is described in "To ... here".
-_IN_WORDS: Final[Mapping[Intent, str]] = {
-    "test": "run the tests",
-    "build": "build it",
-    "run": "run it",
-    "start": "start the development server",
-    "lint": "lint the code",
-    "format": "format the code",
-    "check": "check the code",
-    "clean": "clean up",
-    "install": "install what it needs",
-}
-#: The usual commands for a language, if a project has set up nothing.
-_USUAL: Final[Mapping[Intent, tuple[Way, ...]]] = {
-    "format": (
-        Way(("ruff format .",), ("here:*.py|*/*.py",)),
-        Way(("npx prettier --write .",), ("here:package.json|*.js|*.ts|*/*.js|*/*.ts",)),
-        Way(("gofmt -l -w .",), ("here:*.go",)),
-        Way(("shfmt -w .",), ("here:*.sh",)),
-        Way(("clang-format -i *.[ch]*",), ("here:*.c|*.cpp|*.h",)),
-    ),
-    "check": (
-        Way(("mypy .",), ("here:*.py|*/*.py",)),
-        Way(("npx tsc --noEmit",), ("here:tsconfig.json",)),
-        Way(("go vet ./...",), ("here:*.go",)),
-    ),
-    "lint": (
-        Way(("ruff check .",), ("here:*.py|*/*.py",)),
-        Way(("npx eslint .",), ("here:package.json|*.js|*.ts|*/*.js|*/*.ts",)),
-        Way(("go vet ./...",), ("here:*.go",)),
-        Way(("shellcheck *.sh",), ("here:*.sh",)),
-    ),
-}
 
 _README_LIMIT: Final = 16384
 
@@ -68,14 +34,14 @@ def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
     """
     found = workspace.best(intent)
     if not found:
-        words = _IN_WORDS[intent]
-        usual = chosen(_USUAL.get(intent, ()), {}, {}, workspace)
+        words = data("tasks")["described"][intent]
+        usual = chosen(ways_of(data("tasks")["usual"].get(intent, ())), {}, {}, workspace)
         if usual is not None:
             said = f"I found no file here that says how to {words}; it is usual to:"
             return [Part(said, usual.commands)]
         return [Part(f"I found no file here that says how to {words}.", ("ls -la",))]
     first = found[0]
-    words = _IN_WORDS[first.intent]
+    words = data("tasks")["described"][first.intent]
     parts = [Part(f"To {words} here (from {first.source}):", steps(first))]
     seen = {first.folder or first.source}
     if first.rank == Rank.PART:

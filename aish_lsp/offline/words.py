@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-_FILE = Path(__file__).with_name("words.toml")
-
 #: A word of at least this length may have two slips.
 _LONG: Final = 8
 
@@ -113,7 +111,17 @@ class Words:
 @cache
 def words() -> Words:
     """Return the words, which are read when first needed."""
-    return Words(tomllib.loads(_FILE.read_text("utf-8")))
+    return Words(_read("words"))
+
+
+@cache
+def data(name: str) -> dict[str, Any]:
+    """Return the contents of a TOML file of this folder, which is read when first needed."""
+    return _read(name)
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
 
 
 def group(name: str) -> frozenset[str]:
