@@ -156,7 +156,7 @@ class Phrasings(Sequence[Phrasing]):
         """Return how many there are."""
         return len(self._intents)
 
-    def __getitem__(self, index: int) -> Phrasing:  # type: ignore[override] - one at a time
+    def __getitem__(self, index: int) -> Phrasing:  # type: ignore[override]  # none takes a slice
         """Return the phrasing with a number, made from what is stored."""
         if index >= len(self):
             raise IndexError(index)
@@ -191,7 +191,7 @@ class Intents(Sequence[Intent]):
         """Return how many there are."""
         return len(self._blocks)
 
-    def __getitem__(self, index: int) -> Intent:  # type: ignore[override] - one at a time
+    def __getitem__(self, index: int) -> Intent:  # type: ignore[override]  # none takes a slice
         """Return the intent with a number."""
         return self._made(index)
 

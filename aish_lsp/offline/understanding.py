@@ -1,4 +1,7 @@
-"""What a conversation asks for: one intent or several, or a variation of what was asked before."""
+"""What a conversation asks for: one intent or several, or a variation of what was asked before.
+
+``read_question`` says what the last message is and what went before; ``read`` what is meant by it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,86 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.matching import THRESHOLD, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.ranking import ranking
+from aish_lsp.offline.results import Ran
 from aish_lsp.offline.table import FREE, SLOT, kind_of
 from aish_lsp.offline.tokens import Token, cut, is_name
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
+
+#: How many characters of a question are looked at.
+_QUESTION_LIMIT = 2000
+
+#: How many user messages are looked at.
+_MESSAGES: Final = 12
+
+#: The head of a block as the prompt writes it; no line of an output begins in this way.
+_HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
+
+#: The head of the text that the question is about, which follows the output, and its whole block.
+_ABOUT = re.compile(r"^\[(?:selection|definition|problems|file)\] ", re.MULTILINE)
+_BLOCK = re.compile(rf"{_ABOUT.pattern}.*\n(`{{3,}}).*\n(?:.*\n)*?\1$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The last user message: its text, the last command run, and how the two are related.
+
+    ``ran_since`` says that the command was run after the previous message, ``is_first`` that the
+    conversation has no reply yet. ``earlier`` has the previous questions, the oldest first.
+    """
+
+    text: str
+    ran: Ran | None = None
+    ran_since: bool = False
+    is_first: bool = True
+    earlier: tuple[str, ...] = ()
+
+
+def read_question(messages: Sequence[RequestMessage]) -> Question:
+    """Return what the last user message asks."""
+    is_first = not any(message.role == "assistant" for message in messages)
+    contents = [message.content for message in messages if message.role == "user"]
+    if not contents:
+        return Question("", is_first=is_first)
+    ran, text = _parted(contents[-1])
+    before = [_parted(content) for content in contents[-_MESSAGES:-1]]
+    known = ran or next((command for command, _ in reversed(before) if command), None)
+    earlier = tuple(_readable(said) for _, said in before)
+    return Question(_readable(text), known, ran is not None, is_first, earlier)
+
+
+#: What a command cannot contain; JSON may contain half a surrogate pair.
+_UNSPEAKABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def _readable(text: str) -> str:
+    """Return the part of a question that is looked at, without what a command cannot contain."""
+    return _UNSPEAKABLE.sub("", text[:_QUESTION_LIMIT])
+
+
+def _parted(content: str) -> tuple[Ran | None, str]:
+    """Return the last command whose output a user message contains, and the message's own text.
+
+    After an output, which may itself have blank lines, the last paragraph is taken for the text;
+    what the question is about is fenced.
+    """
+    about = _ABOUT.search(content)
+    heads = list(_HEAD.finditer(content, 0, about.start() if about else len(content)))
+    if not (heads and heads[0].start() == 0) and not (about and about.start() == 0):
+        return None, content.strip()
+    before, _, text = content.rstrip().rpartition("\n\n")
+    if about:
+        before, text = content[: about.start()], _BLOCK.sub("", content[about.start() :])
+    if not heads:
+        return None, text.strip()
+    head = heads[-1]
+    return Ran(head[1], int(head[2]), before[head.end() :].strip("\n")), text.strip()
+
 
 #: How many earlier questions a follow-up may refer to.
 _EARLIER: Final = 6

@@ -41,6 +41,7 @@ class Words:
         programs_of: for each program that a question may name, those whose commands it means.
         operators: what the shell's operators do.
         interpreters: the program that starts a file, by its extension.
+        explained: how it is asked what a command does.
         lead_in, trailer: what comes before and after a question without adding anything.
     """
 
@@ -74,6 +75,10 @@ class Words:
         }
         self.operators: dict[str, str] = data["operators"]
         self.interpreters: dict[str, str] = data["interpreters"]
+        self.explained = [
+            re.compile(rf"\W*(?:{text})\s*[?.!]*", re.IGNORECASE | re.DOTALL)
+            for text in data["explained"]
+        ]
         flags = re.IGNORECASE | re.VERBOSE
         self.lead_in = re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", flags)
         self.trailer = re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.offline.deeds import deeds_of, only_asks, risk_of, verbs_of
-from aish_lsp.offline.model import Question, is_unknown, reply
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.table import SLOT, table
+from aish_lsp.offline.understanding import Question
 from aish_lsp.offline.words import near
 from aish_lsp.shell.risk import classify
 

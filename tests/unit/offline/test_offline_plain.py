@@ -10,10 +10,11 @@ import pytest
 
 from aish_lsp.offline.deeds import only_asks, risk_of
 from aish_lsp.offline.matching import THRESHOLD, understood
-from aish_lsp.offline.model import Question, is_unknown, reply
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import Intent, Phrasing, Slot, table
 from aish_lsp.offline.tokens import cut
+from aish_lsp.offline.understanding import Question
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
 
