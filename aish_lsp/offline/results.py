@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 from aish_lsp.offline.choosing import Part, chosen, plain_line, shortened
 from aish_lsp.offline.table import FREE, Way, kind_of, ways_of
 from aish_lsp.offline.tokens import is_name
-from aish_lsp.offline.words import data, group, words
+from aish_lsp.offline.words import data, group, pattern, words
 from aish_lsp.offline.workspace import Workspace, steps
 from aish_lsp.project.manifests.reading import Intent
 
@@ -61,14 +61,6 @@ _OF_A_RESULT: Final = (
 )
 _RESULT: Final = re.compile("|".join(_OF_A_RESULT), re.IGNORECASE)
 
-#: What may refer to a command that was just run, if the question is not otherwise understood.
-_OF_TROUBLE: Final = re.compile(
-    r"\b(?:error|errors|fail\w*|fix|broke\w*|wrong|crash\w*|problem|trouble|mean|means|meaning|output"
-    r"|result|exit|solve|repair|mend|not work\w*|does ?n['\u2019]?t work|happen\w*)\b"
-    r"|^\W*(?:why|what|how|so|and|huh|hm+|help|ugh|next|now|then|again|ok|okay)?(?:\s+(?:now|next|then))?\W*$",
-    re.IGNORECASE,
-)
-
 
 def asks_of_result(text: str) -> bool:
     """Return whether ``text`` asks about the result of the last command."""
@@ -84,7 +76,7 @@ def says_no_more(text: str) -> bool:
 
 def asks_of_trouble(text: str) -> bool:
     """Return whether ``text`` may be about the command that was just run or its output."""
-    return _OF_TROUBLE.search(" ".join(text.split())) is not None
+    return pattern("trouble").search(" ".join(text.split())) is not None
 
 
 def result_parts(ran: Ran | None, workspace: Workspace) -> Sequence[Part]:

@@ -18,7 +18,7 @@ from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.results import Ran
 from aish_lsp.offline.table import FREE, SLOT, kind_of
 from aish_lsp.offline.tokens import Token, cut, is_name
-from aish_lsp.offline.words import words
+from aish_lsp.offline.words import pattern, words
 from aish_lsp.offline.workspace import Workspace
 
 #: How many characters of a question are looked at.
@@ -103,51 +103,8 @@ _SURELY_ASKED: Final = 0.75
 #: What it counts for the second of two things that it is done with the program of the first.
 _GOING_ON: Final = 0.4
 
-_SPLIT: Final = re.compile(
-    r"(?<=[?.!;])\s+(?=\w)|(?<=\S);\s+|,?\s+(?:and\s+then|and\s+after\s+that|and\s+also|and|then|but\s+first|"
-    r"after\s+that|also)[\s,]+|(?<=\S),\s+",
-    re.IGNORECASE,
-)
 _MOST_SPLITS: Final = 8
 
-_PRONOUN: Final = re.compile(r"\b(?:it|them|em|those|these|that|they)\b", re.IGNORECASE)
-_GOES_ON: Final = re.compile(
-    r"^\W*(?:and|now|but|then|also|ok(?:ay)?)?[\s,]*"
-    r"(?:(?:do |show |give )?(?:me )?(?:the )?same(?: thing| again)?(?: but)?(?: only)?"
-    r"|only|just|what about|how about|instead|not recursive|but|and|now)\b[\s,]*",
-    re.IGNORECASE,
-)
-_AGAIN: Final = re.compile(
-    r"^\W*(?:and|now|ok(?:ay)?|please|then)?[\s,]*"
-    r"(?:can you |could you )?(?:do|run|try|repeat|use) "
-    r"(?:(?:the )?same(?: thing)?|that|it|this)(?: again| too| now)?(?: but)?\b[\s,]*",
-    re.IGNORECASE,
-)
-#: "only the first 3", "limit that to ten".
-_SOME_OF_THEM: Final = re.compile(
-    r"^\W*(?:and |now |but |ok(?:ay)? |please )*"
-    r"(?:(?:show |give |list )?(?:me )?(?:only|just)|(?:show|give|list) me"
-    r"|limit(?: (?:that|it|this|them|those|the (?:list|output|results?)))?(?: to)?"
-    r"|cut (?:it|that) (?:off )?(?:to|at|after))?\s*"
-    r"(?:(?:to )?the )?(?P<end>first|top|last|bottom|biggest|largest|newest|latest)?\s*"
-    r"(?P<number>\w+)"
-    r"(?: (?:of (?:them|those|these)|lines|results?|entries|items|ones|only))*\W*$",
-    re.IGNORECASE,
-)
-_PLACE: Final = re.compile(
-    r"^(?:in|inside|under|within|for|with|of|on|the|from|to|as|at)\b\s*", re.IGNORECASE
-)
-
-#: What may be asked of what was listed, by its name in the table (``after``).
-_ACTIONS: Final = {
-    "delete": re.compile(r"\b(?:delete|remove|erase|trash|get rid of)\b", re.IGNORECASE),
-    "count": re.compile(r"\b(?:how many|count|number of)\b", re.IGNORECASE),
-    "kill": re.compile(r"\b(?:kill|stop|end|terminate|quit)\b", re.IGNORECASE),
-    "save": re.compile(r"\b(?:save|write|store|put)\b.*\b(?:to|in|into|as)\b", re.IGNORECASE),
-    "copy": re.compile(r"\bcopy\b", re.IGNORECASE),
-    "move": re.compile(r"\bmove\b", re.IGNORECASE),
-    "sort": re.compile(r"\b(?:sort|order)\b", re.IGNORECASE),
-}
 #: Actions that take the output of whatever was suggested last.
 _OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file9}"}
 
@@ -162,7 +119,7 @@ class Reading:
 
 def read(text: str, earlier: Sequence[str], workspace: Workspace) -> Reading:
     """Return what ``text`` asks for; ``earlier`` has the previous questions, the oldest first."""
-    if earlier and any(one.search(text) for one in (_GOES_ON, _PRONOUN, _SOME_OF_THEM)):
+    if earlier and any(pattern(one).search(text) for one in ("goes_on", "pronoun", "some_of_them")):
         before = read(earlier[-1], earlier[:-1][-_EARLIER:], workspace)
         if before.meant:
             going_on = _following(text, before.meant[-1], workspace)
@@ -191,7 +148,7 @@ def _matches(text: str, workspace: Workspace) -> list[Match]:
 def _in_parts(text: str, workspace: Workspace, sure: float) -> list[Match]:
     """Return two or more things that ``text`` asks for, if that explains it better than one."""
     best: list[Match] = []
-    for at, split in enumerate(_SPLIT.finditer(text)):
+    for at, split in enumerate(pattern("next_request").finditer(text)):
         if at >= _MOST_SPLITS:
             break
         if not _asks_more(text[split.end() :], split[0], workspace):
@@ -244,7 +201,7 @@ def _with_names(text: str, values: Mapping[str, str]) -> str:
     value = _it(values)
     if value is None or "`" in value:
         return text
-    return _PRONOUN.sub(lambda _: f"`{value}`", text, count=1)
+    return pattern("pronoun").sub(lambda _: f"`{value}`", text, count=1)
 
 
 def _it(values: Mapping[str, str]) -> str | None:
@@ -268,14 +225,14 @@ def _fetched(named: tuple[str, str]) -> str | None:
 def _following(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return what ``text`` asks for as a follow-up to ``before``, or None if it is not one."""
     found = _some_of_them(text, before, workspace)
-    again = _AGAIN.match(text)
+    again = pattern("again").match(text)
     if found is None and again is not None:
         found = _with_other_values(text[again.end() :], before, workspace)
     if found is not None:
         return found
-    if _PRONOUN.search(text):
+    if pattern("pronoun").search(text):
         return _acting(text, before, workspace) or _of_it(text, before, workspace)
-    start = _GOES_ON.match(text)
+    start = pattern("goes_on").match(text)
     if start is None or not start[0].strip():
         return None
     return _with_other_values(text[start.end() :], before, workspace)
@@ -298,7 +255,7 @@ def _with_other_values(text: str, before: Match, workspace: Workspace) -> Match 
 
 def _some_of_them(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return ``before`` with the first or last few of what it prints, if ``text`` asks for that."""
-    match = _SOME_OF_THEM.match(text)
+    match = pattern("some_of_them").match(text)
     if match is None:
         return None
     tokens = cut(match["number"], workspace)
@@ -324,18 +281,19 @@ def _has_a_head(before: Match) -> bool:
 
 
 def _unprefixed(text: str) -> str:
-    shorter = _PLACE.sub("", text)
+    shorter = pattern("place").sub("", text)
     return shorter if shorter == text else _unprefixed(shorter)
 
 
 def _acting(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return an action on what ``before`` listed: "now delete them", "how many are there?"."""
     tokens = cut(text, workspace)
-    for name, pattern in _ACTIONS.items():
-        if not pattern.search(text):
+    for name, asks in words().actions.items():
+        if not asks.search(text):
             continue
         ways = before.intent.after.get(name)
-        target = _value_of(tokens, ("file", "folder"))
+        kinds = (one.kinds for one in tokens)
+        target = next((at[kind] for at in kinds for kind in ("file", "folder") if kind in at), None)
         values = dict(before.values)
         if ways is not None:
             if target is not None:
@@ -346,14 +304,6 @@ def _acting(text: str, before: Match, workspace: Workspace) -> Match | None:
             if name == "save" and target is not None:
                 values["file9"] = target
             return replace(before, values=values, suffix=suffix, sentence="So:")
-    return None
-
-
-def _value_of(tokens: Sequence[Token], kinds: tuple[str, ...]) -> str | None:
-    for token in tokens:
-        for kind in kinds:
-            if kind in token.kinds:
-                return token.kinds[kind]
     return None
 
 

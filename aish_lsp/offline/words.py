@@ -36,6 +36,8 @@ class Words:
         placeholders: what replaces a missing value, if not the slot's name.
         groups: lists of words, by their purpose.
         shapes: how a value of a kind looks.
+        patterns: what questions say.
+        actions: what may be asked of what was listed.
         numbers: words for numbers.
         seconds: words for spans of time.
         programs_of: for each program that a question may name, those whose commands it means.
@@ -67,6 +69,11 @@ class Words:
         self.takes = {kind: tuple(kinds.split()) for kind, kinds in data["takes"].items()}
         self.placeholders: dict[str, str] = data["placeholders"]
         self.groups = {name: frozenset(listed.split()) for name, listed in data["groups"].items()}
+        flags = re.IGNORECASE | re.VERBOSE
+        self.patterns = {name: re.compile(text, flags) for name, text in data["patterns"].items()}
+        self.actions = {
+            name: re.compile(text, re.IGNORECASE) for name, text in data["actions"].items()
+        }
         self.shapes = {name: re.compile(shape) for name, shape in data["shapes"].items()}
         self.numbers: dict[str, int] = data["numbers"]
         self.seconds: dict[str, int] = data["seconds"]
@@ -79,7 +86,6 @@ class Words:
             re.compile(rf"\W*(?:{text})\s*[?.!]*", re.IGNORECASE | re.DOTALL)
             for text in data["explained"]
         ]
-        flags = re.IGNORECASE | re.VERBOSE
         self.lead_in = re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", flags)
         self.trailer = re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)
 
@@ -132,6 +138,11 @@ def _read(name: str) -> dict[str, Any]:
 def group(name: str) -> frozenset[str]:
     """Return the list of words that words.toml keeps under ``name``."""
     return words().groups[name]
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    """Return the expression for what questions say that words.toml keeps under ``name``."""
+    return words().patterns[name]
 
 
 def is_like(shape: str, text: str) -> bool:
