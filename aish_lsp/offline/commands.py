@@ -111,7 +111,7 @@ def _asks_of_program(simple: Sequence[str], machine: Machine) -> bool:
 
 def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool) -> bool:
     """Return whether ``simple`` are the words of a command."""
-    program, *arguments = _without_prefix(simple, group("prefixes"), numbers=True)
+    program, *arguments = _without_prefix(simple, group("typed_prefixes"), numbers=True)
     if not re.fullmatch(r"[a-z][a-z0-9_.+-]*", program):
         return False
     plain = [

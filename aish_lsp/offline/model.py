@@ -291,13 +291,13 @@ def _overview(workspace: Workspace) -> Part:
 
 
 #: The most words that a question about an entry may have.
-_MOST: Final = 16
+_MOST_WORDS: Final = 16
 _WORD: Final = re.compile(r"[\w.:@+/=-]+")
 
 _RUNNERS: Final = frozenset(("make", "just", "task", "npm", "pnpm", "yarn", "bun"))
 #: Verbs that may come before what an entry makes: "build the docs".
 _MAKES: Final = frozenset(["build", "make", "generate", "create", "produce"])
-_STANDARD: Final = frozenset(name for names in ENTRY_NAMES.values() for name in names)
+_STANDARD_ENTRIES: Final = frozenset(name for names in ENTRY_NAMES.values() for name in names)
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*=[\w./:@+-]*")
 
 
@@ -308,9 +308,9 @@ def _entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
     So a question is taken for such a request only if its other words say no more than "run this".
     """
     said = [word.strip(".:") for word in _WORD.findall(words().bare(text).lower())]
-    if not 0 < len(said) <= _MOST or not _may_ask(said):
+    if not 0 < len(said) <= _MOST_WORDS or not _may_name_an_entry(said):
         return ()
-    found = _asked(said, workspace.entries)
+    found = _asked_entry(said, workspace.entries)
     if found is None:
         return ()
     settings = "".join(f" {word}" for word in _WORD.findall(text) if _SETTING.fullmatch(word))
@@ -318,7 +318,7 @@ def _entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
     return [Part(f"Runs `{found.name}` (from {found.source}):", (command,))]
 
 
-def _may_ask(said: Sequence[str]) -> bool:
+def _may_name_an_entry(said: Sequence[str]) -> bool:
     """Return whether all words but one say only that something is to be run."""
     others = [word for word in said if not _says_nothing(word)]
     return len(set(others)) <= 1
@@ -329,7 +329,7 @@ def _says_nothing(word: str) -> bool:
     return any(word in listed for listed in ours) or _SETTING.fullmatch(word) is not None
 
 
-def _asked(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | None:
+def _asked_entry(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | None:
     """Return the entry that is named among the words, or None."""
     runner = next((word for at, word in enumerate(said) if _is_runner(said, at, entries)), "")
     of_runner = [entry for entry in entries if not runner or entry.runner == runner]
@@ -341,7 +341,7 @@ def _asked(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | Non
         return None
     rest = [word for word in said if word != name]
     told = bool(runner) or any(word in group("entries") for word in rest)
-    if entry.name.lower() in _STANDARD and not told:
+    if entry.name.lower() in _STANDARD_ENTRIES and not told:
         return None
     if any(_SETTING.fullmatch(word) for word in rest) and entry.runner not in ("make", "just"):
         return None
