@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command
+from aish_lsp.lsp.stream import FrameReader, frame
 
 if TYPE_CHECKING:
     import argparse
@@ -31,6 +32,9 @@ _PROJECT = {
         '        self.assertEqual(greet("aish"), "Hello, aish!")\n'
     ),
 }
+
+#: Bytes of the server's messages that are read at a time.
+_PIECE = 65536
 
 _TOKEN = "demo"  # noqa: S105 - a progress token
 
@@ -51,7 +55,7 @@ async def run(arguments: argparse.Namespace) -> int:
         }
         show = _Json() if arguments.json else _Screen()
         async with connected(root, environment, show) as editor:
-            return await _Conversation(editor, root, show).hold()
+            return await _converse(editor, root, show)
 
 
 def _write_project(folder: Path) -> Path:
@@ -71,60 +75,55 @@ def _write_config(folder: Path) -> Path:
     return path
 
 
-class _Conversation:
-    """The demo's script: its steps are what an editor sends, its output what an editor receives."""
+async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
+    """Hold the conversation; return 0 if everything happened as it should.
 
-    def __init__(self, editor: DemoEditor, root: Path, show: _Screen) -> None:
-        self._editor = editor
-        self._root = root
-        self._show = show
+    What the demo does is what an editor sends, what it shows is what an editor receives.
+    """
 
-    async def hold(self) -> int:
-        """Hold the conversation; return 0 if everything happened as it should."""
-        say = self._show.say
-        question = "How do I run the tests here?"
-        say("aish.ask", question)
-        first = await self._ask(question)
-
-        actions = await self._code_actions()
-        say("textDocument/codeAction", "\n".join(action["title"] for action in actions))
-        run = next(action for action in actions if action["title"].startswith("Run: "))
-
-        say("aish.run", run["title"].removeprefix("Run: "))
-        argument = {**run["command"]["arguments"][0], "partialResultToken": _TOKEN}
-        report = await self._editor.command(run["command"]["command"], **argument)
-        say("it ended", f"exit {report['exitCode']} after {report['durationMs']} ms")
-
-        question = "Did that work?"
-        say("aish.ask", f"{question} (the server adds the command's output to it)")
-        second = await self._ask(question)
-
-        context = await self._editor.command("aish.context.show")
-        say(
-            "aish.context.show",
-            f"{context['total']} of {context['tokenBudget']} tokens: "
-            + ", ".join(f"{k} {v}" for k, v in context["breakdown"].items() if v),
-        )
-        held = bool(first["commands"]) and report["exitCode"] == 0 and "0" in second["text"]
-        say("the end", _NEXT if held else "Something is missing above; please report it.")
-        return 0 if held else 1
-
-    async def _ask(self, prompt: str) -> Any:
-        result = await self._editor.command("aish.ask", prompt=prompt, partialResultToken=_TOKEN)
-        self._show.end_of_reply(result["commands"])
+    async def ask(prompt: str) -> Any:
+        result = await editor.command("aish.ask", prompt=prompt, partialResultToken=_TOKEN)
+        show.end_of_reply(result["commands"])
         return result
 
-    async def _code_actions(self) -> list[dict[str, Any]]:
-        place = {"line": 0, "character": 0}
-        params = {
-            "textDocument": {"uri": (self._root / "greeter.py").as_uri()},
-            "range": {"start": place, "end": place},
-            "context": {"diagnostics": []},
-        }
-        actions: list[dict[str, Any]] = await self._editor.request(
-            "textDocument/codeAction", params
-        )
-        return actions
+    say = show.say
+    question = "How do I run the tests here?"
+    say("aish.ask", question)
+    first = await ask(question)
+
+    actions = await _code_actions(editor, root)
+    say("textDocument/codeAction", "\n".join(action["title"] for action in actions))
+    run = next(action for action in actions if action["title"].startswith("Run: "))
+
+    say("aish.run", run["title"].removeprefix("Run: "))
+    argument = {**run["command"]["arguments"][0], "partialResultToken": _TOKEN}
+    report = await editor.command(run["command"]["command"], **argument)
+    say("it ended", f"exit {report['exitCode']} after {report['durationMs']} ms")
+
+    question = "Did that work?"
+    say("aish.ask", f"{question} (the server adds the command's output to it)")
+    second = await ask(question)
+
+    context = await editor.command("aish.context.show")
+    say(
+        "aish.context.show",
+        f"{context['total']} of {context['tokenBudget']} tokens: "
+        + ", ".join(f"{k} {v}" for k, v in context["breakdown"].items() if v),
+    )
+    held = bool(first["commands"]) and report["exitCode"] == 0 and "0" in second["text"]
+    say("the end", _NEXT if held else "Something is missing above; please report it.")
+    return 0 if held else 1
+
+
+async def _code_actions(editor: DemoEditor, root: Path) -> list[dict[str, Any]]:
+    place = {"line": 0, "character": 0}
+    params = {
+        "textDocument": {"uri": (root / "greeter.py").as_uri()},
+        "range": {"start": place, "end": place},
+        "context": {"diagnostics": []},
+    }
+    actions: list[dict[str, Any]] = await editor.request("textDocument/codeAction", params)
+    return actions
 
 
 _NEXT = (
@@ -139,23 +138,23 @@ class _Screen:
     def say(self, what: str, text: str) -> None:
         """Show a step."""
         terminal.out.line("")
-        terminal.out.styled(f"▌{what}", "bold cyan")
+        terminal.out.styled(f"▌{what}", "heading")
         terminal.out.line(text)
 
     def event(self, event: dict[str, Any]) -> None:
         """Show an event of a turn or a run."""
         if event["kind"] == "start":
-            terminal.out.styled(f"({event['model']}, {event['route']['why']})", "dim")
+            terminal.out.styled(f"({event['model']}, {event['route']['why']})", "aside")
         elif event["kind"] in ("text", "output"):
             terminal.out.write(event["delta"])
         elif event["kind"] == "notice":
-            terminal.out.styled(event["message"], "dim")
+            terminal.out.styled(event["message"], "aside")
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
         """End a reply's last line, and show the commands in it that can be run."""
         terminal.out.end_line()
         for command in commands:
-            terminal.out.styled(f"↳ {command['text']} ({command['risk']})", "green")
+            terminal.out.styled(f"↳ {command['text']} ({command['risk']})", "command")
 
 
 class _Json(_Screen):
@@ -210,12 +209,11 @@ class DemoEditor:
     async def read(self) -> None:
         """Handle the server's messages until it closes the connection."""
         assert self._process.stdout is not None
-        with contextlib.suppress(asyncio.IncompleteReadError):
-            while True:
-                header = await self._process.stdout.readuntil(b"\r\n\r\n")
-                lengths = (line.partition(b":") for line in header.split(b"\r\n"))
-                length = next(int(value) for name, _, value in lengths if name == b"Content-Length")
-                await self._take(json.loads(await self._process.stdout.readexactly(length)))
+        frames = FrameReader()
+        while data := await self._process.stdout.read(_PIECE):
+            for body in frames.feed(data):
+                if isinstance(body, bytes):
+                    await self._take(json.loads(body))
 
     async def _take(self, message: dict[str, Any]) -> None:
         match message:
@@ -239,8 +237,7 @@ class DemoEditor:
 
     async def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        body = json.dumps({"jsonrpc": "2.0"} | message).encode()
-        self._process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self._process.stdin.write(frame(json.dumps({"jsonrpc": "2.0"} | message).encode()))
         await self._process.stdin.drain()
 
 

@@ -48,18 +48,44 @@ if TYPE_CHECKING:
     from aish_lsp.shell.risk import Verdict
 
 
+_TOKENS: Final = (
+    "Count the tokens of files, or of stdin. With tokenize.use_endpoint the model's own server"
+    " counts, where it can; else they are estimated, by the model's family."
+)
+_RISK: Final = (
+    "Say what a command could do: safe (it only reads), caution or destructive, and why."
+    " Nothing is run."
+)
+_EACH_LINE: Final = "judge each line of stdin; with --json each is a JSON string"
+_PROTOCOL: Final = (
+    "Show every command with its parameters and results, every event and every error: as a page;"
+    " with --json as JSON Schema (2020-12), from which a client's types can be made."
+)
+
+
 def add_parser(commands: Any) -> None:
     """Add these commands to the command line; ``add_config`` adds the last one."""
-    for add in (_add_cost, _add_project, _add_tokens, _add_risk, _add_protocol):
-        add(commands)
-
-
-def _add_cost(commands: Any) -> None:
-    """Add ``cost`` to the command line."""
     help_ = "what was used, and what it cost"
-    description = f"Show {help_} in the last session."
-    cost = add_command(commands, "cost", _cost, help_, description)
+    cost = add_command(commands, "cost", _cost, help_, f"Show {help_} in the last session.")
     cost.add_argument("--all", action="store_true", help="in all sessions of the workspace")
+
+    help_ = "what the model is told about the project"
+    project = add_command(commands, "project", _project, help_, f"Show {help_}.")
+    project.add_argument("--files", action="store_true", help="the files that it is made from")
+
+    tokens = add_command(commands, "tokens", _tokens, "how many tokens a text has", _TOKENS)
+    tokens.add_argument("files", metavar="FILE", nargs="*", default=["-"], help="- is stdin")
+    tokens.add_argument(
+        "--model", metavar="M", help="a configured model, or any model's name (default: the active)"
+    )
+
+    risk = add_command(commands, "risk", _risk, "what a command could do", _RISK)
+    what = risk.add_mutually_exclusive_group(required=True)
+    what.add_argument("text", metavar="COMMAND", nargs="?", help="the command, quoted as one word")
+    what.add_argument("--lines", action="store_true", help=_EACH_LINE)
+
+    help_ = "what an editor and the server send each other"
+    add_command(commands, "protocol", _protocol, help_, _PROTOCOL)
 
 
 async def _cost(arguments: argparse.Namespace) -> int:
@@ -82,13 +108,6 @@ async def _cost(arguments: argparse.Namespace) -> int:
     return write_result(arguments, report, text)
 
 
-def _add_project(commands: Any) -> None:
-    """Add ``project`` to the command line."""
-    help_ = "what the model is told about the project"
-    project = add_command(commands, "project", _project, help_, f"Show {help_}.")
-    project.add_argument("--files", action="store_true", help="the files that it is made from")
-
-
 async def _project(arguments: argparse.Namespace) -> int:
     """Show the project as the model sees it; return the exit code."""
     if arguments.files:
@@ -106,22 +125,6 @@ async def _project(arguments: argparse.Namespace) -> int:
     cut = ", cut to fit" if block.truncated else ""
     terminal.tell(f"{count_of(block.files, 'file')}{cut}")
     return 0
-
-
-_TOKENS: Final = (
-    "Count the tokens of files, or of stdin. With tokenize.use_endpoint the model's own server"
-    " counts, where it can; else they are estimated, by the model's family."
-)
-
-
-def _add_tokens(commands: Any) -> None:
-    """Add ``tokens`` to the command line."""
-    help_ = "how many tokens a text has"
-    tokens = add_command(commands, "tokens", _tokens, help_, _TOKENS)
-    tokens.add_argument("files", metavar="FILE", nargs="*", default=["-"], help="- is stdin")
-    tokens.add_argument(
-        "--model", metavar="M", help="a configured model, or any model's name (default: the active)"
-    )
 
 
 async def _tokens(arguments: argparse.Namespace) -> int:
@@ -153,21 +156,6 @@ def _preset_named(workspace: Workspace, name: str | None) -> Preset:
     if name is None:
         return workspace.shown.preset
     return workspace.config.models.get(name) or Preset(name=name, model=name)
-
-
-_RISK: Final = (
-    "Say what a command could do: safe (it only reads), caution or destructive, and why."
-    " Nothing is run."
-)
-_EACH_LINE: Final = "judge each line of stdin; with --json each is a JSON string"
-
-
-def _add_risk(commands: Any) -> None:
-    """Add ``risk`` to the command line."""
-    risk = add_command(commands, "risk", _risk, "what a command could do", _RISK)
-    what = risk.add_mutually_exclusive_group(required=True)
-    what.add_argument("text", metavar="COMMAND", nargs="?", help="the command, quoted as one word")
-    what.add_argument("--lines", action="store_true", help=_EACH_LINE)
 
 
 async def _risk(arguments: argparse.Namespace) -> int:
@@ -210,18 +198,6 @@ def _lines_of_stdin(*, as_json: bool) -> Iterator[str]:
             msg = f"Line {number} of stdin is not a JSON string."
             raise InvalidArgument(msg, path=f"line {number}")
         yield text
-
-
-_PROTOCOL: Final = (
-    "Show every command with its parameters and results, every event and every error: as a page;"
-    " with --json as JSON Schema (2020-12), from which a client's types can be made."
-)
-
-
-def _add_protocol(commands: Any) -> None:
-    """Add ``protocol`` to the command line."""
-    help_ = "what an editor and the server send each other"
-    add_command(commands, "protocol", _protocol, help_, _PROTOCOL)
 
 
 def _protocol(arguments: argparse.Namespace) -> int:

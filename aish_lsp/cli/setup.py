@@ -6,6 +6,7 @@ And ``aish-lsp models``: lists the models, with what their servers say about the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -245,21 +246,15 @@ async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
     info = EndpointInfo()
     preset = workspace.config.models.get(row.name)
     if preset is not None and row.provider != "offline":
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TIMEOUT):
                 info = await describe(workspace.services.http, preset, workspace.services.environ)
-        except TimeoutError:
-            pass
-    return {
-        "name": row.name,
-        "provider": row.provider,
-        "model": row.model,
-        "endpoint": row.endpoint,
-        "source": row.source,
+    said = {
         "server": info.kind,
         "contextWindow": (preset.context_window if preset else None) or info.context_window,
         "serves": list(info.models),
     }
+    return {**to_wire(row), **said}
 
 
 def _model_line(row: dict[str, Any]) -> str:

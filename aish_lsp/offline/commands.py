@@ -33,16 +33,6 @@ _SETTING: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 #: What no English word contains.
 _ARGUMENT: Final = re.compile(r"['\"`$*~/=:@+{}\\]|\d|\w\.\w|^\.\.?$")
 
-#: Builtins of the shell that are followed by an assignment: ``export A=1``.
-_SETTERS: Final = frozenset(("alias", "declare", "export", "local", "readonly", "set"))
-_TYPED_BUILTINS: Final = frozenset((*_SETTERS, "cd", "echo", "printf", "source", "unset"))
-#: Prefixes of a typed command.
-_BEFORE: Final = frozenset(("sudo", "time", "nohup", "env", "xargs", "watch", "exec", "command"))
-#: Programs that report on another program: ``which node``.
-_TELLS: Final = frozenset(("man", "whereis", "which"))
-#: Words that come before a number only in English: "kill -9 pid 4312".
-_SPOKEN: Final = frozenset(("pid", "process", "port"))
-
 
 def typed_command(text: str, root: Path, machine: Machine, *, surely: bool) -> str | None:
     """Return the command that ``text`` consists of, or None if it is a question in English.
@@ -109,75 +99,38 @@ def _is_mark(token: str) -> bool:
 
 def _sets(simple: Sequence[str]) -> bool:
     """Return whether a command assigns a value to a name."""
-    return simple[0] in _SETTERS and any(map(_SETTING.fullmatch, simple[1:2]))
+    return simple[0] in group("setters") and any(map(_SETTING.fullmatch, simple[1:2]))
 
 
 def _asks_of_program(simple: Sequence[str], machine: Machine) -> bool:
     """Return whether a command asks about a program: ``which node``."""
-    of_program = len(simple) == 2 and simple[0] in _TELLS
-    known = words().programs | words().names
+    of_program = len(simple) == 2 and simple[0] in group("tells_of_program")
+    known = group("programs") | group("names")
     return of_program and machine.has(simple[0]) and simple[1] in known
 
 
 def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool) -> bool:
     """Return whether ``simple`` are the words of a command."""
-    program, *arguments = _without_prefix(simple, _BEFORE, numbers=True)
+    program, *arguments = _without_prefix(simple, group("typed_prefixes"), numbers=True)
     if not re.fullmatch(r"[a-z][a-z0-9_.+-]*", program):
         return False
     plain = [
         word
         for before, word in zip(["", *arguments], arguments, strict=False)
         if not (_OPTION.fullmatch(word) or _ARGUMENT.search(word) or (root / word).exists())
-        and not (before.startswith("-") and program not in words().programs)
+        and not (before.startswith("-") and program not in group("programs"))
     ]
-    if any(word.lower() in words().stop | group("asks_of_commands") for word in plain) or any(
-        one in _SPOKEN and two.isdigit() for one, two in pairwise(arguments)
+    if any(word.lower() in group("stop") | group("asks_of_commands") for word in plain) or any(
+        one in group("spoken") and two.isdigit() for one, two in pairwise(arguments)
     ):
         return False
-    if program in words().programs:
+    if program in group("programs"):
         return surely or (len(plain) <= 1 and len(arguments) > len(plain))
-    if not surely or not (machine.has(program) or program in _TYPED_BUILTINS):
+    if not surely or not (machine.has(program) or program in group("typed_builtins")):
         return False
-    return all(word in words().programs for word in plain)
+    return all(word in group("programs") for word in plain)
 
 
-_THE_COMMAND: Final = r"(?:\s+(?:the|this|that))?(?:\s+(?:shell\s+)?command)?\s*:?\s+"
-_OPTION_OF: Final = (
-    r"what\s+(?:does|do|is|means?)\s+(?:the\s+)?(?:options?|flags?|switch)?\s*(?P<o>-\S+)\s+"
-    r"(?:(?:options?|flags?|switch)\s+)?(?:do\s+|mean\s+)?(?:in|for|of|to|with)\s+"
-    r"(?P<p>\S+?)(?:\s+(?:do|mean))?"
-)
-_EXPLAIN: Final = (
-    r"(?:please\s+|can you\s+|could you\s+)*(?:explain|describe|break down)(?:\s+to me)?"
-    rf"(?:\s+(?:what|how))?{_THE_COMMAND}(?P<a>.+?)(?:\s+(?:does|do|means?|works?))?"
-)
-_WHAT_DOES: Final = (
-    rf"what\s+(?:does|do|would|will){_THE_COMMAND}(?P<b>.+?)\s+(?:do|mean|stand for)"
-)
-_THIS_ONE: Final = (
-    r"what\s+(?:does|would|will)\s+(?:the|this|that)\s+(?:shell\s+)?command\s+(?:do|mean)\s*:\s*"
-    r"(?P<e>.+?)"
-)
-_PARTS_OF: Final = (
-    r"(?:what|which)\b.*\b(?:flags|options|switches|arguments|parts)\b\s*"
-    r"(?:do|does|mean|are|is)?\s*(?:in|of|for|to|with|:)\s+"
-    r"(?P<g>\S+\s+.*?-\S+.*?)(?:\s+(?:do|mean))?"
-)
-_ASKED: Final = (
-    *(_OPTION_OF, _EXPLAIN, _WHAT_DOES, _THIS_ONE),
-    r"what\s+(?:is|are)\s+(?:the\s+command\s+)?(?P<c>[^\s]+)(?:\s+for)?",
-    r"how\s+does\s+(?:the\s+command\s+)?(?P<d>.+?)\s+work",
-    r"(?:is|how\s+(?:dangerous|safe)\s+is)\s+(?P<h>\S+\s+.*?-\S+.*?)\s*(?:(?:dangerous|safe|harmful|risky|ok)\b.*)?",
-    r"(?P<f>\S+\s+(?:\S+\s+)*?-\S+(?:\s+\S+)*?)\s*[,:;-]?\s+(?:what|explain)\b.*",
-    _PARTS_OF,
-    r"(?:what(?:'s|s|\s+is)\s+)?(?:the\s+)?meaning\s+of\s+(?P<i>\S+\s+.*)",
-    r"what(?:'s|s|\s+is|\s+does)\s+(?:the\s+)?(?P<m>[0-7]{3,4}|[ugoa]*[+-][rwxst]+)(?:\s+mean)?\s+(?:in|for|with|of)\s+chmod(?:\s+mean)?",
-)
-_QUESTION: Final = re.compile(rf"\W*(?:{'|'.join(_ASKED)})\s*[?.!]*", re.IGNORECASE | re.DOTALL)
-
-_BUILTINS: Final = frozenset(
-    ["cd", "export", "alias", "source", "type", "ulimit", "umask", "unset", "history", "jobs"]
-)
 _MARKS: Final = re.compile(r"[|&;<>$*/=]|(?:^|\s)-")
 
 _PARTS_MOST: Final = 24
@@ -192,29 +145,33 @@ def explained_command(  # noqa: PLR0911 - one exit for each reason against it
     """Return the command that ``text`` asks to have explained, or None."""
     if len(text) > _COMMAND_MOST + 100:
         return None
-    match = _QUESTION.fullmatch(text.strip())
+    asked = text.strip()
+    match = next(filter(None, (one.fullmatch(asked) for one in words().explained)), None)
     if match is None:
         return None
-    if match["o"]:
-        command, quoted = f"{match['p'].strip('`')} {match['o'].strip('`')}", False
+    given = match.groupdict()
+    quoted = False
+    if "option" in given:
+        command = f"{given['program'].strip('`')} {given['option'].strip('`')}"
+    elif "mode" in given:
+        command = f"chmod {given['mode']}"
     else:
-        mode = match["m"] and f"chmod {match['m']}"
-        said = mode or next(filter(None, (match[name] for name in "abcdefghi")))
-        command = said.strip().strip("`\"'").strip()
-        quoted = said.strip()[:1] in "`\"'"
+        said = given["command"].strip()
+        quoted = said[:1] in "`\"'"
+        command = said.strip("`\"'").strip()
         command = command if quoted else command.rstrip("?!.,")
-    words = command.split()
-    if not words:
+    parts = command.split()
+    if not parts:
         return None
-    program = words[1] if words[0] == "sudo" and len(words) > 1 else words[0]
-    known = workspace.machine.has(program) or program in _BUILTINS
+    program = parts[1] if parts[0] == "sudo" and len(parts) > 1 else parts[0]
+    known = workspace.machine.has(program) or program in group("explained_builtins")
     if quoted and re.fullmatch(r"[\w.+/-]+", program):
-        return command if known or _MARKS.search(command) or len(words) > 1 else None
+        return command if known or _MARKS.search(command) or len(parts) > 1 else None
     if not known or not re.fullmatch(r"[\w.+-]+", program) or program != program.lower():
         return None
-    if len(words) == 1 or _MARKS.search(command) or re.search(r"\s\S*\d", command):
+    if len(parts) == 1 or _MARKS.search(command) or re.search(r"\s\S*\d", command):
         return command
-    return command if program in group("with_commands") and len(words) < 4 else None
+    return command if program in group("with_commands") and len(parts) < 4 else None
 
 
 def explanation(command: str, workspace: Workspace) -> Sequence[Part]:

@@ -20,15 +20,10 @@ from typing import Final
 
 from aish_lsp.foundation.events import Risk
 from aish_lsp.offline.choosing import render
-from aish_lsp.offline.table import Intent, Way, phrasings_of
-from aish_lsp.offline.words import group, words
+from aish_lsp.offline.ranking import ranking
+from aish_lsp.offline.table import Intent, Way
+from aish_lsp.offline.words import group, pattern, words
 
-#: The beginning of a question that asks to be shown or told something.
-_ASKS: Final = re.compile(
-    r"\W*(?:show|list|display|print|see|view|find|count|compare|is|are|was|were|do|does|did|has|have|"
-    r"am|which|what|what's|whats|who|whos|who's|whose|where|wheres|when|why|how)\b",
-    re.IGNORECASE,
-)
 #: A second sentence or clause: "port 80 is in use, kill it".
 _GOES_ON: Final = re.compile(r"(?:[,;:.]\s|\b(?:and|then|so)\s)(?P<rest>.+)", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(r"<[a-z@-]+>")
@@ -49,16 +44,16 @@ def misfits(
     ``terms`` are the question's, ``first`` the one that it begins with; ``asks`` says that it asks
     to be told something, ``ignored`` that the intent leaves out a value that it was asked with.
     """
-    does, asked, risk = deeds_of(intent), deeds(terms), risk_of(intent)
+    does, asked, risk = deeds_of(intent.number), deeds(terms), risk_of(intent)
     if ignored:
         yield "left out" if risk == "safe" else "left out of a change"
     changes = risk == "destructive" or (risk == "caution" and bool(does))
-    if not (asked & does or terms & verbs_of(intent)):
+    if not (asked & does or terms & verbs_of(intent.number)):
         if changes:
             yield "not asked to"
         elif asked & _HARD_DEEDS and not intent.topic:
             yield "another deed first" if deeds([first]) & _HARD_DEEDS else "another deed"
-    elif asks and (risk == "destructive" or (changes and not is_asked(intent))):
+    elif asks and (risk == "destructive" or (changes and not is_asked(intent.number))):
         yield "asked to be told"
     if does and asked and not asked & does:
         yield "not this deed"
@@ -78,35 +73,19 @@ def deeds(terms: Iterable[str]) -> frozenset[str]:
 def only_asks(question: str) -> bool:
     """Return whether ``question``, without its lead-in, asks to be shown or told something."""
     text = words().bare(question)
-    if not _ASKS.match(text):
+    if not pattern("asks").match(text):
         return False
     clause = _GOES_ON.search(text)
-    if clause is None or _ASKS.match(clause["rest"]):
+    if clause is None or pattern("asks").match(clause["rest"]):
         return True
     begins = re.match(r"\W*([\w'-]+)", clause["rest"])
     return begins is None or not deeds([words().term(begins[1].lower())])
 
 
-#: What is not to be done, and requests for a definition: no command serves either.
-_NO_REQUEST: Final = re.compile(
-    r"\W*(?:please\s+)?(?:(?:i\s+)?(?:do\s+not|do ?n['\u2019]?t|never)"
-    r"(?!\s+(?:know|remember|have|see|get|understand|care|need|"
-    r"want\s+(?:the|this|that|my)\b))|what\s+(?:happens|would\s+happen)\s+(?:if|when)|should\s+i|"
-    r"is\s+it\s+(?:safe|ok|okay|dangerous|bad|good)|"
-    r"(?:why|when)\s+(?:should|would|do)\s+(?:i|we|people|you)\b|"
-    r"(?:\w+\s+){0,2}how(?:['\u2019]?s|\s+is|\s+are|\s+was)\s+(?:you|your)\b|i\s+(?:love|hate|like)\s+you|"
-    r"(?:what(?:['\u2019]s|\s+is|\s+are)\s+the\s+)?(?:best|better|worst)\s+(?!way|command|compression)\w+|"
-    r"which\s+(?:\w+\s+)?is\s+(?:better|best|nicer)\b|who\s+invented\b)"
-    r"|.*\bwhich\s+(?:one\s+)?is\s+(?:better|best)\W*$"
-    r"|\W*what(?:['\u2019]s|s|\s+is|\s+are)\s+(?:an?\s+)?[a-z]+\W*$",
-    re.IGNORECASE,
-)
-
-
 def is_request(question: str) -> bool:
     """Return whether ``question`` asks for something that a command can do or show."""
     return (
-        _NO_REQUEST.match(question) is None
+        pattern("no_request").match(question) is None
         or question.endswith("any more")
         or "anymore" in question
     )
@@ -119,37 +98,6 @@ QUOTED: Final = re.compile(
 PLAIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 #: Words that begin a question which only asks to be shown something.
 LOOKS: Final = frozenset(("show", "find", "search", "check", "count", "compare"))
-#: Where a clause ends.
-_CLAUSE: Final = re.compile(
-    r"(?:[,;:!?]|(?<!\.)\.{1,3})\s+|(?<!\s)\s+-+\s+|(?<!\s)\s+(?=(?:but|so|because|since|how\s+(?:do|can)\s+i|what\s+do\s+i)\b)",
-    re.IGNORECASE,
-)
-#: The beginning of a clause that describes the situation and asks for nothing.
-_TELLS: Final = re.compile(
-    r"""\W*(?:(?:and|but|so|because|since|oops|ugh|damn|sorry|well|hm+|hi|hey|hello)[\s,]+)*
-    (?:(?:i|we|you)(?:\s+(?!(?:just\s+|only\s+|really\s+)?
-            (?:want|need|wanna|would|should|must|can|could|wish|like|do|am\s+(?:trying|looking))\b)\S+)
-     |i(?:['\u2019]?(?:ve|m))\b(?!\s+(?:trying|looking))
-     |so\s+(?:that\s+)?(?:i|we|you|he|she|they|it|others|my|our|nobody|everybody|people)\b
-     |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+(?:\s|$)
-     |(?:the|this|that)\s+\S+\s+(?:is|are|was|were|says?|said|keeps?|has|does|did|won['\u2019]?t|can['\u2019]?t)\b
-     |(?:cant|can['\u2019]t|cannot)\s+
-     |(?!(?:where|which|what|who|how|why|when|whose|this|that)\b)[\w./-]+\s+(?:is|are|was|were|says?|complains?|keeps?|tells?|fails?|won['\u2019]?t|does\s?n['\u2019]?t|hangs?)\s
-     |(?:not|without|instead\s+of|otherwise|e\.?g\.?)\s
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-#: The beginning of a clause that says where, or with what.
-_SAYS_WHERE: Final = re.compile(
-    r"\W*(?:in|on|at|as|from|under|with|without|inside|using|via|over|only|not|but|and|then)\b",
-    re.IGNORECASE,
-)
-#: A clause that says what is wrong, unless it asks for something.
-_ENDS_BADLY: Final = re.compile(
-    r"""\W*(?:\S+\s+){0,4}(?:rejected|failed|froze|frozen|broke|broken|hangs|hung|crashed|full|busy
-    |slow|stuck|denied|refused|gone|missing|wrong|sideways)\W*$""",
-    re.IGNORECASE | re.VERBOSE,
-)
 _SHOWS: Final = LOOKS | {"watch", "open", "explain", "download", "wait"}
 
 
@@ -161,7 +109,7 @@ def asides(text: str) -> Iterator[tuple[int, int, bool]]:
     still be meant.
     """
     text = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
-    marks = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
+    marks = [0, *(match.end() for match in pattern("clause_end").finditer(text)), len(text)]
     clauses = [(start, end) for start, end in pairwise(marks) if text[start:end].strip()]
     told = [_tells(text[start:end]) for start, end in clauses]
     if all(told):
@@ -172,14 +120,19 @@ def asides(text: str) -> Iterator[tuple[int, int, bool]]:
     ]
     for at, (start, end) in enumerate(clauses):
         if told[at] or (
-            any(asked[at + 1 :]) and not asked[at] and not _SAYS_WHERE.match(text[start:end])
+            any(asked[at + 1 :])
+            and not asked[at]
+            and not pattern("says_where").match(text[start:end])
         ):
             yield start, end, told[at]
 
 
 def _tells(clause: str) -> bool:
     """Return whether a clause certainly only describes the situation."""
-    return bool(_TELLS.match(clause) or (_ENDS_BADLY.match(clause) and not _asks(clause)))
+    return bool(
+        pattern("describes").match(clause)
+        or (pattern("ends_badly").match(clause) and not _asks(clause))
+    )
 
 
 def _asks(clause: str) -> bool:
@@ -191,7 +144,7 @@ def _asks(clause: str) -> bool:
         first in group("question_words")
         or term in words().deeds
         or term in _SHOWS
-        or first in words().programs
+        or first in group("programs")
     )
 
 
@@ -201,47 +154,34 @@ _REMEMBERED: Final = 1024
 _MOSTLY: Final = 0.6
 
 
-#: Verbs with too many meanings to be compared elsewhere.
-_PLAIN_VERBS: Final = frozenset(["get", "go", "let", "give", "take", "bring", "put"])
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-def deeds_of(intent: Intent) -> frozenset[str]:
-    """Return the kinds of action that ``intent`` is for, judging by its phrasings."""
-    return _deeds_of(intent.number)
-
-
 @lru_cache(_REMEMBERED)
-def _deeds_of(number: int) -> frozenset[str]:
-    found = [deeds(phrasing.terms) for phrasing in phrasings_of(number)]
+def deeds_of(number: int) -> frozenset[str]:
+    """Return the kinds of action that the intent with a number is for, judging by its phrasings."""
+    found = [deeds(phrasing.terms) for phrasing in ranking().phrasings_of(number)]
     mostly = sum(map(bool, found)) >= _MOSTLY * len(found)
     return frozenset().union(*found) if mostly else _NONE
 
 
-def is_asked(intent: Intent) -> bool:
-    """Return whether a phrasing of ``intent`` asks to be shown or told something."""
-    return _is_asked(intent.number)
-
-
 @lru_cache(_REMEMBERED)
-def _is_asked(number: int) -> bool:
+def is_asked(number: int) -> bool:
+    """Return whether a phrasing of the intent with a number asks to be shown or told something."""
     return any(
-        _ASKS.match(words().bare(" ".join(phrasing.wording))) for phrasing in phrasings_of(number)
+        pattern("asks").match(words().bare(" ".join(phrasing.wording)))
+        for phrasing in ranking().phrasings_of(number)
     )
 
 
 _risks: Final[dict[str, Risk]] = {}
 
 
-def verbs_of(intent: Intent) -> frozenset[str]:
-    """Return the verbs with which the phrasings of ``intent`` begin."""
-    return _verbs_of(intent.number)
-
-
 @lru_cache(_REMEMBERED)
-def _verbs_of(number: int) -> frozenset[str]:
-    first = [phrasing.wording[0] for phrasing in phrasings_of(number)]
-    terms = {word if word in _PLAIN_VERBS else words().term(word) for word in first}
+def verbs_of(number: int) -> frozenset[str]:
+    """Return the verbs with which the phrasings of the intent with a number begin."""
+    first = [phrasing.wording[0] for phrasing in ranking().phrasings_of(number)]
+    terms = {word if word in group("plain_verbs") else words().term(word) for word in first}
     return frozenset(terms - group("no_verbs") - {""})
 
 

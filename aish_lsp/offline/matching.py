@@ -10,12 +10,10 @@ tests/offline/learn.py learned. So a second intent that is as likely makes the f
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from aish_lsp.offline.deeds import (
@@ -33,7 +31,7 @@ from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, kind_of, said, table
 from aish_lsp.offline.tokens import Token
-from aish_lsp.offline.words import group, near, words
+from aish_lsp.offline.words import data, group, near, words
 
 #: Below it the model says that it does not know; docs/offline.md has the figures.
 THRESHOLD: Final = 0.55
@@ -59,17 +57,6 @@ _ALMOST_THE_SAME: Final = 0.5
 #: So many words mean the same in any order.
 _FEW: Final = 2
 _UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
-
-#: How many there are of what is not named: "compare two files".
-_SOME: Final = frozenset(("two", "several", "multiple"))
-
-#: What stands for something that was spoken of.
-_PRONOUNS: Final = frozenset(("it", "them", "that", "those", "these"))
-
-_DENYING: Final = frozenset(("not", "no", "without", "except", "non", "never", "isnt", "arent"))
-
-#: Words one of which a question has that names branches which there are not.
-_OF_GIT: Final = frozenset(("git", "branch", "commit", "merge", "rebase", "diff"))
 
 #: Deeds that may give a branch a name which it has not yet.
 _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
@@ -134,7 +121,7 @@ def _wholeness(match: Match) -> tuple[float, ...]:
 def _are_names(values: Mapping[str, str]) -> bool:
     """Return whether all values that look like any word are known to be names: "htop"."""
     return all(
-        value.lower() in words().names for slot, value in values.items() if kind_of(slot) in FREE
+        value.lower() in group("names") for slot, value in values.items() if kind_of(slot) in FREE
     )
 
 
@@ -144,22 +131,22 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     "delete a folder", "list processes": what is missing becomes a placeholder. A word that is the
     name of something here as well, "run tests", is a word where the phrasing has no slots.
     """
-    said = [token for token in tokens if token.term or token.kinds or token.quoted]
-    said = [token for token in said if token.lower not in _SOME]
+    said = [token for token in tokens if token.is_telling]
+    said = [token for token in said if token.lower not in group("some")]
     terms = {token.term for token in said}
     if not terms or "" in terms or any(token.quoted for token in said):
         return None  # A file may be mentioned by an everyday word: "lint @tests".
-    if len(terms) == 1 and any(token.lower in _PRONOUNS for token in tokens):
+    if len(terms) == 1 and any(token.lower in group("pronouns") for token in tokens):
         return None  # "delete it": what was spoken of before
     known = table()
     named = any(token.kinds for token in said)
     asks = only_asks(question)
     short = len(terms) == 1 and (
         said[0] is not tokens[0]
-        or not (terms & (words().deeds.keys() | group("tools")) or said[0].lower in words().names)
+        or not (terms & (words().deeds.keys() | group("tools")) or said[0].lower in group("names"))
     )
     asked = [token.lower for token in tokens]
-    two = not _SOME.isdisjoint(asked)
+    two = not group("some").isdisjoint(asked)
     one_of_many = bool({"a", "an"} & set(asked))
     best: dict[tuple[float, ...], Match] = {}
     for number in ranking().saying_just(terms):
@@ -169,7 +156,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
         if _turning(phrasing.wording) != _turning(asked):
             continue
         intent = known.intents[phrasing.intent]
-        if asks and risk_of(intent) != "safe" and not is_asked(intent):
+        if asks and risk_of(intent) != "safe" and not is_asked(intent.number):
             continue
         same = sum(_singular(word) in map(_singular, phrasing.wording) for word in asked)
         called = len(terms - set(phrasing.terms))
@@ -196,7 +183,7 @@ def _singular(word: str) -> str:
 
 def _turning(wording: Iterable[str]) -> set[str]:
     """Return what turns the sense of the other words: "not", and "merged" of a branch."""
-    return {word for word in wording if word in _DENYING or word.endswith("ed")}
+    return {word for word in wording if word in group("denying") or word.endswith("ed")}
 
 
 def candidates(tokens: Sequence[Token]) -> list[Match]:
@@ -242,9 +229,7 @@ def _kinds(token: Token) -> set[str]:
 
 def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[Match]:
     """Return the likeliest of ``matches``, each with its probability, the surest first."""
-    judged = [
-        replace(match, evidence=found) for match, found in evidence(matches, tokens, question)
-    ]
+    judged = list(evidence(matches, tokens, question))
     likely = probabilities(
         [match.evidence for match in judged], [_effect(match) for match in judged]
     )
@@ -312,9 +297,7 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
     )
 
 
-def evidence(
-    matches: list[Match], tokens: Sequence[Token], question: str
-) -> Iterator[tuple[Match, dict[str, float]]]:
+def evidence(matches: list[Match], tokens: Sequence[Token], question: str) -> Iterator[Match]:
     """Yield the likeliest of ``matches``, each with all that speaks for it and against it."""
     asked = [token for token in tokens if not token.aside]
     terms = [token.near or token.term for token in asked if token.term]
@@ -348,12 +331,14 @@ def evidence(
             any(t in words().beyond and not ranking().share(number, t) for t in content)
         )
         strangers = sum(
-            kind_of(slot) == "branch" and value not in branches | words().names
+            kind_of(slot) == "branch" and value not in branches | group("names")
             for slot, value in match.values.items()
         )
-        if strangers > 1 and not _OF_GIT & set(content):
+        if strangers > 1 and not group("of_git") & set(content):
             continue  # "the difference between TCP and UDP"
-        found["no such branch"] = 0.0 if deeds_of(match.intent) & _NAMES_ANEW else float(strangers)
+        found["no such branch"] = (
+            0.0 if deeds_of(match.intent.number) & _NAMES_ANEW else float(strangers)
+        )
         found.update(
             dict.fromkeys(
                 misfits(
@@ -362,7 +347,7 @@ def evidence(
                 1.0,
             )
         )
-        yield match, found
+        yield replace(match, evidence=found)
 
 
 def _named(tokens: Iterable[Token]) -> frozenset[str]:
@@ -402,13 +387,9 @@ def _correct(tokens: Sequence[Token]) -> None:
             token.near = near(token.term, like)
 
 
-_FILE: Final = Path(__file__).with_name("confidence.toml")
-
-
-@cache
 def weights() -> dict[str, float]:
     """Return what each kind of evidence counts."""
-    known: dict[str, float] = tomllib.loads(_FILE.read_text("utf-8"))["weights"]
+    known: dict[str, float] = data("confidence")["weights"]
     return known
 
 

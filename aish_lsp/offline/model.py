@@ -9,27 +9,27 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, RequestMessage, Text
-from aish_lsp.offline.choosing import CONNECT, Part, render, told
+from aish_lsp.foundation.text import without_hidden
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
+from aish_lsp.offline.choosing import CONNECT, Part, chosen, render, told
 from aish_lsp.offline.commands import explained_command, explanation, typed_command
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.results import (
-    Ran,
     asks_of_result,
     asks_of_trouble,
     result_parts,
     says_no_more,
 )
-from aish_lsp.offline.table import kind_of, spoken, table
-from aish_lsp.offline.tasks import entry_parts, overview, task_parts
-from aish_lsp.offline.understanding import Meant, Reading, read
-from aish_lsp.offline.words import is_foreign, words
-from aish_lsp.offline.workspace import Machine, Workspace, to_install
-from aish_lsp.project.manifests.reading import Intent
+from aish_lsp.offline.table import kind_of, spoken, table, ways_of
+from aish_lsp.offline.understanding import Question, Reading, read, read_question
+from aish_lsp.offline.words import data, group, is_foreign, words
+from aish_lsp.offline.workspace import Machine, Workspace, steps, to_install
+from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank
+from aish_lsp.project.safe_read import read_head
+from aish_lsp.project.tasks import NamedTask
 
 #: The beginning of an answer to what the model does not know.
 _BEYOND: Final = "That is beyond me."
@@ -61,75 +61,6 @@ _OF_MEMORY: Final = re.compile(
     r"^\W*(?:please |can you |could you )?(?:remember|forget(?!.*\bkeys?\b)|memori[sz]e)\b",
     re.IGNORECASE,
 )
-
-#: How many characters of a question are looked at.
-_QUESTION_LIMIT = 2000
-
-#: How many user messages are looked at.
-_EARLIER = 12
-
-#: The head of a block as the prompt writes it; no line of an output begins in this way.
-_HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
-
-#: The head of the text that the question is about, which follows the output, and its whole block.
-_ABOUT = re.compile(r"^\[(?:selection|definition|problems|file)\] ", re.MULTILINE)
-_BLOCK = re.compile(rf"{_ABOUT.pattern}.*\n(`{{3,}}).*\n(?:.*\n)*?\1$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The last user message: its text, the last command run, and how the two are related.
-
-    ``ran_since`` says that the command was run after the previous message, ``is_first`` that the
-    conversation has no reply yet. ``earlier`` has the previous questions, the oldest first.
-    """
-
-    text: str
-    ran: Ran | None = None
-    ran_since: bool = False
-    is_first: bool = True
-    earlier: tuple[str, ...] = ()
-
-
-def read_question(messages: Sequence[RequestMessage]) -> Question:
-    """Return what the last user message asks."""
-    is_first = not any(message.role == "assistant" for message in messages)
-    contents = [message.content for message in messages if message.role == "user"]
-    if not contents:
-        return Question("", is_first=is_first)
-    ran, text = _parted(contents[-1])
-    before = [_parted(content) for content in contents[-_EARLIER:-1]]
-    known = ran or next((command for command, _ in reversed(before) if command), None)
-    earlier = tuple(_readable(said) for _, said in before)
-    return Question(_readable(text), known, ran is not None, is_first, earlier)
-
-
-#: What a command cannot contain; JSON may contain half a surrogate pair.
-_UNSPEAKABLE: Final = re.compile("[\0\ud800-\udfff]")
-
-
-def _readable(text: str) -> str:
-    """Return the part of a question that is looked at, without what a command cannot contain."""
-    return _UNSPEAKABLE.sub("", text[:_QUESTION_LIMIT])
-
-
-def _parted(content: str) -> tuple[Ran | None, str]:
-    """Return the last command whose output a user message contains, and the message's own text.
-
-    After an output, which may itself have blank lines, the last paragraph is taken for the text;
-    what the question is about is fenced.
-    """
-    about = _ABOUT.search(content)
-    heads = list(_HEAD.finditer(content, 0, about.start() if about else len(content)))
-    if not (heads and heads[0].start() == 0) and not (about and about.start() == 0):
-        return None, content.strip()
-    before, _, text = content.rstrip().rpartition("\n\n")
-    if about:
-        before, text = content[: about.start()], _BLOCK.sub("", content[about.start() :])
-    if not heads:
-        return None, text.strip()
-    head = heads[-1]
-    return Ran(head[1], int(head[2]), before[head.end() :].strip("\n")), text.strip()
 
 
 class OfflineModel:
@@ -174,7 +105,7 @@ def _parts(question: Question, workspace: Workspace) -> Sequence[Part]:
         return explanation(command, workspace)
     return (
         _as_typed(question, workspace, surely=True)
-        or entry_parts(question.text, workspace)
+        or _entry_parts(question.text, workspace)
         or _of_the_conversation(question, workspace)
         or _of_the_table(question, workspace)
     )
@@ -241,15 +172,15 @@ def _spoken(match: Match) -> str:
     return f"*{spoken(match.intent.example)}*"
 
 
-def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
+def _answer(meant: Match, workspace: Workspace) -> Sequence[Part]:
     """Return the answer to one of the things that are asked for."""
-    intent = meant.match.intent
+    intent = meant.intent
     if intent.topic:
         kind, _, name = intent.topic.partition(":")
         if kind == "say":
             return [Part(intent.does)]
         return _TOPICS[kind](name, workspace)
-    values = meant.match.values
+    values = meant.values
     way = told(intent, values, workspace, meant.ways)
     if way is None:
         return [Part(f"{intent.does} I know no way to do that on this machine.")]
@@ -268,7 +199,7 @@ def _guessed_programs(values: Mapping[str, str]) -> set[str]:
     """Return what was taken for a program because of its position, but is not known to be one."""
     commands = (value.split() for slot, value in values.items() if kind_of(slot) == "command")
     given = {parts[0] for parts in commands if parts}
-    return given - words().names - words().programs
+    return given - group("names") - group("programs")
 
 
 def _with_tools(
@@ -291,21 +222,147 @@ def _with_tools(
 
 def _needs_repository(command: str) -> bool:
     """Return whether a git command needs an existing repository."""
-    words = command.split()
-    return words[1] not in ("init", "clone", "config", "--version", "help", "ls-remote") and not (
-        words[1] == "diff" and "--no-index" in words
+    parts = command.split()
+    return parts[1] not in ("init", "clone", "config", "--version", "help", "ls-remote") and not (
+        parts[1] == "diff" and "--no-index" in parts
     )
 
 
-def _task(name: str, workspace: Workspace) -> Sequence[Part]:
+# Answers about the project itself: how its tasks are run, and what it is.
+
+_README_LIMIT: Final = 16384
+
+#: How many other ways, and other parts of a project, are shown.
+_OTHER_WAYS: Final = 1
+_OTHER_PARTS: Final = 3
+
+
+def _task_parts(name: str, workspace: Workspace) -> Sequence[Part]:
+    """Return how a task is done here: the surest way, and another that the project configures.
+
+    If only parts of the project have the task, several of them are shown.
+    """
     intent: Intent = name  # type: ignore[assignment]
-    return task_parts(intent, workspace)
+    described = data("tasks")["described"]
+    found = workspace.best(intent)
+    if not found:
+        task = described[intent]
+        usual = chosen(ways_of(data("tasks")["usual"].get(intent, ())), {}, {}, workspace)
+        if usual is not None:
+            said = f"I found no file here that says how to {task}; it is usual to:"
+            return [Part(said, usual.commands)]
+        return [Part(f"I found no file here that says how to {task}.", ("ls -la",))]
+    first = found[0]
+    parts = [Part(f"To {described[first.intent]} here (from {first.source}):", steps(first))]
+    seen = {first.folder or first.source}
+    if first.rank == Rank.PART:
+        others = (task for task in found if task.rank == Rank.PART)
+        lead_in, most = "And, from {}:", _OTHER_PARTS
+    else:
+        others = (task for task in found if task.rank <= Rank.CONFIGURED)
+        lead_in, most = "Or, from {}:", _OTHER_WAYS
+    for other in others:
+        place = other.folder or other.source
+        if place not in seen and len(parts) <= most:
+            seen.add(place)
+            parts.append(Part(lead_in.format(other.source), steps(other)))
+    return parts
+
+
+def _overview(workspace: Workspace) -> Part:
+    """Return what the manifests and the beginning of the README say about the project."""
+    sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
+    known = (
+        f"I find its tasks in {', '.join(sources)}."
+        if sources
+        else "I found no manifest that I know."
+    )
+    look = ["ls -la"]
+    quote: tuple[str, ...] = ()
+    for name in ("README.md", "README.rst", "README.txt", "README"):
+        head = read_head(workspace.root, name, _README_LIMIT)
+        if head is not None:
+            lines = [line for line in without_hidden(head[0]).split("\n") if line.strip()]
+            quote = tuple(lines[:4])
+            look.insert(0, f"cat {name}")
+            break
+    begins = " Its README begins:" if quote else ""
+    return Part(f"This is the folder {workspace.root.name}. {known}{begins}", tuple(look), quote)
+
+
+#: The most words that a question about an entry may have.
+_MOST_WORDS: Final = 16
+_WORD: Final = re.compile(r"[\w.:@+/=-]+")
+
+_RUNNERS: Final = frozenset(("make", "just", "task", "npm", "pnpm", "yarn", "bun"))
+#: Verbs that may come before what an entry makes: "build the docs".
+_MAKES: Final = frozenset(["build", "make", "generate", "create", "produce"])
+_STANDARD_ENTRIES: Final = frozenset(name for names in ENTRY_NAMES.values() for name in names)
+_SETTING: Final = re.compile(r"[A-Za-z_]\w*=[\w./:@+-]*")
+
+
+def _entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
+    """Return how to run the target, recipe or script that ``text`` asks for by name; else nothing.
+
+    The names are the project's own: "deploy" may be a target in one project and unknown in another.
+    So a question is taken for such a request only if its other words say no more than "run this".
+    """
+    said = [word.strip(".:") for word in _WORD.findall(words().bare(text).lower())]
+    if not 0 < len(said) <= _MOST_WORDS or not _may_name_an_entry(said):
+        return ()
+    found = _asked_entry(said, workspace.entries)
+    if found is None:
+        return ()
+    settings = "".join(f" {word}" for word in _WORD.findall(text) if _SETTING.fullmatch(word))
+    command = f"{found.command}{settings}"
+    return [Part(f"Runs `{found.name}` (from {found.source}):", (command,))]
+
+
+def _may_name_an_entry(said: Sequence[str]) -> bool:
+    """Return whether all words but one say only that something is to be run."""
+    others = [word for word in said if not _says_nothing(word)]
+    return len(set(others)) <= 1
+
+
+def _says_nothing(word: str) -> bool:
+    ours = (_RUNNERS, group("entries"), group("runs"), _MAKES, group("says_nothing"))
+    return any(word in listed for listed in ours) or _SETTING.fullmatch(word) is not None
+
+
+def _asked_entry(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | None:
+    """Return the entry that is named among the words, or None."""
+    runner = next((word for at, word in enumerate(said) if _is_runner(said, at, entries)), "")
+    of_runner = [entry for entry in entries if not runner or entry.runner == runner]
+    named = {entry.name.lower(): entry for entry in reversed(of_runner)}
+    others = [word for word in said if not _says_nothing(word)]
+    name = others[0] if others else said[-1]
+    entry = named.get(name)
+    if entry is None:
+        return None
+    rest = [word for word in said if word != name]
+    told = bool(runner) or any(word in group("entries") for word in rest)
+    if entry.name.lower() in _STANDARD_ENTRIES and not told:
+        return None
+    if any(_SETTING.fullmatch(word) for word in rest) and entry.runner not in ("make", "just"):
+        return None
+    asks = told or not rest or any(word in group("runs") | _MAKES for word in rest)
+    return entry if asks or said[0] == name or "how" in rest else None
+
+
+def _is_runner(said: Sequence[str], at: int, entries: Sequence[NamedTask]) -> bool:
+    """Return whether a word names a runner that this project has: "just" mostly does not."""
+    word = said[at]
+    if word not in _RUNNERS or not any(entry.runner == word for entry in entries):
+        return False
+    return (
+        word not in ("just", "task") or at == 0 or said[at - 1] in ("with", "using", "run", "via")
+    )
 
 
 _TOPICS: Final[Mapping[str, Callable[[str, Workspace], Sequence[Part]]]] = {
-    "task": _task,
+    "task": _task_parts,
     "connect": lambda _name, _workspace: [Part(_HOW_TO_CONNECT, ("aish-lsp doctor",))],
     "help": lambda _name, _workspace: [_help()],
     "remember": lambda _name, _workspace: [Part(_MEMORY)],
-    "overview": lambda _name, workspace: [overview(workspace)],
+    "overview": lambda _name, workspace: [_overview(workspace)],
 }

@@ -6,13 +6,17 @@ from typing import Final
 
 from aish_lsp.offline.deeds import LOOKS
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.table import Slot
-from aish_lsp.offline.tokens import FOLDERS, Token, is_name
+from aish_lsp.offline.table import Intent, Phrasing, Slot
+from aish_lsp.offline.tokens import Token, is_name
 from aish_lsp.offline.words import group, words
 
 #: How much it counts against the name of something that an article stands before it, "the car",
 #: and that nothing says that it is one.
 _ARTICLE: Final = 3.0
+#: The same of a word of the table, and of an amount: "10M" is not a branch.
+_KNOWN_WORD: Final = 0.9
+_AMOUNT: Final = 2.9
+_AMOUNTS: Final = frozenset(("first", "sum", "size", "span", "number"))
 #: The same of an everyday word for what is mostly announced or known, and of one for a program.
 _UNLIKELY_NAME: Final = 1.2
 _UNKNOWN_NAME: Final = 0.5
@@ -25,24 +29,40 @@ _NO_NAME_ENDS: Final = ("ing", "tion", "sion", "ment", "ness", "ism", "ity")
 
 _THE: Final = frozenset(("the", "my", "our"))
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
-#: Kinds whose values people make up, and programs that are not called so: "the git branch".
+#: Kinds whose values people make up.
 _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
-_PROGRAMS: Final = frozenset(("git", "docker", "kubectl", "npm", "pip", "apt", "ssh", "compose"))
 #: Kinds whose values are mostly known by their names: "nginx", though the table has that word too.
 CALLED: Final = frozenset(("package", "service", "process"))
 #: What may be more than a name.
 SENTENCES: Final = ("text", "pattern", "name", "command")
+#: What is searched for or written.
+WORDED: Final = ("text", "pattern")
 
 
-def strangeness(kind: str, token: Token) -> float:
+def doubtfulness(kind: str, token: Token, *, alone: bool) -> float:
+    """Return what counts against ``token`` as a value without a shape: it may mean something else.
+
+    ``alone``: no word of the phrasing says that a name is to come.
+    """
+    if token.kinds.keys() & _AMOUNTS and not token.quoted:
+        return _AMOUNT
+    known = token.term in ranking().weights or bool(token.kinds.keys() & {"file", "folder"})
+    if token.quoted or kind in (token.behind, token.after):
+        known = False
+    elif token.lower in group("names"):
+        known = known and not alone and kind not in CALLED
+    return (_KNOWN_WORD if known else 0.0) + _strangeness(kind, token)
+
+
+def _strangeness(kind: str, token: Token) -> float:
     """Return what counts against ``token`` as a name: it is an everyday word, "the car"."""
     bare = token.text.lower()
     named = {token.behind, token.after} & {kind, *group("says_a_name")}
     if token.quoted or named or not token.text.isalpha() or not token.text.islower():
         return 0.0
-    if bare in words().names or (token.branch and kind in ("branch", "revision")):
+    if bare in group("names") or (token.branch and kind in ("branch", "revision")):
         return 0.0
-    if token.behind in group("articles") and kind not in ("text", "pattern"):
+    if token.behind in group("articles") and kind not in WORDED:
         return _ARTICLE
     if kind in _MOSTLY_ANNOUNCED or (len(bare) >= _LONG and bare.endswith(_NO_NAME_ENDS)):
         return _UNLIKELY_NAME
@@ -71,7 +91,7 @@ def is_verb(token: Token) -> bool:
     """Return whether a word that begins a question says what is to be done: "see the logs"."""
     if token.quoted or token.kinds or token.branch:
         return False
-    named = token.lower in words().names
+    named = token.lower in group("names")
     return token.term in LOOKS or (token.term in words().deeds and not named)
 
 
@@ -80,7 +100,7 @@ def fit(slot: Slot, token: Token) -> float:
     said = token.quoted or token.behind in ("called", "named")
     if not said and (token.term == slot.kind or token.lower in group("never")):
         return 0.0
-    if slot.kind in _OWN_NAMES and token.lower in _PROGRAMS:
+    if slot.kind in _OWN_NAMES and token.lower in group("unnamed_programs"):
         return 0.0
     plain = slot.kind in SENTENCES
     if not token.quoted and (not token.term and not token.kinds):
@@ -96,7 +116,7 @@ def fit(slot: Slot, token: Token) -> float:
         score += 1.5
     if not token.quoted and token.term not in ranking().weights and not token.kinds:
         score += 0.5 if plain else 1.0
-    elif slot.kind in CALLED and token.lower in words().names:
+    elif slot.kind in CALLED and token.lower in group("names"):
         score += 1.0
     return score
 
@@ -106,9 +126,11 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
     if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in group("never"):
         return False
     unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
-    if token.after in FOLDERS and token.behind in _THE and unknown:
+    if token.after in group("folders") and token.behind in _THE and unknown:
         return slot.kind != "file"  # "the results folder", which does not exist yet
-    if last and (_is_where_it_goes(slot, token) or (token.behind in FOLDERS and token.term)):
+    if last and (
+        _is_where_it_goes(slot, token) or (token.behind in group("folders") and token.term)
+    ):
         return True
     if "without" == token.before == slot.before and not token.text.isalpha():
         return True
@@ -122,3 +144,23 @@ def _is_where_it_goes(slot: Slot, token: Token) -> bool:
     """Return whether the last word is what something goes to, and no format: "data.json to csv"."""
     goes = token.behind in ("to", "into", "as") and slot.before == token.behind
     return goes and words().extensions.get(token.lower) != token.lower
+
+
+def is_surely_a_name(phrasing: Phrasing, token: Token) -> bool:
+    """Return whether a word is a name, where no word of the phrasing speaks for it."""
+    plain = token.text.isalpha() and token.text.islower()
+    said_before = any(slot.before in (token.before, token.behind) for slot in phrasing.slots)
+    return said_before and (token.quoted or not plain or token.text in group("names"))
+
+
+def may_be_several(slot: Slot, token: Token, intent: Intent) -> bool:
+    """Return whether a value that begins with ``token`` may be several words: "make test"."""
+    if token.quoted:
+        return False
+    if slot.kind != "command":
+        return slot.kind in WORDED
+    commands = (command for way in intent.ways for command in way.run)
+    runs = any(
+        f"{{{slot.name}|raw}}" in command or f"={{{slot.name}}}" in command for command in commands
+    )
+    return runs and token.lower in group("names")

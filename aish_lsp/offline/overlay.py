@@ -13,14 +13,16 @@ from itertools import combinations, pairwise
 from typing import Final
 
 from aish_lsp.offline.names import (
-    CALLED,
     SENTENCES,
+    WORDED,
+    doubtfulness,
     fit,
+    is_surely_a_name,
     is_verb,
     may_be_path,
+    may_be_several,
     neighbors,
     same_word,
-    strangeness,
 )
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, Intent, Phrasing, Slot, Way, kind_of, said
@@ -37,8 +39,6 @@ _UNFILLED: Final = 1.2
 _HALF: Final = 2.0
 #: What it counts against one whose slots have the same value twice.
 _TWICE: Final = 2.0
-#: How much it counts against a value without a shape that it is a word of the table.
-_KNOWN_WORD: Final = 0.9
 #: How much it counts against a text that is not quoted, for each word after its first.
 _RAMBLING: Final = 0.4
 #: How much it counts how a question is worded, word by word; it decides between the equally sure.
@@ -59,8 +59,6 @@ _LIGHT: Final = 0.35
 #: The same of what stands in a clause that only tells how things are.
 _ASIDE: Final = 0.2
 
-#: Kinds that are no names.
-_AMOUNTS: Final = frozenset(("first", "sum", "size", "span", "number"))
 #: What counts against a phrasing that takes what a thing goes to for the thing itself.
 _REVERSED: Final = 8.0
 #: Kinds of which one may be taken for another, and what says where a thing goes or comes from.
@@ -74,8 +72,6 @@ _DIRECTIONS: Final = (
 #: What may stand beside a value and says what it is.
 _KIND_WORDS: Final = ("file", "folder", "script", "program", "archive")
 
-#: The kinds that are searched for or written, and what may say so before them.
-_WORDED: Final = ("text", "pattern")
 #: What counts against taking for a file what may be something more telling.
 _MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}
 #: What is counted while a phrasing is laid over a question: weights of words that are in both, that
@@ -96,7 +92,9 @@ class Match:
         ignored: whether it leaves out a value in the question: a file, a quoted text.
         evidence: what speaks for and against it, by the names in confidence.toml.
         wording: the words of the phrasing that was laid over the question.
-        ways: those of the intent's ways that use the program which the question names.
+        ways: those to use instead of the intent's own, as of a program that the question names.
+        suffix: what follows the intent's command: a pipe, a redirection.
+        sentence: what to say instead of the intent's own description, if anything.
     """
 
     intent: Intent
@@ -107,6 +105,8 @@ class Match:
     evidence: dict[str, float] = field(default_factory=dict)
     wording: tuple[str, ...] = ()
     ways: tuple[Way, ...] = ()
+    suffix: str = ""
+    sentence: str = ""
 
 
 class Overlay:
@@ -289,49 +289,33 @@ class Overlay:
         return may_be_path(slot, self._tokens[at], last=at == len(self._tokens) - 1)
 
     def _fill(self, slot: Slot) -> None:
-        filled = self._free(slot) if slot.kind in FREE else self._typed(slot)
-        if filled:
-            surely = slot.kind not in FREE or self._is_branch(slot)
-            self._gained += _TYPED if surely else _NAMED
-            doubt = self._doubt(slot.name)
+        at = self._free(slot) if slot.kind in FREE else self._typed(slot)
+        if at is None:
+            self._lost += _UNFILLED
+        elif slot.kind in FREE:
+            token = self._tokens[at]
+            doubt = doubtfulness(slot.kind, token, alone=not self._phrasing.terms)
+            self._gained += _TYPED if slot.kind == "branch" and token.branch else _NAMED
             self._lost += doubt
             self._evidence["doubt"] += doubt
-            self._evidence["named" if slot.kind in FREE else "typed"] += 1
+            self._evidence["named"] += 1
         else:
-            self._lost += _UNFILLED
-
-    def _is_branch(self, slot: Slot) -> bool:
-        """Return whether ``slot`` took the name of an existing branch."""
-        taken = (self._tokens[at] for at, name in self._slots.items() if name == slot.name)
-        return slot.kind == "branch" and any(token.branch for token in taken)
-
-    def _doubt(self, slot: str) -> float:
-        """Return what counts against a value that is a word of the table: it may mean that."""
-        at = next(at for at, name in self._slots.items() if name == slot)
-        token = self._tokens[at]
-        of_file = bool(token.kinds.keys() & {"file", "folder"})
-        known = (token.term in ranking().weights or of_file) and not token.quoted
-        known = known and kind_of(slot) not in (token.behind, token.after)
-        said_to_be = bool(self._phrasing.terms) and kind_of(slot) not in CALLED
-        known = known and (said_to_be or token.lower not in words().names)
-        if kind_of(slot) not in FREE:
-            return 0.0
-        if token.kinds.keys() & _AMOUNTS and not token.quoted:
-            return _KNOWN_WORD + _HALF
-        return (_KNOWN_WORD if known else 0.0) + strangeness(kind_of(slot), token)
+            self._gained += _TYPED
+            self._evidence["typed"] += 1
 
     def _fill_defaults(self) -> None:
         """Take values that the phrasing does not speak of, but the commands have a use for."""
         for name in self._intent.defaults:
-            if (
-                name not in self._values
-                and kind_of(name) not in FREE
-                and self._typed(Slot(name, "", ""))
-            ):
+            if name in self._values or kind_of(name) in FREE:
+                continue
+            if self._typed(Slot(name, "", "")) is not None:
                 self._gained += _NAMED
 
-    def _typed(self, slot: Slot) -> bool:
-        """Fill a slot with a value of its kind, preferably the one after the same word."""
+    def _typed(self, slot: Slot) -> int | None:
+        """Fill a slot with a value of its kind, preferably the one after the same word.
+
+        Return where it is.
+        """
         found = [
             (at, kind)
             for at, token in enumerate(self._tokens)
@@ -349,20 +333,19 @@ class Overlay:
         if slot.kind == "glob" and kind == "extension":
             value = f"*.{value}"
         self._take(slot.name, value, at)
-        return True
+        return at
 
-    def _free_path(self, slot: Slot) -> bool:
+    def _free_path(self, slot: Slot) -> int | None:
         """Fill a slot with the name of a file that does not exist yet, or has no extension."""
         found = [
             at
             for at in range(len(self._tokens))
             if at not in self._used and self._may_be_path(slot, at)
         ]
-        if not found:
-            return False
-        at = max(found, key=lambda at: (neighbors(slot, self._tokens[at]), -at))
-        self._take(slot.name, self._tokens[at].text, at)
-        return True
+        at = max(found, key=lambda at: (neighbors(slot, self._tokens[at]), -at), default=None)
+        if at is not None:
+            self._take(slot.name, self._tokens[at].text, at)
+        return at
 
     def _other_half(self, at: int, kind: str) -> bool:
         """Return whether what was used for its one half, "10-20", is there for the other too."""
@@ -372,104 +355,67 @@ class Overlay:
             {kind, one} <= halves and one in self._values for one in others
         )
 
-    def _free(self, slot: Slot) -> bool:
-        """Fill a slot whose values look like any word."""
+    def _free(self, slot: Slot) -> int | None:
+        """Fill a slot whose values look like any word; return where the value begins."""
         scored = [
             (fit(slot, token), -at, at)
             for at, token in enumerate(self._tokens)
             if at not in self._used and not (at == 0 and is_verb(token))
         ]
         score, _, at = max(scored, default=(0.0, 0, 0))
-        if not self._tokens or (not self._phrasing.terms and not self._is_surely_a_name(at)):
-            return False
+        if not self._tokens or (
+            not self._phrasing.terms and not is_surely_a_name(self._phrasing, self._tokens[at])
+        ):
+            return None
         if score < 1 and not self._is_all_that_is_left(slot, at):
-            return False
+            return None
         if (
-            slot.kind in _WORDED
+            slot.kind in WORDED
             and self._tokens[at].lower in group("says_a_text")
-            and self._goes_on(at)
+            and any(one.is_telling for one in self._tokens[at + 1 : at + 2])
+            and at + 1 not in self._used
         ):
             self._used.add(at)
             at += 1
-        last = at
-        if self._may_go_on(slot, at):
-            last = self._end_of_text(slot, at)
+        several = may_be_several(slot, self._tokens[at], self._intent)
+        last = self._end_of_text(slot, at) if several else at
         value = " ".join(token.text for token in self._tokens[at : last + 1])
         for place in range(at, last + 1):
             self._take(slot.name, value, place)
         if slot.kind != "command":
             self._lost += _RAMBLING * (last - at)
             self._evidence["rambling"] += last - at
-        return True
-
-    def _may_go_on(self, slot: Slot, at: int) -> bool:
-        """Return whether what begins at ``at`` may be several words: "make test"."""
-        token = self._tokens[at]
-        if slot.kind == "command":
-            runs = any(
-                f"{{{slot.name}|raw}}" in command or f"={{{slot.name}}}" in command
-                for way in self._intent.ways
-                for command in way.run
-            )
-            return runs and not token.quoted and token.lower in words().names
-        return slot.kind in ("text", "pattern") and not token.quoted
-
-    def _is_surely_a_name(self, at: int) -> bool:
-        """Return whether a word is a name, where no word of the phrasing speaks for it."""
-        token = self._tokens[at]
-        plain = token.text.isalpha() and token.text.islower()
-        said_before = any(
-            slot.before in (token.before, token.behind) for slot in self._phrasing.slots
-        )
-        return said_before and (token.quoted or not plain or token.text in words().names)
-
-    def _goes_on(self, at: int) -> bool:
-        """Return whether the word behind ``at`` may be what that says is to come: "word TODO"."""
-        behind = at + 1
-        return (
-            behind < len(self._tokens)
-            and behind not in self._used
-            and bool(
-                self._tokens[behind].term
-                or self._tokens[behind].kinds
-                or self._tokens[behind].quoted
-            )
-        )
+        return at
 
     def _is_all_that_is_left(self, slot: Slot, at: int) -> bool:
         """Return whether the question ends with a word that nothing else explains: a name."""
-        token = self._tokens[at] if self._tokens else None
-        sentence = slot.kind in SENTENCES
-        if slot.kind == "command" and len(self._phrasing.slots) == 1:
-            sentence = False
-        if token is None or sentence or at in self._used:
+        token = self._tokens[at]
+        of_several = slot.kind != "command" or len(self._phrasing.slots) > 1
+        if (slot.kind in SENTENCES and of_several) or at in self._used:
             return False
         left = [
             place
             for place, other in enumerate(self._tokens)
-            if place not in self._used and (other.term or other.kinds or other.quoted)
+            if place not in self._used and other.is_telling
         ]
         return left == [len(self._tokens) - 1] == [at] and is_name(token.text)
 
     def _end_of_text(self, slot: Slot, at: int) -> int:
         """Return where a text ends that begins at ``at`` and is not quoted."""
-        last = at
+        last, share = at, ranking().share
         others = (one for one in self._phrasing.slots if one.name not in self._values)
-        begins_another = {one.before for one in others if one is not slot} - {""}
+        ends = {one.before for one in others if one is not slot} - {""}
+        ends |= group("ends_a_text") | {"called", "named"}
         for place in range(at + 1, len(self._tokens)):
             token = self._tokens[place]
-            if token.lower in begins_another:
-                break
-            if place in self._used or token.quoted or token.lower in group("ends_a_text"):
-                break
-            if token.lower in ("called", "named"):
-                break
-            if token.kinds and token.before in group("ends_a_text"):
-                break
             if (
-                token.term
-                and token.text.islower()
-                and ranking().share(self._phrasing.intent, token.term)
+                place in self._used
+                or token.quoted
+                or token.lower in ends
+                or (token.kinds and token.before in group("ends_a_text"))
+                or (
+                    token.term and token.text.islower() and share(self._phrasing.intent, token.term)
+                )
             ):
                 break
             if token.term or token.kinds:
@@ -494,13 +440,10 @@ def _grams(words: Sequence[str]) -> Counter[str]:
 
 def _weight(token: Token) -> float:
     """Return how much it counts against a phrasing that it says nothing of ``token``."""
-    return _said_weight(token) * (_ASIDE if token.aside else 1)
-
-
-def _said_weight(token: Token) -> float:
-    if token.quoted or (token.kinds and not token.term and token.lower not in words().stop):
-        return _LEFT_OVER
+    aside = _ASIDE if token.aside else 1
+    if token.quoted or (token.kinds and not token.term and token.lower not in group("stop")):
+        return _LEFT_OVER * aside
     if not token.term:
         return 0.0
     term = token.near or token.term
-    return ranking().weight(term) * (_LIGHT if term in words().light else 1)
+    return ranking().weight(term) * (_LIGHT if term in words().light else 1) * aside

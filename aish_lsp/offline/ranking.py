@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from itertools import combinations
 from typing import Final
 from zlib import crc32
@@ -35,6 +34,9 @@ _SAID_IN_FULL: Final = 60
 #: Words that may be values though they do not look like any, in a question that is a phrasing.
 _MADE_UP: Final = 3
 
+#: How many intents are remembered with their words.
+_REMEMBERED: Final = 512
+
 #: So many of an intent's phrasings have a word that belongs to it.
 _MOSTLY: Final = 0.5
 
@@ -45,8 +47,9 @@ class Ranking:
     """An index of the table's words."""
 
     def __init__(self, known: Table) -> None:
-        self._phrasings = known.phrasings
+        self._known = known
         self._postings: dict[str, array[int]] = {}
+        #: The intent of each phrasing, in rising order.
         self._intents, self._slotted = array("H"), bytearray()
         self._lengths, self._words = array("B"), array("B")
         self._bare: list[int] = []
@@ -66,7 +69,7 @@ class Ranking:
         for term, numbers in self._postings.items():
             found = len({self._intents[number] for number in numbers})
             self.weights[term] = math.log(1 + (total - found + 0.5) / (found + 0.5))
-        self._shares = _Shares(known.intents, self._postings, self._intents)
+        self._shares = lru_cache(_REMEMBERED)(self._share_of_words)
         #: What a word weighs that the table does not have.
         self.unknown = math.log(1 + total)
 
@@ -86,7 +89,7 @@ class Ranking:
         """Return the intent that is asked for in just these words."""
         said = tuple(words)
         for number in self._plain.find(said):
-            if self._phrasings[number].wording == said:
+            if self._known.phrasings[number].wording == said:
                 return self._intents[number]
         return None
 
@@ -106,12 +109,25 @@ class Ranking:
         """Return how much ``term`` tells: the more, the fewer intents have it."""
         return self.weights.get(term, self.unknown)
 
+    def phrasings_of(self, intent: int) -> list[Phrasing]:
+        """Return the phrasings of the intent with a number."""
+        start = bisect_left(self._intents, intent)
+        end = bisect_left(self._intents, intent + 1, start)
+        return [self._known.phrasings[number] for number in range(start, end)]
+
     def share(self, intent: int, term: str) -> float | None:
         """Return how much of the phrasings of ``intent`` have ``term``: 1 for all of them.
 
         0 is for a word of its command or of what is said of it alone, None for no word of its.
         """
-        return self._shares.get(intent, term)
+        return self._shares(intent).get(term)
+
+    def _share_of_words(self, intent: int) -> dict[str, float]:
+        """Return the words that an intent may be spoken of with, each with its share."""
+        phrasings = self.phrasings_of(intent)
+        asked = Counter(term for phrasing in phrasings for term in set(phrasing.terms))
+        told = dict.fromkeys(_told_with(self._known.intents[intent]), 0)
+        return {term: count / max(1, len(phrasings)) for term, count in (told | asked).items()}
 
     def intended(self, intent: int, terms: Iterable[str]) -> tuple[float, float]:
         """Return how much ``terms`` sound like ``intent``, whatever its single phrasings are.
@@ -119,7 +135,7 @@ class Ranking:
         The first number is the part of their weight that the intent is mostly asked for with, the
         second the weight of the words that it is mostly asked for with and that are not there.
         """
-        shares = dict(self._shares.of(intent))
+        shares = self._shares(intent)
         said = set(terms)
         weights = [(term, self.weight(term)) for term in said]
         whole = sum(weight for _, weight in weights)
@@ -215,60 +231,13 @@ def _hash(words: Iterable[str]) -> int:
     return crc32(" ".join(words).encode("utf-8", "surrogatepass"))
 
 
-class _Shares:
-    """For each intent the words that it may be spoken of with, and how often it is.
-
-    There are thirty thousand of these: they are held as numbers, in the order of the words.
-    """
-
-    def __init__(
-        self, intents: Sequence[Intent], postings: Mapping[str, array[int]], asked: array[int]
-    ) -> None:
-        self._numbers: dict[str, int] = {}
-        self._starts = array("I", [0])
-        self._words = array("H")
-        self._parts = array("f")
-        totals = Counter(asked)
-        counts: list[Counter[int]] = [Counter() for _ in intents]
-        for term, phrasings in postings.items():
-            if term[0] != "{":
-                number = self._number(term)
-                for phrasing in phrasings:
-                    counts[asked[phrasing]][number] += 1
-        for at, intent in enumerate(intents):
-            told = dict.fromkeys(map(self._number, _told_with(intent)), 0)
-            found = {**told, **counts[at]}
-            for number in sorted(found):
-                self._words.append(number)
-                self._parts.append(found[number] / max(1, totals[at]))
-            self._starts.append(len(self._words))
-        self._terms = list(self._numbers)
-
-    def _number(self, term: str) -> int:
-        return self._numbers.setdefault(term, len(self._numbers))
-
-    def get(self, intent: int, term: str) -> float | None:
-        """Return the part of the phrasings of ``intent`` that have ``term``, if it has it."""
-        number = self._numbers.get(term)
-        if number is None:
-            return None
-        end = self._starts[intent + 1]
-        at = bisect_left(self._words, number, self._starts[intent], end)
-        return self._parts[at] if at < end and self._words[at] == number else None
-
-    def of(self, intent: int) -> Iterator[tuple[str, float]]:
-        """Yield the words of ``intent``, each with its part."""
-        for at in range(self._starts[intent], self._starts[intent + 1]):
-            yield self._terms[self._words[at]], self._parts[at]
-
-
 def _told_with(intent: Intent) -> Iterator[str]:
     """Yield the words of the commands of ``intent``, and of what is said of them."""
     commands = (command for way in intent.ways for command in way.run)
     for text in (intent.does, *(SLOT.sub(" ", command) for command in commands)):
         for word in _WORD.findall(text):
             if term := words().term(word.lower()):
-                yield sys.intern(term)
+                yield term
 
 
 @cache

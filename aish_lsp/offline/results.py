@@ -7,47 +7,26 @@ what fixes it. What an expression captures becomes a value in the commands, quot
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, get_args
 
 from aish_lsp.offline.choosing import Part, chosen, plain_line, shortened
 from aish_lsp.offline.table import FREE, Way, kind_of, ways_of
 from aish_lsp.offline.tokens import is_name
-from aish_lsp.offline.words import group, words
+from aish_lsp.offline.words import data, group, pattern, words
 from aish_lsp.offline.workspace import Workspace, steps
 from aish_lsp.project.manifests.reading import Intent
 
 #: How many lines of an output are quoted.
 _LINES: Final = 6
 
-_EXITS: Final = {
-    124: "it took too long",
-    126: "it cannot be started",
-    127: "there is no such command",
-    130: "it was interrupted",
-    137: "it was killed",
-    139: "it crashed: it used memory that is not its own",
-    143: "it was ended",
-}
-
 _TELLING: Final = re.compile(
     r"\b(error|errors|failed|failure|failures|fatal|exception|panic|denied|cannot|can't)\b"
     r"|\bnot found\b|\bno such\b|\bno module\b|^E  |Error\b|^FAILED\b|✗|✘",
     re.IGNORECASE,
 )
-
-_AFTER_SUCCESS: Final[dict[Intent, tuple[str, Intent]]] = {
-    "install": ("Next, the tests:", "test"),
-    "build": ("Next, the tests:", "test"),
-    "lint": ("Next, the tests:", "test"),
-    "check": ("Next, the tests:", "test"),
-    "clean": ("Next, build it again:", "build"),
-    "test": ("Next, the linter:", "lint"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +61,6 @@ _OF_A_RESULT: Final = (
 )
 _RESULT: Final = re.compile("|".join(_OF_A_RESULT), re.IGNORECASE)
 
-#: What may refer to a command that was just run, if the question is not otherwise understood.
-_OF_TROUBLE: Final = re.compile(
-    r"\b(?:error|errors|fail\w*|fix|broke\w*|wrong|crash\w*|problem|trouble|mean|means|meaning|output"
-    r"|result|exit|solve|repair|mend|not work\w*|does ?n['\u2019]?t work|happen\w*)\b"
-    r"|^\W*(?:why|what|how|so|and|huh|hm+|help|ugh|next|now|then|again|ok|okay)?(?:\s+(?:now|next|then))?\W*$",
-    re.IGNORECASE,
-)
-
 
 def asks_of_result(text: str) -> bool:
     """Return whether ``text`` asks about the result of the last command."""
@@ -105,7 +76,7 @@ def says_no_more(text: str) -> bool:
 
 def asks_of_trouble(text: str) -> bool:
     """Return whether ``text`` may be about the command that was just run or its output."""
-    return _OF_TROUBLE.search(" ".join(text.split())) is not None
+    return pattern("trouble").search(" ".join(text.split())) is not None
 
 
 def result_parts(ran: Ran | None, workspace: Workspace) -> Sequence[Part]:
@@ -122,7 +93,7 @@ def told(ran: Ran) -> tuple[str, tuple[str, ...]]:
     if ran.exit == 0:
         outcome = "succeeded (exit 0)"
     else:
-        meaning = _EXITS.get(ran.exit)
+        meaning = data("errors")["exits"].get(str(ran.exit))
         outcome = f"failed (exit {ran.exit}{f': {meaning}' if meaning else ''})"
     command = shortened(plain_line(ran.command)).replace("`", "'")
     lines = [line for line in map(str.rstrip, ran.output.split("\n")) if line.strip()]
@@ -151,9 +122,9 @@ def _next(ran: Ran, workspace: Workspace) -> Sequence[Part]:
 
 
 def _after_success(intent: Intent | None, ran: Ran, workspace: Workspace) -> Sequence[Part]:
-    if intent not in _AFTER_SUCCESS:
+    if intent not in data("tasks")["next"]:
         return []
-    sentence, following = _AFTER_SUCCESS[intent]
+    sentence, following = data("tasks")["next"][intent]
     commands = workspace.best_steps(following)
     return [Part(sentence, commands)] if commands and commands[-1] != ran.command else []
 
@@ -181,8 +152,6 @@ def _fallback(intent: Intent | None, ran: Ran, workspace: Workspace) -> Sequence
     return [Part("I do not know this error. What is here:", ("ls -la",))]
 
 
-_FILE: Final = Path(__file__).with_name("errors.toml")
-
 #: How many characters are searched, at the end of an output.
 _MOST: Final = 20_000
 
@@ -208,9 +177,8 @@ class KnownError:
 
 @cache
 def known_errors() -> tuple[KnownError, ...]:
-    """Return the table of errors, which is read when first needed."""
-    data = tomllib.loads(_FILE.read_text("utf-8"))
-    return tuple(_error(**given) for given in data["error"])
+    """Return the table of errors."""
+    return tuple(_error(**given) for given in data("errors")["error"])
 
 
 def _error(  # noqa: PLR0917 - the keys of a row

@@ -11,18 +11,14 @@ import re
 import sys
 import tomllib
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final
 
-from aish_lsp.offline.words import words
-
-_T = TypeVar("_T")
+from aish_lsp.offline.words import group, words
 
 FOLDER: Final = Path(__file__).with_name("intents")
 
@@ -126,25 +122,7 @@ class Intent:
     number: int = -1
 
 
-class _Made(Sequence[_T]):
-    """A sequence that is stored compactly, and whose elements are made on demand."""
-
-    @overload
-    def __getitem__(self, index: int) -> _T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[_T]: ...
-    def __getitem__(self, index: int | slice) -> _T | Sequence[_T]:
-        """Return the element with a number, or those of a slice."""
-        if isinstance(index, slice):
-            return [self.made(at) for at in range(*index.indices(len(self)))]
-        return self.made(index)
-
-    def made(self, index: int) -> _T:
-        """Return the element with a number, made from what is stored."""
-        raise NotImplementedError
-
-
-class Phrasings(_Made[Phrasing]):
+class Phrasings(Sequence[Phrasing]):
     """The phrasings of the table, stored as the numbers of their words and made on demand.
 
     There are twenty thousand, of some three thousand different words.
@@ -178,8 +156,10 @@ class Phrasings(_Made[Phrasing]):
         """Return how many there are."""
         return len(self._intents)
 
-    def made(self, index: int) -> Phrasing:
-        """Return the phrasing with a number."""
+    def __getitem__(self, index: int) -> Phrasing:  # type: ignore[override]  # none takes a slice
+        """Return the phrasing with a number, made from what is stored."""
+        if index >= len(self):
+            raise IndexError(index)
         numbers = self._wordings[self._starts[index] : self._starts[index + 1]]
         wording = tuple(self._words[number] for number in numbers)
         terms = tuple(self._terms[number] for number in numbers if self._terms[number])
@@ -190,12 +170,8 @@ class Phrasings(_Made[Phrasing]):
         )
         return Phrasing(self._intents[index], terms, slots, wording)
 
-    def __iter__(self) -> Iterator[Phrasing]:
-        """Yield all of them, in the order of the table."""
-        return map(self.__getitem__, range(len(self)))
 
-
-class Intents(_Made[Intent]):
+class Intents(Sequence[Intent]):
     """The intents of the table, stored as the text of their blocks and made on demand.
 
     There are some two thousand, and a question looks at a hundred.
@@ -203,7 +179,7 @@ class Intents(_Made[Intent]):
 
     def __init__(self) -> None:
         self._blocks: list[bytes] = []
-        self.made = lru_cache(_MADE)(self._make)  # type: ignore[method-assign]
+        self._made = lru_cache(_MADE)(self._make)
 
     def add(self, family: str, block: Mapping[str, Any]) -> None:
         """Add a block of a table's file; its intent is made once to check that it is valid."""
@@ -215,6 +191,10 @@ class Intents(_Made[Intent]):
         """Return how many there are."""
         return len(self._blocks)
 
+    def __getitem__(self, index: int) -> Intent:  # type: ignore[override]  # none takes a slice
+        """Return the intent with a number."""
+        return self._made(index)
+
     def _make(self, index: int) -> Intent:
         family, block = json.loads(self._blocks[index])
         return _intent(family, block, index)
@@ -222,7 +202,8 @@ class Intents(_Made[Intent]):
 
 def _beside(wording: Iterable[str]) -> str:
     """Return the first of ``wording`` that is not a filler: the word beside a slot."""
-    return next((word for word in wording if word not in words().fillers), "")
+    fillers = group("fillers")
+    return next((word for word in wording if word not in fillers), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,18 +236,6 @@ def table() -> Table:
             except (KeyError, OverflowError, TypeError, ValueError) as error:
                 raise ValueError(f"{path.name}: {given.get('name', given)}: {error}") from error
     return Table(intents, phrasings, titles)
-
-
-def phrasings_of(intent: int) -> Sequence[Phrasing]:
-    """Return the phrasings of the intent with a number."""
-    known, number = table().phrasings, attrgetter("intent")
-    start = bisect_left(known, intent, key=number)
-    return known[start : bisect_left(known, intent + 1, start, key=number)]
-
-
-def terms_of(intent: int) -> set[str]:
-    """Return the wordings of the intent with a number."""
-    return {term for phrasing in phrasings_of(intent) for term in phrasing.terms}
 
 
 def _intent(family: str, given: Mapping[str, Any], number: int) -> Intent:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final
 
 from aish_lsp.offline.deeds import PLAIN_WORD, QUOTED, asides
-from aish_lsp.offline.words import group, words
+from aish_lsp.offline.words import group, is_like, words
 from aish_lsp.offline.workspace import Workspace
 
 #: How many words of a question are looked at.
@@ -52,87 +52,12 @@ def _token_pattern() -> re.Pattern[str]:
     return re.compile(_TOKEN.pattern.replace("NUMBER", numbers), _TOKEN.flags)
 
 
-#: Things of which "first" means number one: "the first column".
-_COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
-
-
-#: Words that make an extension mean the files that have it: "all py".
-_ALL_OF: Final = frozenset(("all", "every", "arent", "aren't", "non"))
-
-#: Words for a folder, after its name.
-FOLDERS: Final = frozenset(("folder", "directory", "dir"))
-#: An hour of the day: "5am".
-_HOUR: Final = re.compile(r"(1[0-2]|0?[1-9])([ap])\.?m\.?", re.IGNORECASE)
 #: An unquoted message at the end of a question: "commit with message fix typo".
 _MESSAGE: Final = re.compile(
     r"(\b(?:with|and)\s+(?:the\s+|a\s+)?(?:commit\s+)?message:?\s+)([^\"'`{}\u201c]+?)\s*$",
     re.IGNORECASE,
 )
-_CONVERSIONS: Final = frozenset(("to", "into", "as", "from"))
-#: Words between two files: "compare readme and todo.md".
-_BETWEEN_FILES: Final = frozenset(("and", "with", "to", "against", "versus", "vs", "into", "from"))
-_DESTINATIONS: Final = frozenset(("to", "into", "as", "called", "named"))
-_MARKS: Final = frozenset(("TODO", "FIXME", "XXX"))
-
 _PUNCTUATION: Final = ".,;:!?)\u2026\u201d"
-_ADDRESS: Final = re.compile(
-    r"(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?|localhost|[0-9a-f:]*::[0-9a-f:]*"
-)
-_HOST: Final = re.compile(
-    r"(?:[\w.-]+@)?(?=[^.]*[a-z])[a-z\d-]+(?:\.[a-z\d-]+)*"
-    r"\.(?:com|org|net|io|dev|edu|gov|local|lan|internal|example|test|de|uk|fr|eu|ai|app|me)",
-    re.IGNORECASE,
-)
-_LOGIN: Final = re.compile(r"[\w.-]+@[\w.-]+")
-_REMOTE_PATH: Final = re.compile(
-    r"[\w.-]+@[\w.-]+:[\w./~@+-]+|(?!file:|[A-Za-z][\w+.-]*://)[A-Za-z][\w-]+(?:\.[\w-]+)*:[/~][\w./~@+-]*"
-)
-_UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
-_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+\w*(?:[-.]\w+)*|v\d+")
-_REVISION: Final = re.compile(
-    r"[\w./~^-]*[\w~^]\.{2,3}[\w./~^-]+|"
-    r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*"
-    r"|(?:origin|upstream)/[\w./-]+",
-    re.IGNORECASE,
-)
-#: An abbreviated commit, which may also be a word.
-_COMMIT: Final = re.compile(r"(?=[a-f]*\d)[0-9a-f]{4,40}|[a-f]{7,40}")
-_RANGE: Final = re.compile(r"(\d{1,7})\s?(?:-|\.\.|\u2013)\s?(\d{1,7})")
-_MODE: Final = re.compile(r"0?[0-7]{3}|[ugoa]*[+=-][rwxXst]+")
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-_ARCHIVE: Final = re.compile(
-    r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|zip|jar|war|whl|gz|bz2|xz|zst|7z|rar|lz4)",
-    re.IGNORECASE,
-)
-_FORMAT: Final = re.compile(r"tar\.\w+", re.IGNORECASE)
-_ENDING: Final = re.compile(r"[a-z][a-z0-9]{0,4}")
-_EXTENSION: Final = re.compile(r"(?:\*?\.)([A-Za-z]\w{0,9})")
-_FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
-_QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
-_HOST_AND_PORT: Final = re.compile(
-    r"(?P<login>[\w.-]+@)?(?!\d{1,2}:)(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
-)
-_CODE_HOSTS: Final = frozenset(("github.com", "gitlab.com", "bitbucket.org", "golang.org"))
-#: A URL in quotes or brackets.
-_URL: Final = re.compile(r"(?:https?|ftp)://[^\s\"'<>]+", re.IGNORECASE)
-#: Words for a machine, whatever files there are.
-_MACHINES: Final = frozenset(("server", "host", "machine", "computer"))
-#: Usual names of machines: "web01", "db-2".
-_MACHINE: Final = re.compile(
-    r"(?:web|app|db|api|prod|staging|dev|srv|server|host|vm|gpu|build|ci|mail|lb|worker|backup"
-    r"|bastion|box|pi|nas|vps)-?\d{1,3}|nas|vps|bastion|jumphost|raspberrypi|homeserver",
-    re.IGNORECASE,
-)
-#: Signs that lines may begin with; they are not punctuation if they stand alone.
-_SIGNS: Final = frozenset(("#", "//", "--", ",", ";", ":", "|", "$", "%", "@", "<", ">"))
-#: What looks like the name of a file but is not: a unit, a time zone, a branch, an address.
-_NO_FILE: Final = re.compile(
-    r"[\w@-]+\.(?:service|timer|socket)|(?:Africa|America|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific|US)/\S+"
-    r"|[\w.-]+@[\w-]+(?:\.[\w-]+)*(?::.*)?|(?:origin|upstream)/\S+"
-)
-_SUM: Final = re.compile(r"[\d.()\s]*\d[)\s]*(?:\*\*?|[+%^/]|-)[\s(]*\d[\d.()+*/%^\s-]*")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=[^\s=].*")
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w.@/:+-]*")
 
 
 @dataclass(slots=True)
@@ -169,6 +94,11 @@ class Token:
     def lower(self) -> str:
         """The word in lower case; empty if it is quoted."""
         return "" if self.quoted else self.text.lower()
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it is more than a word that says nothing of what is wanted."""
+        return bool(self.term or self.kinds or self.quoted)
 
 
 def cut(text: str, workspace: Workspace) -> list[Token]:
@@ -221,7 +151,9 @@ def _tokens(match: re.Match[str], workspace: Workspace) -> Iterator[Token]:
         yield Token(value, "", start, end, kinds={"sum": value.replace("**", "^")})
     elif kind == "span":
         yield Token(value, "", start, end, kinds={"span": str(_seconds(value))})
-    elif value in _SIGNS and not match.string[max(0, start - 1) : start].isspace() and start:
+    elif (
+        value in group("signs") and not match.string[max(0, start - 1) : start].isspace() and start
+    ):
         return  # The comma behind "4 GB,"
     else:
         yield from _word(value, start, workspace)
@@ -233,20 +165,21 @@ def _word(raw: str, start: int, workspace: Workspace) -> Iterator[Token]:
     bare = raw[lead:]
     if not workspace.exists(bare):
         bare = bare.rstrip(_PUNCTUATION + "]}\"'") or bare
-    if raw in _SIGNS:
+    if raw in group("signs"):
         yield Token(raw, raw, start, start + len(raw))
         return
     if not bare or not any(character.isalnum() or character in "._~*/-" for character in bare):
         return
     owned = re.fullmatch(r"([*.]{0,2}[^\W_]{2,})['\u2019]s", bare)
-    if owned and bare.lower().replace("\u2019", "'") not in words().stop:
+    if owned and bare.lower().replace("\u2019", "'") not in group("stop"):
         bare = owned[1]
     mentioned = bare.startswith("@") and len(bare) > 1 and workspace.exists(bare[1:])
     value = bare[1:] if mentioned else bare
     kinds = dict(_kinds(value, workspace, quoted=mentioned))
     lower = value.lower()
-    number = _ordinal(lower) or words().numbers.get(lower)
-    if hour := _HOUR.fullmatch(lower):
+    ordinal = words().shapes["ordinal"].fullmatch(lower)
+    number = int(ordinal[1]) if ordinal else words().numbers.get(lower)
+    if hour := words().shapes["hour"].fullmatch(lower):
         number = int(hour[1]) % 12 + 12 * (hour[2] == "p")
     if number is not None:
         kinds["number"] = str(number)
@@ -257,20 +190,14 @@ def _word(raw: str, start: int, workspace: Workspace) -> Iterator[Token]:
     yield Token(value, term, start + lead, start + lead + len(bare), mentioned, kinds=kinds)
 
 
-def _ordinal(word: str) -> int | None:
-    """Return the number in "7th"."""
-    match = re.fullmatch(r"(\d{1,6})(?:st|nd|rd|th)", word)
-    return int(match[1]) if match else None
-
-
 def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     value: str, workspace: Workspace, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield what ``value`` may be by its look, and what there is of that name."""
-    if _URL.fullmatch(value):
+    if is_like("url", value):
         yield "url", value
         return
-    if re.fullmatch(r"\$[A-Za-z_]\w*", value):
+    if is_like("variable", value):
         yield "variable", value[1:]
         return
     if re.fullmatch(r"%\d{1,3}", value):
@@ -281,27 +208,21 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
         yield "number", digits
         if 0 < int(digits) < 65536:
             yield "port", digits
-        if len(digits) in (3, 4) and re.fullmatch("0?[0-7]{3}", digits):
+        if is_like("mode", digits):
             yield "mode", digits
         return
-    if match := _RANGE.fullmatch(value):
-        yield "first", match[1]
-        yield "last", match[2]
-    for kind, pattern in (
-        ("mode", _MODE),
-        ("date", _DATE),
-        ("revision", _REVISION),
-        ("version", _VERSION),
-        ("host", _ADDRESS),
-        ("login", _LOGIN),
-    ):
-        if pattern.fullmatch(value):
+    if match := words().shapes["range"].fullmatch(value):
+        yield from match.groupdict().items()
+    for kind in ("mode", "date", "revision", "version", "login"):
+        if is_like(kind, value):
             yield kind, value
+    if is_like("address", value):
+        yield "host", value
     if value.endswith(".git") and "/" in value:
         yield "repository", value
-    if quoted and _SUM.fullmatch(value):
+    if quoted and is_like("sum", value):
         yield "sum", value.replace("**", "^")
-    if _ASSIGNMENT.fullmatch(value):
+    if is_like("assignment", value):
         yield "assignment", value
         return
     there = workspace.find(value)
@@ -310,33 +231,33 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
             yield "folder", there
         else:
             yield "file", there
-            if _ARCHIVE.fullmatch(there):
+            if is_like("archive", there):
                 yield "archive", there
         return
-    if value in words().usual_folders:
+    if value in group("usual_folders"):
         yield "folder", value
         return
-    if value in words().usual_files:
+    if value in group("usual_files"):
         yield "file", value
         return
     # "postgres:16" is an image.
-    match = _HOST_AND_PORT.fullmatch(value)
-    if match and match["host"].lower() not in words().names:
+    match = words().shapes["host_and_port"].fullmatch(value)
+    if match and match["host"].lower() not in group("names"):
         if match["login"]:
             yield "login", match["login"] + match["host"]
         yield "host", match["host"]
         yield "port", match["port"]
         return
-    if _REMOTE_PATH.fullmatch(value) and not value.startswith("git@"):
+    if is_like("remotepath", value) and not value.startswith("git@"):
         yield "remotepath", value
         return
-    if _HOST.fullmatch(value):
+    if is_like("host", value):
         yield "host", value
-    elif (site := value.partition("/")[0]) != value and _HOST.fullmatch(site):
-        if site not in _CODE_HOSTS:  # There it is a package, or a repository.
+    elif (site := value.partition("/")[0]) != value and is_like("host", site):
+        if site not in group("code_hosts"):  # There it is a package, or a repository.
             yield "url", value
         return
-    if match := _EXTENSION.fullmatch(value):
+    if match := words().shapes["extension"].fullmatch(value):
         yield "extension", match[1]
         if value.startswith(".") and match[1].lower() not in words().extensions:
             yield "file", value
@@ -348,24 +269,21 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     elif re.fullmatch(r"/\w[\w.-]*", value):
         yield "folder", value
         yield "file", value
-    if _MACHINE.fullmatch(value):
+    if is_like("machine", value):
         yield "host", value
     if not quoted and any(mark in value for mark in "{*?"):
         return  # What a shell would make several of is no name.
-    looks = _QUOTED_FILE if quoted else _FILE
-    if _FORMAT.fullmatch(value.removeprefix(".")) or _UNIT.fullmatch(value):
+    if is_like("format", value.removeprefix(".")) or is_like("unit", value):
         return
-    other = (
-        _NO_FILE.fullmatch(value)
-        or _VERSION.fullmatch(value)
-        or _ADDRESS.fullmatch(value)
-        or value.startswith("@")
+    other = value.startswith("@") or any(
+        is_like(shape, value) for shape in ("no_file", "version", "address")
     )
-    if looks.fullmatch(value) and not other and "\n" not in value and len(value) < 1024:
+    looks = is_like("quoted_file" if quoted else "file", value)
+    if looks and not other and "\n" not in value and len(value) < 1024:
         yield "file", value
         if not re.search(r"\.\w+$", value):
             yield "folder", value
-        if _ARCHIVE.fullmatch(value):
+        if is_like("archive", value):
             yield "archive", value
 
 
@@ -374,7 +292,7 @@ def _look_around(tokens: list[Token], workspace: Workspace) -> None:
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):
         token.branch = workspace.has_branch(token.text)
-        if token.behind == "commit" and not token.quoted and _COMMIT.fullmatch(token.text):
+        if token.behind == "commit" and not token.quoted and is_like("commit", token.text):
             token.kinds["revision"] = token.text
         _note_meaning(at, tokens)
         if "file" in token.kinds and _is_new(token, tokens):
@@ -382,20 +300,20 @@ def _look_around(tokens: list[Token], workspace: Workspace) -> None:
             token.kinds = dict.fromkeys(token.kinds, token.text)
         if token.quoted or token.kinds:
             continue
-        if token.after in FOLDERS and (there := workspace.find(token.text, folders=True)):
+        if token.after in group("folders") and (there := workspace.find(token.text, folders=True)):
             token.kinds["folder"] = there
         elif extension := _extension(at, tokens):
             token.kinds["extension"] = extension
         elif _may_be_of_a_file(at, tokens) and (there := workspace.alike(token.text)):
             token.kinds["folder" if workspace.is_folder(there) else "file"] = there
-            if _ARCHIVE.fullmatch(there):
+            if is_like("archive", there):
                 token.kinds["archive"] = there
     _take_the_verb(tokens)
 
 
 def _take_the_verb(tokens: Sequence[Token]) -> None:
     """Have a verb that begins the question be no file, though there is one: "build the docs"."""
-    if len(tokens) < 2 or tokens[0].quoted or tokens[0].after in FOLDERS:
+    if len(tokens) < 2 or tokens[0].quoted or tokens[0].after in group("folders"):
         return
     term = words().term(tokens[0].lower)
     if term in words().deeds and tokens[0].text.isalpha():
@@ -406,9 +324,11 @@ def _take_the_verb(tokens: Sequence[Token]) -> None:
 def _note_meaning(at: int, tokens: Sequence[Token]) -> None:
     """Note what a word means by those around it: "the first and third column", "every hour"."""
     token = tokens[at]
-    if token.lower == "first" and any(one.lower in _COUNTED for one in tokens[at + 1 : at + 4]):
+    if token.lower == "first" and any(
+        one.lower in group("counted") for one in tokens[at + 1 : at + 4]
+    ):
         token.kinds["number"] = "1"
-    elif token.lower in words().stop and _stands_out(token, tokens):
+    elif token.lower in group("stop") and _stands_out(token, tokens):
         token.term = token.lower
     elif token.lower in words().seconds and token.behind in ("each", "every", "per"):
         token.kinds = {"span": str(words().seconds[token.lower])}
@@ -422,7 +342,7 @@ def _stands_out(token: Token, tokens: Sequence[Token]) -> bool:
 
 def _note_neighbors(tokens: list[Token]) -> None:
     """Note what stands before and behind each word, with fillers left out and without."""
-    fillers = words().fillers
+    fillers = group("fillers")
     for at, token in enumerate(tokens):
         before = at - 1
         while before >= 0 and tokens[before].lower in fillers:
@@ -438,7 +358,7 @@ def _is_new(token: Token, tokens: Sequence[Token]) -> bool:
         one.lower in group("names_a_copy") or one.term in group("names_a_copy")
         for one in tokens[:2]
     )
-    return names and token.behind in _DESTINATIONS
+    return names and token.behind in group("destinations")
 
 
 def _may_be_of_a_file(at: int, tokens: Sequence[Token]) -> bool:
@@ -451,12 +371,12 @@ def _may_be_of_a_file(at: int, tokens: Sequence[Token]) -> bool:
     token = tokens[at]
     named = any("." in one.kinds.get("file", "") for one in tokens)
     return not (
-        token.lower in words().names
-        or token.lower in _MACHINES
+        token.lower in group("names")
+        or token.lower in group("machines")
         or token.lower in ("not", "no")
         or _is_new(token, tokens)
-        or token.text in _MARKS
-        or (named and not {token.behind, token.after} & _BETWEEN_FILES)
+        or token.text in group("marks")
+        or (named and not {token.behind, token.after} & group("between_files"))
         or {"a", "an", "another"} & {one.lower for one in tokens[max(0, at - 2) : at]}
     )
 
@@ -466,15 +386,16 @@ def _extension(at: int, tokens: Sequence[Token]) -> str | None:
     token, known = tokens[at], words().extensions
     if token.after.startswith(("file", "script", "module", "source", "code", "image", "photo")):
         return known.get(token.lower)
-    if token.behind in ("extension", "suffix") and _ENDING.fullmatch(token.text):
+    if token.behind in ("extension", "suffix") and is_like("ending", token.text):
         return known.get(token.lower, token.text)
     if token.lower in group("formats") and (
-        token.behind in _CONVERSIONS or sum(one.lower in group("formats") for one in tokens) > 1
+        token.behind in group("conversions")
+        or sum(one.lower in group("formats") for one in tokens) > 1
     ):
         return token.lower
     if token.behind in ("to", "into") and any("extension" in one.kinds for one in tokens[:at]):
         return known.get(token.lower)
-    if token.behind in _ALL_OF and token.lower in group("many_of") | group("of_all"):
+    if token.behind in group("all_of") and token.lower in group("many_of") | group("of_all"):
         return token.lower
     one = token.lower.removesuffix("s")
     return one if one != token.lower and one in group("many_of") else None
@@ -507,4 +428,4 @@ def _seconds(value: str) -> int:
 
 def is_name(value: str) -> bool:
     """Return whether ``value`` may be a branch, a package, a user: no option and no sentence."""
-    return bool(_IDENTIFIER.fullmatch(value)) and len(value) < 200
+    return is_like("name", value) and len(value) < 200

@@ -1,4 +1,7 @@
-"""What a conversation asks for: one intent or several, or a variation of what was asked before."""
+"""What a conversation asks for: one intent or several, or a variation of what was asked before.
+
+``read_question`` says what the last message is and what went before; ``read`` what is meant by it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,86 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.matching import THRESHOLD, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
-from aish_lsp.offline.table import FREE, SLOT, Way, kind_of, terms_of
+from aish_lsp.offline.ranking import ranking
+from aish_lsp.offline.results import Ran
+from aish_lsp.offline.table import FREE, SLOT, kind_of
 from aish_lsp.offline.tokens import Token, cut, is_name
-from aish_lsp.offline.words import words
+from aish_lsp.offline.words import pattern, words
 from aish_lsp.offline.workspace import Workspace
+
+#: How many characters of a question are looked at.
+_QUESTION_LIMIT = 2000
+
+#: How many user messages are looked at.
+_MESSAGES: Final = 12
+
+#: The head of a block as the prompt writes it; no line of an output begins in this way.
+_HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
+
+#: The head of the text that the question is about, which follows the output, and its whole block.
+_ABOUT = re.compile(r"^\[(?:selection|definition|problems|file)\] ", re.MULTILINE)
+_BLOCK = re.compile(rf"{_ABOUT.pattern}.*\n(`{{3,}}).*\n(?:.*\n)*?\1$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The last user message: its text, the last command run, and how the two are related.
+
+    ``ran_since`` says that the command was run after the previous message, ``is_first`` that the
+    conversation has no reply yet. ``earlier`` has the previous questions, the oldest first.
+    """
+
+    text: str
+    ran: Ran | None = None
+    ran_since: bool = False
+    is_first: bool = True
+    earlier: tuple[str, ...] = ()
+
+
+def read_question(messages: Sequence[RequestMessage]) -> Question:
+    """Return what the last user message asks."""
+    is_first = not any(message.role == "assistant" for message in messages)
+    contents = [message.content for message in messages if message.role == "user"]
+    if not contents:
+        return Question("", is_first=is_first)
+    ran, text = _parted(contents[-1])
+    before = [_parted(content) for content in contents[-_MESSAGES:-1]]
+    known = ran or next((command for command, _ in reversed(before) if command), None)
+    earlier = tuple(_readable(said) for _, said in before)
+    return Question(_readable(text), known, ran is not None, is_first, earlier)
+
+
+#: What a command cannot contain; JSON may contain half a surrogate pair.
+_UNSPEAKABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def _readable(text: str) -> str:
+    """Return the part of a question that is looked at, without what a command cannot contain."""
+    return _UNSPEAKABLE.sub("", text[:_QUESTION_LIMIT])
+
+
+def _parted(content: str) -> tuple[Ran | None, str]:
+    """Return the last command whose output a user message contains, and the message's own text.
+
+    After an output, which may itself have blank lines, the last paragraph is taken for the text;
+    what the question is about is fenced.
+    """
+    about = _ABOUT.search(content)
+    heads = list(_HEAD.finditer(content, 0, about.start() if about else len(content)))
+    if not (heads and heads[0].start() == 0) and not (about and about.start() == 0):
+        return None, content.strip()
+    before, _, text = content.rstrip().rpartition("\n\n")
+    if about:
+        before, text = content[: about.start()], _BLOCK.sub("", content[about.start() :])
+    if not heads:
+        return None, text.strip()
+    head = heads[-1]
+    return Ran(head[1], int(head[2]), before[head.end() :].strip("\n")), text.strip()
+
 
 #: How many earlier questions a follow-up may refer to.
 _EARLIER: Final = 6
@@ -27,83 +103,23 @@ _SURELY_ASKED: Final = 0.75
 #: What it counts for the second of two things that it is done with the program of the first.
 _GOING_ON: Final = 0.4
 
-_SPLIT: Final = re.compile(
-    r"(?<=[?.!;])\s+(?=\w)|(?<=\S);\s+|,?\s+(?:and\s+then|and\s+after\s+that|and\s+also|and|then|but\s+first|"
-    r"after\s+that|also)[\s,]+|(?<=\S),\s+",
-    re.IGNORECASE,
-)
 _MOST_SPLITS: Final = 8
 
-_PRONOUN: Final = re.compile(r"\b(?:it|them|em|those|these|that|they)\b", re.IGNORECASE)
-_GOES_ON: Final = re.compile(
-    r"^\W*(?:and|now|but|then|also|ok(?:ay)?)?[\s,]*"
-    r"(?:(?:do |show |give )?(?:me )?(?:the )?same(?: thing| again)?(?: but)?(?: only)?"
-    r"|only|just|what about|how about|instead|not recursive|but|and|now)\b[\s,]*",
-    re.IGNORECASE,
-)
-_AGAIN: Final = re.compile(
-    r"^\W*(?:and|now|ok(?:ay)?|please|then)?[\s,]*"
-    r"(?:can you |could you )?(?:do|run|try|repeat|use) "
-    r"(?:(?:the )?same(?: thing)?|that|it|this)(?: again| too| now)?(?: but)?\b[\s,]*",
-    re.IGNORECASE,
-)
-#: "only the first 3", "limit that to ten".
-_SOME_OF_THEM: Final = re.compile(
-    r"^\W*(?:and |now |but |ok(?:ay)? |please )*"
-    r"(?:(?:show |give |list )?(?:me )?(?:only|just)|(?:show|give|list) me"
-    r"|limit(?: (?:that|it|this|them|those|the (?:list|output|results?)))?(?: to)?"
-    r"|cut (?:it|that) (?:off )?(?:to|at|after))?\s*"
-    r"(?:(?:to )?the )?(?P<end>first|top|last|bottom|biggest|largest|newest|latest)?\s*"
-    r"(?P<number>\w+)"
-    r"(?: (?:of (?:them|those|these)|lines|results?|entries|items|ones|only))*\W*$",
-    re.IGNORECASE,
-)
-_PLACE: Final = re.compile(
-    r"^(?:in|inside|under|within|for|with|of|on|the|from|to|as|at)\b\s*", re.IGNORECASE
-)
-
-#: What may be asked of what was listed, by its name in the table (``after``).
-_ACTIONS: Final = {
-    "delete": re.compile(r"\b(?:delete|remove|erase|trash|get rid of)\b", re.IGNORECASE),
-    "count": re.compile(r"\b(?:how many|count|number of)\b", re.IGNORECASE),
-    "kill": re.compile(r"\b(?:kill|stop|end|terminate|quit)\b", re.IGNORECASE),
-    "save": re.compile(r"\b(?:save|write|store|put)\b.*\b(?:to|in|into|as)\b", re.IGNORECASE),
-    "copy": re.compile(r"\bcopy\b", re.IGNORECASE),
-    "move": re.compile(r"\bmove\b", re.IGNORECASE),
-    "sort": re.compile(r"\b(?:sort|order)\b", re.IGNORECASE),
-}
 #: Actions that take the output of whatever was suggested last.
-_OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file}"}
-
-
-@dataclass(frozen=True, slots=True)
-class Meant:
-    """One thing that is asked for.
-
-    Attributes:
-        match: the intent and its values.
-        ways: the commands to use instead of the intent's own, if any.
-        suffix: what follows the intent's command: a pipe, a redirection.
-        sentence: what to say instead of the intent's own description, if anything.
-    """
-
-    match: Match
-    ways: tuple[Way, ...] = ()
-    suffix: str = ""
-    sentence: str = ""
+_OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file9}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What was understood, or else what comes nearest."""
 
-    meant: tuple[Meant, ...]
+    meant: tuple[Match, ...]
     nearest: tuple[Match, ...]
 
 
 def read(text: str, earlier: Sequence[str], workspace: Workspace) -> Reading:
     """Return what ``text`` asks for; ``earlier`` has the previous questions, the oldest first."""
-    if earlier and any(one.search(text) for one in (_GOES_ON, _PRONOUN, _SOME_OF_THEM)):
+    if earlier and any(pattern(one).search(text) for one in ("goes_on", "pronoun", "some_of_them")):
         before = read(earlier[-1], earlier[:-1][-_EARLIER:], workspace)
         if before.meant:
             going_on = _following(text, before.meant[-1], workspace)
@@ -112,19 +128,15 @@ def read(text: str, earlier: Sequence[str], workspace: Workspace) -> Reading:
     return _by_itself(text, workspace)
 
 
-def _meant(match: Match) -> Meant:
-    return Meant(match, match.ways)
-
-
 def _by_itself(text: str, workspace: Workspace) -> Reading:
     whole = _matches(text, workspace)
     sure = whole[0].confidence if whole else 0.0
     if sure < _SURELY_ONE:
         parts = _in_parts(text, workspace, sure)
         if parts:
-            return Reading(tuple(map(_meant, parts)), ())
+            return Reading(tuple(parts), ())
     if sure >= THRESHOLD:
-        return Reading((_meant(whole[0]),), tuple(whole[1:3]))
+        return Reading((whole[0],), tuple(whole[1:3]))
     return Reading((), tuple(whole[:2]))
 
 
@@ -136,7 +148,7 @@ def _matches(text: str, workspace: Workspace) -> list[Match]:
 def _in_parts(text: str, workspace: Workspace, sure: float) -> list[Match]:
     """Return two or more things that ``text`` asks for, if that explains it better than one."""
     best: list[Match] = []
-    for at, split in enumerate(_SPLIT.finditer(text)):
+    for at, split in enumerate(pattern("next_request").finditer(text)):
         if at >= _MOST_SPLITS:
             break
         if not _asks_more(text[split.end() :], split[0], workspace):
@@ -189,7 +201,7 @@ def _with_names(text: str, values: Mapping[str, str]) -> str:
     value = _it(values)
     if value is None or "`" in value:
         return text
-    return _PRONOUN.sub(lambda _: f"`{value}`", text, count=1)
+    return pattern("pronoun").sub(lambda _: f"`{value}`", text, count=1)
 
 
 def _it(values: Mapping[str, str]) -> str | None:
@@ -210,113 +222,100 @@ def _fetched(named: tuple[str, str]) -> str | None:
     return base if kind_of(slot) == "url" and re.search(r"\w\.\w+$", base) else None
 
 
-def _following(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _following(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return what ``text`` asks for as a follow-up to ``before``, or None if it is not one."""
     found = _some_of_them(text, before, workspace)
-    again = _AGAIN.match(text)
+    again = pattern("again").match(text)
     if found is None and again is not None:
         found = _with_other_values(text[again.end() :], before, workspace)
     if found is not None:
         return found
-    if _PRONOUN.search(text):
+    if pattern("pronoun").search(text):
         return _acting(text, before, workspace) or _of_it(text, before, workspace)
-    start = _GOES_ON.match(text)
+    start = pattern("goes_on").match(text)
     if start is None or not start[0].strip():
         return None
     return _with_other_values(text[start.end() :], before, workspace)
 
 
-def _of_it(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _of_it(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return what is asked for if "it" is the value of ``before``."""
-    named = _with_names(text, before.match.values)
+    named = _with_names(text, before.values)
     if named == text:
         return None
     found = _matches(named, workspace)
-    return _meant(found[0]) if found and found[0].confidence >= THRESHOLD else None
+    return found[0] if found and found[0].confidence >= THRESHOLD else None
 
 
-def _with_other_values(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _with_other_values(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return ``before`` with the values in ``text``, or None if it has no slots for them."""
     values = _changed(cut(_unprefixed(text), workspace), before)
-    return None if values is None else replace(before, match=replace(before.match, values=values))
+    return None if values is None else replace(before, values=values)
 
 
-def _some_of_them(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _some_of_them(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return ``before`` with the first or last few of what it prints, if ``text`` asks for that."""
-    match = _SOME_OF_THEM.match(text)
+    match = pattern("some_of_them").match(text)
     if match is None:
         return None
     tokens = cut(match["number"], workspace)
     number = tokens[0].kinds.get("number") if tokens else None
     if number is None:
         return None
-    slots = (*before.match.values, *_slots(before))
+    slots = (*before.values, *_slots(before))
     slot = next((slot for slot in slots if kind_of(slot) == "number"), "")
     if slot:
-        values = {**before.match.values, slot: number}
-        return replace(before, match=replace(before.match, values=values))
+        values = {**before.values, slot: number}
+        return replace(before, values=values)
     end = "tail" if (match["end"] or "").lower() in ("last", "bottom") else "head"
     head = " | tail -n +2" if _has_a_head(before) else ""
-    values = {**before.match.values, "number9": number}
-    return Meant(
-        replace(before.match, values=values),
-        before.ways,
-        f"{before.suffix}{head} | {end} -n {{number9}}",
-        before.sentence,
-    )
+    values = {**before.values, "number9": number}
+    suffix = f"{before.suffix}{head} | {end} -n {{number9}}"
+    return replace(before, values=values, suffix=suffix)
 
 
-def _has_a_head(before: Meant) -> bool:
+def _has_a_head(before: Match) -> bool:
     """Return whether what ``before`` prints begins with a line that is none of the list."""
-    ways = before.ways or before.match.intent.ways
+    ways = before.ways or before.intent.ways
     return any(command.startswith("ls -l") for way in ways for command in way.run)
 
 
 def _unprefixed(text: str) -> str:
-    shorter = _PLACE.sub("", text)
+    shorter = pattern("place").sub("", text)
     return shorter if shorter == text else _unprefixed(shorter)
 
 
-def _acting(text: str, before: Meant, workspace: Workspace) -> Meant | None:
+def _acting(text: str, before: Match, workspace: Workspace) -> Match | None:
     """Return an action on what ``before`` listed: "now delete them", "how many are there?"."""
     tokens = cut(text, workspace)
-    for name, pattern in _ACTIONS.items():
-        if not pattern.search(text):
+    for name, asks in words().actions.items():
+        if not asks.search(text):
             continue
-        ways = before.match.intent.after.get(name)
-        target = _value_of(tokens, ("file", "folder"))
-        values = dict(before.match.values)
+        ways = before.intent.after.get(name)
+        kinds = (one.kinds for one in tokens)
+        target = next((at[kind] for at in kinds for kind in ("file", "folder") if kind in at), None)
+        values = dict(before.values)
         if ways is not None:
             if target is not None:
                 values["path2"] = target
-            return Meant(replace(before.match, values=values), ways, sentence=f"To {name} them:")
+            return replace(before, values=values, ways=ways, suffix="", sentence=f"To {name} them:")
         suffix = _OF_ANY_OUTPUT.get(name)
         if suffix is not None and (name != "save" or target is not None):
-            values["file9"] = target or ""
-            return (
-                Meant(before.match, before.ways, suffix.replace("{file}", "{file9}"), "So:")
-                if (name != "save")
-                else Meant(replace(before.match, values=values), before.ways, " > {file9}", "So:")
-            )
+            if name == "save" and target is not None:
+                values["file9"] = target
+            return replace(before, values=values, suffix=suffix, sentence="So:")
     return None
 
 
-def _value_of(tokens: Sequence[Token], kinds: tuple[str, ...]) -> str | None:
-    for token in tokens:
-        for kind in kinds:
-            if kind in token.kinds:
-                return token.kinds[kind]
-    return None
-
-
-def _changed(tokens: Sequence[Token], before: Meant) -> dict[str, str] | None:
+def _changed(tokens: Sequence[Token], before: Match) -> dict[str, str] | None:
     """Return the values of ``before`` with those that ``tokens`` have instead; None: no place."""
-    values = dict(before.match.values)
+    values = dict(before.values)
     slots = list(dict.fromkeys((*values, *_slots(before))))
-    asked = {"file", "folder", "one", *terms_of(before.match.intent.number)}
+    phrasings = ranking().phrasings_of(before.intent.number)
+    asked = {"file", "folder", "one"}.union(*(phrasing.terms for phrasing in phrasings))
     changed = False
     for token in tokens:
-        if not (token.term or token.kinds or token.quoted):
+        if not token.is_telling:
             continue
         if token.term in asked and not token.kinds and not token.quoted:
             continue
@@ -354,9 +353,9 @@ def _as(kind: str, token: Token) -> str:
     return token.kinds.get(kind, token.text)
 
 
-def _slots(before: Meant) -> Iterator[str]:
+def _slots(before: Match) -> Iterator[str]:
     """Yield the slots that the commands of ``before`` have."""
-    intent = before.match.intent
+    intent = before.intent
     for way in before.ways or intent.ways:
         for command in way.run:
             yield from (name for name, _ in SLOT.findall(command))

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-_FILE = Path(__file__).with_name("words.toml")
-
 #: A word of at least this length may have two slips.
 _LONG: Final = 8
 
@@ -26,39 +24,30 @@ class Words:
     """The contents of words.toml.
 
     Attributes:
-        stop: words that say nothing about what is wanted.
-        names: programs, services and packages that are known by their names.
-        programs: programs whose names are not English words.
-        usual_folders, usual_files: names that are recognised even if nothing of that name exists.
         light: terms that say little if a phrasing does not have them.
         beyond: terms from programming, general knowledge and daily life, which no command answers.
-        fillers: words that may come between a word and the value that it announces.
         canonical: for each stem, the word that stands for its group of synonyms.
         phrases: patterns of several words, each with the one word that they mean.
         any_phrase: a pattern that matches if any of them does; most phrasings have none.
         extensions: the extension of the files of a language or format.
-        foreign: words that are common in other languages and do not exist in English.
         deeds: for each term, the kinds of action that it names.
         kinds: other words for the value of a slot, besides the slot's own name.
         takes: the kinds that a slot takes besides, or in preference to, its own.
         placeholders: what replaces a missing value, if not the slot's name.
         groups: lists of words, by their purpose.
+        shapes: how a value of a kind looks.
+        patterns: what questions say.
+        actions: what may be asked of what was listed.
         numbers: words for numbers.
         seconds: words for spans of time.
         programs_of: for each program that a question may name, those whose commands it means.
         operators: what the shell's operators do.
         interpreters: the program that starts a file, by its extension.
+        explained: how it is asked what a command does.
         lead_in, trailer: what comes before and after a question without adding anything.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        self.stop = frozenset(data["stop"].split())
-        self.names = frozenset(data["names"].split())
-        self.programs = frozenset(data["programs"].split())
-        self.usual_folders = frozenset(data["usual_folders"].split())
-        self.usual_files = frozenset(data["usual_files"].split())
-        self.fillers = frozenset(data["fillers"].split())
-        self.foreign = frozenset(data["foreign"].split())
         self.canonical: dict[str, str] = {}
         for name, synonyms in data["synonyms"].items():
             for word in (name, *synonyms.split()):
@@ -80,6 +69,12 @@ class Words:
         self.takes = {kind: tuple(kinds.split()) for kind, kinds in data["takes"].items()}
         self.placeholders: dict[str, str] = data["placeholders"]
         self.groups = {name: frozenset(listed.split()) for name, listed in data["groups"].items()}
+        flags = re.IGNORECASE | re.VERBOSE
+        self.patterns = {name: re.compile(text, flags) for name, text in data["patterns"].items()}
+        self.actions = {
+            name: re.compile(text, re.IGNORECASE) for name, text in data["actions"].items()
+        }
+        self.shapes = {name: re.compile(shape) for name, shape in data["shapes"].items()}
         self.numbers: dict[str, int] = data["numbers"]
         self.seconds: dict[str, int] = data["seconds"]
         self.programs_of = {
@@ -87,7 +82,10 @@ class Words:
         }
         self.operators: dict[str, str] = data["operators"]
         self.interpreters: dict[str, str] = data["interpreters"]
-        flags = re.IGNORECASE | re.VERBOSE
+        self.explained = [
+            re.compile(rf"\W*(?:{text})\s*[?.!]*", re.IGNORECASE | re.DOTALL)
+            for text in data["explained"]
+        ]
         self.lead_in = re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", flags)
         self.trailer = re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)
 
@@ -104,7 +102,7 @@ class Words:
 
     def term(self, word: str) -> str:
         """Return the term that ``word`` is compared by; empty for a stop word."""
-        if word in self.stop:
+        if word in self.groups["stop"]:
             return ""
         known = self.canonical.get(word)
         if known is not None:
@@ -124,12 +122,32 @@ class Words:
 @cache
 def words() -> Words:
     """Return the words, which are read when first needed."""
-    return Words(tomllib.loads(_FILE.read_text("utf-8")))
+    return Words(_read("words"))
+
+
+@cache
+def data(name: str) -> dict[str, Any]:
+    """Return the contents of a TOML file of this folder, which is read when first needed."""
+    return _read(name)
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
 
 
 def group(name: str) -> frozenset[str]:
     """Return the list of words that words.toml keeps under ``name``."""
     return words().groups[name]
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    """Return the expression for what questions say that words.toml keeps under ``name``."""
+    return words().patterns[name]
+
+
+def is_like(shape: str, text: str) -> bool:
+    """Return whether all of ``text`` has one of the shapes of words.toml."""
+    return words().shapes[shape].fullmatch(text) is not None
 
 
 def _whole_words(pattern: str) -> re.Pattern[str]:
@@ -200,7 +218,6 @@ def is_foreign(text: str) -> bool:
     if letters and beyond_latin > len(letters) / 2:
         return True
     found = [word.lower() for word in re.findall(r"[^\W\d_]+", text)]
-    known = words()
-    foreign = sum(word in known.foreign for word in found)
-    english = sum(word in known.stop and word not in known.foreign for word in found)
+    foreign = sum(word in group("foreign") for word in found)
+    english = sum(word in group("stop") and word not in group("foreign") for word in found)
     return foreign >= 2 and foreign > english

@@ -9,14 +9,13 @@ import os
 import re
 import shutil
 import sys
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from aish_lsp.offline.words import group, stem
+from aish_lsp.offline.words import data, group, stem
 from aish_lsp.project.manifests.reading import Intent, Task
 from aish_lsp.project.safe_read import read_regular
 from aish_lsp.project.tasks import NamedTask, find_entries, find_tasks
@@ -73,12 +72,6 @@ _PREFIXES: Final = frozenset(("sudo", "nohup", "time", "env", "command"))
 _TAKES_A_VALUE: Final = re.compile(r"-[a-zA-Z]*[ug]|-C|-S")
 
 
-@cache
-def _install() -> dict[str, Any]:
-    """Return the contents of install.toml, which is read when first needed."""
-    return tomllib.loads(Path(__file__).with_name("install.toml").read_text("utf-8"))
-
-
 def to_install(
     commands: Sequence[str], machine: Machine, guessed: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]] | None:
@@ -99,7 +92,7 @@ def to_install(
 
 def install_command(tool: str, machine: Machine) -> str | None:
     """Return the command that installs ``tool`` with this machine's package manager."""
-    known = _install()
+    known = data("install")
     if tool in known["not_ours"].split():
         return None
     if machine.system != "darwin" and tool in known["elsewhere"]:

@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "offline"))
 
 from corpus import entries
 
-from aish_lsp.offline.model import Question, reply
+from aish_lsp.offline.model import reply
 from aish_lsp.offline.ranking import ranking
+from aish_lsp.offline.understanding import Question
 
 
 def main(rounds: int) -> None:

@@ -175,8 +175,8 @@ def _judged(kind: str, text: str, places: Workspace, is_right: Callable[[Match],
     bare = words().bare(text)
     tokens = cut(bare, places)
     found = list(matching.evidence(matching.candidates(tokens), tokens, bare))
-    right = tuple(is_right(match) for match, _ in found)
-    return Asked(kind, True, tuple(one for _, one in found), right)
+    right = tuple(map(is_right, found))
+    return Asked(kind, True, tuple(match.evidence for match in found), right)
 
 
 def _of_corpus() -> Iterator[Asked]:

@@ -18,8 +18,8 @@ from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.context.prompt import compressed, user_text
 from aish_lsp.context.summary import note
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.offline.model import read_question
 from aish_lsp.offline.results import Ran
+from aish_lsp.offline.understanding import read_question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.rebuild import resumption

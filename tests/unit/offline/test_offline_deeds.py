@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.offline.deeds import deeds_of, only_asks, risk_of, verbs_of
-from aish_lsp.offline.model import Question, is_unknown, reply
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.table import SLOT, table
+from aish_lsp.offline.understanding import Question
 from aish_lsp.offline.words import near
 from aish_lsp.shell.risk import classify
 
@@ -66,7 +67,7 @@ def test_deleting_by_name_spares_what_has_another(tmp_path: Path) -> None:
 def test_what_can_lose_something_is_asked_for_with_a_verb() -> None:
     for intent in table().intents:
         if risk_of(intent) == "destructive":
-            assert deeds_of(intent) or verbs_of(intent), intent.name
+            assert deeds_of(intent.number) or verbs_of(intent.number), intent.name
 
 
 #: What is said along with a question, and makes no difference to what does it.

@@ -6,8 +6,9 @@ import pytest
 
 from aish_lsp.offline.choosing import acts_on_its_shell
 from aish_lsp.offline.matching import probabilities, score, weights
-from aish_lsp.offline.model import Question, is_unknown, reply
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.tokens import cut
+from aish_lsp.offline.understanding import Question
 from aish_lsp.offline.workspace import Workspace
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from aish_lsp.offline.deeds import only_asks, risk_of
 from aish_lsp.offline.matching import THRESHOLD, understood
-from aish_lsp.offline.model import Question, is_unknown, reply
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import Intent, Phrasing, Slot, table
 from aish_lsp.offline.tokens import cut
+from aish_lsp.offline.understanding import Question
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
 
@@ -23,7 +25,7 @@ _EACH = 31
 def _short() -> Iterator[tuple[str, Intent, set[str]]]:
     """Yield what is asked for with two or more words: "a branch" for a slot, or nothing for it."""
     known = table()
-    for phrasing in known.phrasings[::_EACH]:
+    for phrasing in islice(known.phrasings, 0, None, _EACH):
         intent = known.intents[phrasing.intent]
         terms = set(phrasing.terms)
         if not phrasing.slots or intent.topic or "'s" in phrasing.wording:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.offline.deeds import agrees, ways_with
-from aish_lsp.offline.model import Question, is_unknown, reply
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.results import Ran
 from aish_lsp.offline.table import Intent, Way
+from aish_lsp.offline.understanding import Question
 from aish_lsp.offline.workspace import Machine
 
 

@@ -82,7 +82,7 @@ def test_the_first_phrasing_of_an_intent_leads_to_it(family: str, places: Worksp
         if "{first}" in intent.example and "{last}" in intent.example:
             continue  # The two ends of a range are one word of a question.
         question = SLOT.sub(lambda slot: filled(slot[1], VALUES), intent.example)
-        meant = [one.match.intent for one in read(question, (), places).meant]
+        meant = [one.intent for one in read(question, (), places).meant]
         if intent not in meant and not any(other.ways == intent.ways for other in meant):
             lost.append((intent.name, question, [other.name for other in meant]))
     assert lost == []

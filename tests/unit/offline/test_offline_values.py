@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.model import Question, reply
+from aish_lsp.offline.model import reply
+from aish_lsp.offline.understanding import Question
 
 _FILES = ("main.py", "data.csv", "users.json", "server.log", "src/app.py", "tests/test_app.py")
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.model import Question, reply
+from aish_lsp.offline.model import reply
+from aish_lsp.offline.understanding import Question
 from aish_lsp.offline.workspace import Machine
 from aish_lsp.project.tasks import find_entries
 

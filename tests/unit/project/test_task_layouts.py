@@ -18,7 +18,8 @@ import tasks_page
 from task_layouts import QUESTIONS, Layout
 from tasks_page import LAYOUTS, PAGE, page
 
-from aish_lsp.offline.model import Question, reply
+from aish_lsp.offline.model import reply
+from aish_lsp.offline.understanding import Question
 from aish_lsp.project.tasks import find_tasks
 
 FULL = os.environ.get("TESTS_FULL") == "1"
