@@ -264,9 +264,10 @@ async def _help(_place: Place, params: _Help) -> Answer[Nothing]:
     if params.topic not in ("", "offline"):
         raise InvalidArgument("Use `:help` or `:help offline`.")
     if params.topic:
-        from aish_lsp.offline.table import known  # noqa: PLC0415 - its table, for this alone
+        from aish_lsp.offline.ranking import ranking  # noqa: PLC0415 - for this alone
+        from aish_lsp.offline.table import listed  # noqa: PLC0415
 
-        return Answer(Nothing(), known())
+        return Answer(Nothing(), listed(ranking().table))
     return Answer(Nothing(), help_text(COLON_COMMANDS))
 
 

@@ -29,7 +29,7 @@ from aish_lsp.offline.deeds import (
 )
 from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.table import FREE, kind_of, said, table
+from aish_lsp.offline.table import FREE, kind_of, said
 from aish_lsp.offline.tokens import Token
 from aish_lsp.offline.words import data, group, near, words
 
@@ -78,7 +78,7 @@ _JUDGED: Final = 16
 
 def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     """Return what the question may mean, each intent once, the surest first."""
-    known = table()
+    known = ranking().table
     same = ranking().worded(said(token.text) for token in tokens)
     if same is not None:
         match = Match(known.intents[same], {}, 1.0)
@@ -138,7 +138,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
         return None  # A file may be mentioned by an everyday word: "lint @tests".
     if len(terms) == 1 and any(token.lower in group("pronouns") for token in tokens):
         return None  # "delete it": what was spoken of before
-    known = table()
+    known = ranking().table
     named = any(token.kinds for token in said)
     asks = only_asks(question)
     short = len(terms) == 1 and (
@@ -188,7 +188,7 @@ def _turning(wording: Iterable[str]) -> set[str]:
 
 def candidates(tokens: Sequence[Token]) -> list[Match]:
     """Return what comes into question, each intent once by its best phrasing, the best first."""
-    known = table()
+    known = ranking().table
     _correct(tokens)
     # The name of a file may be a word of the table: "install what package.json lists".
     terms = [

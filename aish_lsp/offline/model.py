@@ -17,13 +17,14 @@ from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
 from aish_lsp.offline.choosing import CONNECT, Part, chosen, render, told
 from aish_lsp.offline.commands import explained_command, explanation, typed_command
 from aish_lsp.offline.overlay import Match
+from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.results import (
     asks_of_result,
     asks_of_trouble,
     result_parts,
     says_no_more,
 )
-from aish_lsp.offline.table import kind_of, spoken, table, ways_of
+from aish_lsp.offline.table import kind_of, spoken, ways_of
 from aish_lsp.offline.understanding import Question, Reading, read, read_question
 from aish_lsp.offline.words import data, group, is_foreign, words
 from aish_lsp.offline.workspace import Machine, Workspace, steps, to_install
@@ -148,13 +149,12 @@ def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:
 
 
 def _help() -> Part:
-    titles = table().titles
-    count = len(table().intents)
-    families = ", ".join(f"{title[0].lower()}{title[1:]}" for title in titles.values())
+    known = ranking().table
+    families = ", ".join(f"{title[0].lower()}{title[1:]}" for title in known.titles.values())
     return Part(
-        f"Ask me about everyday tasks in the shell: I know {count}, of {families}; how to test, "
-        "build and run this project; what a command means; why the last one failed. `:help "
-        "offline` lists them."
+        f"Ask me about everyday tasks in the shell: I know {len(known.intents)}, of "
+        f"{families}; how to test, build and run this project; what a command means; why the last one "
+        "failed. `:help offline` lists them."
     )
 
 

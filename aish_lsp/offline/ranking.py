@@ -7,19 +7,30 @@ rare a word is counts the intents that have it.
 
 from __future__ import annotations
 
+import logging
 import math
+import pickle
 import re
+import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
+from importlib.util import cache_from_source
 from itertools import combinations
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeVar, cast
 from zlib import crc32
 
-from aish_lsp.offline.table import KINDS, SLOT, Intent, Phrasing, Table, table
+from aish_lsp.foundation.files import put_in_place
+from aish_lsp.offline.table import FOLDER, KINDS, SLOT, Intent, Phrasing, Table, table
 from aish_lsp.offline.words import words
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
 
 #: The usual constants: how soon a repeated word counts no more, and how much length matters.
 _K1: Final = 1.2
@@ -44,10 +55,16 @@ _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 
 
 class Ranking:
-    """An index of the table's words."""
+    """An index of the table's words.
+
+    Attributes:
+        table: what it is an index of.
+        weights: how much each word tells.
+        unknown: how much a word tells that the table does not have.
+    """
 
     def __init__(self, known: Table) -> None:
-        self._known = known
+        self.table = known
         self._postings: dict[str, array[int]] = {}
         #: The intent of each phrasing, in rising order.
         self._intents, self._slotted = array("H"), bytearray()
@@ -69,8 +86,6 @@ class Ranking:
         for term, numbers in self._postings.items():
             found = len({self._intents[number] for number in numbers})
             self.weights[term] = math.log(1 + (total - found + 0.5) / (found + 0.5))
-        self._shares = lru_cache(_REMEMBERED)(self._share_of_words)
-        #: What a word weighs that the table does not have.
         self.unknown = math.log(1 + total)
 
     def _add(self, number: int, phrasing: Phrasing) -> None:
@@ -89,7 +104,7 @@ class Ranking:
         """Return the intent that is asked for in just these words."""
         said = tuple(words)
         for number in self._plain.find(said):
-            if self._known.phrasings[number].wording == said:
+            if self.table.phrasings[number].wording == said:
                 return self._intents[number]
         return None
 
@@ -113,21 +128,14 @@ class Ranking:
         """Return the phrasings of the intent with a number."""
         start = bisect_left(self._intents, intent)
         end = bisect_left(self._intents, intent + 1, start)
-        return [self._known.phrasings[number] for number in range(start, end)]
+        return [self.table.phrasings[number] for number in range(start, end)]
 
     def share(self, intent: int, term: str) -> float | None:
         """Return how much of the phrasings of ``intent`` have ``term``: 1 for all of them.
 
         0 is for a word of its command or of what is said of it alone, None for no word of its.
         """
-        return self._shares(intent).get(term)
-
-    def _share_of_words(self, intent: int) -> dict[str, float]:
-        """Return the words that an intent may be spoken of with, each with its share."""
-        phrasings = self.phrasings_of(intent)
-        asked = Counter(term for phrasing in phrasings for term in set(phrasing.terms))
-        told = dict.fromkeys(_told_with(self._known.intents[intent]), 0)
-        return {term: count / max(1, len(phrasings)) for term, count in (told | asked).items()}
+        return _shares(self, intent).get(term)
 
     def intended(self, intent: int, terms: Iterable[str]) -> tuple[float, float]:
         """Return how much ``terms`` sound like ``intent``, whatever its single phrasings are.
@@ -135,7 +143,7 @@ class Ranking:
         The first number is the part of their weight that the intent is mostly asked for with, the
         second the weight of the words that it is mostly asked for with and that are not there.
         """
-        shares = self._shares(intent)
+        shares = _shares(self, intent)
         said = set(terms)
         weights = [(term, self.weight(term)) for term in said]
         whole = sum(weight for _, weight in weights)
@@ -205,6 +213,15 @@ class Ranking:
         return chosen
 
 
+@lru_cache(_REMEMBERED)
+def _shares(ranking: Ranking, intent: int) -> dict[str, float]:
+    """Return the words that an intent may be spoken of with, each with its share."""
+    phrasings = ranking.phrasings_of(intent)
+    asked = Counter(term for phrasing in phrasings for term in set(phrasing.terms))
+    told = dict.fromkeys(_told_with(ranking.table.intents[intent]), 0)
+    return {term: count / max(1, len(phrasings)) for term, count in (told | asked).items()}
+
+
 def _taken(kind: str) -> tuple[str, ...]:
     """Return the kinds of value that a slot of ``kind`` is found by."""
     return ("file", "folder") if kind == "path" else (kind,)
@@ -254,4 +271,35 @@ def _called() -> dict[str, tuple[str, ...]]:
 @cache
 def ranking() -> Ranking:
     """Return the index of the table."""
-    return Ranking(table())
+    return _compiled(lambda: Ranking(table()))
+
+
+def _compiled(make: Callable[[], _T]) -> _T:
+    """Return what ``make`` makes of the files in this folder, if possible as of an earlier time.
+
+    It takes a second of the first answer. The result is kept next to the bytecode of this module,
+    as an object that is as trusted as that bytecode, and is made again when a file of this folder
+    has changed. Where bytecode is not written, or cannot be, it is made each time.
+    """
+    sources = _sources()
+    place = Path(cache_from_source(__file__)).with_suffix(".pickle")
+    try:
+        with place.open("rb") as file:
+            if pickle.load(file) == sources:  # noqa: S301 - see above
+                return cast("_T", pickle.load(file))  # noqa: S301
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is made again
+        _log.debug("%s is not loaded: %r", place, error)
+    made = make()
+    if not sys.dont_write_bytecode:
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            data = pickle.dumps(sources) + pickle.dumps(made)
+            put_in_place(place, data, prefix=f".{place.stem}.", mode=0o644)
+    return made
+
+
+def _sources() -> list[tuple[str, int, int]]:
+    """Return the files that the index is made from and by, with their sizes and times."""
+    here = Path(__file__).parent
+    found = sorted([*here.glob("*.py"), *here.glob("*.toml"), *FOLDER.glob("*.toml")])
+    return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found]

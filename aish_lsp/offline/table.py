@@ -1,6 +1,6 @@
 """The table of intents: what the model knows, read from intents/*.toml for the first question.
 
-intents/README.md says how an intent is written; ``known`` makes a page of them, for
+intents/README.md says how an intent is written; ``listed`` makes a page of them, for
 ``:help offline`` and docs/offline.md.
 """
 
@@ -179,7 +179,6 @@ class Intents(Sequence[Intent]):
 
     def __init__(self) -> None:
         self._blocks: list[bytes] = []
-        self._made = lru_cache(_MADE)(self._make)
 
     def add(self, family: str, block: Mapping[str, Any]) -> None:
         """Add a block of a table's file; its intent is made once to check that it is valid."""
@@ -193,11 +192,13 @@ class Intents(Sequence[Intent]):
 
     def __getitem__(self, index: int) -> Intent:  # type: ignore[override]  # none takes a slice
         """Return the intent with a number."""
-        return self._made(index)
+        return _made(self._blocks[index], index)
 
-    def _make(self, index: int) -> Intent:
-        family, block = json.loads(self._blocks[index])
-        return _intent(family, block, index)
+
+@lru_cache(_MADE)
+def _made(block: bytes, number: int) -> Intent:
+    family, given = json.loads(block)
+    return _intent(family, given, number)
 
 
 def _beside(wording: Iterable[str]) -> str:
@@ -217,7 +218,7 @@ class Table:
 
 @cache
 def table() -> Table:
-    """Return the table; it is read when it is first needed.
+    """Return the table, read from its files; answers use that of ``ranking()``.
 
     Raises:
         ValueError: a file is not as intents/README.md says.
@@ -271,15 +272,15 @@ def _way(run: str | list[str], when: str = "", note: str = "") -> Way:
     return Way((run,) if isinstance(run, str) else tuple(run), tuple(when.split()), note)
 
 
-def known() -> str:
+def listed(known: Table) -> str:
     """Return all intents by family, in Markdown."""
-    return "\n".join(_lines())
+    return "\n".join(_lines(known))
 
 
-def _lines() -> Iterator[str]:
-    for family, title in table().titles.items():
+def _lines(known: Table) -> Iterator[str]:
+    for family, title in known.titles.items():
         yield f"### {title}\n"
-        for intent in table().intents:
+        for intent in known.intents:
             if intent.family == family:
                 yield f"- *{spoken(intent.example)}*: {intent.does}"
         yield ""

@@ -18,7 +18,7 @@ from outcomes import recorded
 
 from aish_lsp.offline.matching import THRESHOLD
 from aish_lsp.offline.results import known_errors
-from aish_lsp.offline.table import known
+from aish_lsp.offline.table import listed, table
 
 #: How the names of the families begin that were written without sight of the table, and then used
 #: to improve it. Those of `unseen_*` never were.
@@ -49,6 +49,9 @@ question is beyond the table, the answer says so, and names the two closest thin
 - The project's own tasks are answered too: [tasks](tasks.md).
 
 `:help offline` in the chat shows what it knows. It only speaks English.
+
+The first question after an installation takes a second longer: what is made of the table is then
+kept next to Python's bytecode (in `__pycache__`, unless Python is told not to write there).
 
 ## How it understands
 
@@ -105,7 +108,7 @@ def page() -> str:
         "\n## The phrasings that fail\n\nThis leaves out those that are never looked at.\n",
     ]
     parts.append("\n".join(_failing()) or "None.")
-    parts.append(f"\n## All that it knows\n\n{known()}")
+    parts.append(f"\n## All that it knows\n\n{listed(table())}")
     return "\n".join(parts).rstrip() + "\n"
 
 
