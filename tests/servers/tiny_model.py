@@ -1,4 +1,4 @@
-"""A tiny model for llama.cpp: two layers of random weights and a byte-level tokenizer.
+"""A tiny model for llama.cpp: one layer of random weights and a byte-level tokenizer.
 
 It knows nothing, so a grammar says what it answers; all else (the server, its tokenizer, its
 stream, its errors) is real.
@@ -10,10 +10,10 @@ import os
 import tempfile
 from pathlib import Path
 
-LAYERS = 2
-WIDTH = 64
-FEED_FORWARD = 128
-HEADS = 4
+LAYERS = 1
+WIDTH = 32
+FEED_FORWARD = 64
+HEADS = 1
 CONTEXT = 32768
 SEED = 20
 

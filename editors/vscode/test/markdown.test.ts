@@ -29,6 +29,9 @@ const PIECES = [
   "é 😀 ",
 ];
 
+/** How many replies each property is tried with; `./dev full` tries more. */
+const TRIED = process.env["TESTS_FULL"] === "1" ? 400 : 100;
+
 /** Return numbers in [0, 1) that are the same each time. */
 function numbers(seed: number): () => number {
   let state = seed;
@@ -49,7 +52,7 @@ function drawn(element: HTMLElement): string {
 }
 
 test("a reply that comes in pieces looks like one that came whole", () => {
-  for (let seed = 1; seed <= 400; seed += 1) {
+  for (let seed = 1; seed <= TRIED; seed += 1) {
     const random = numbers(seed);
     const text = reply(random);
     const view = new MarkdownView(0);
@@ -62,7 +65,7 @@ test("a reply that comes in pieces looks like one that came whole", () => {
 });
 
 test("each line of a suggestion is found in the block of its line", () => {
-  for (let seed = 1; seed <= 200; seed += 1) {
+  for (let seed = 1; seed <= TRIED; seed += 1) {
     const text = reply(numbers(seed));
     const view = new MarkdownView(0);
     view.update(text);
@@ -115,7 +118,7 @@ function harmless(element: HTMLElement, text: string): void {
 
 test("no attack makes an element, a handler or a link that is not listed", () => {
   for (const attack of ATTACKS) harmless(markdown(attack), attack);
-  for (let seed = 1; seed <= 400; seed += 1) {
+  for (let seed = 1; seed <= TRIED; seed += 1) {
     const random = numbers(seed);
     const parts = Array.from({ length: 3 }, () => {
       const attack = ATTACKS[Math.floor(random() * ATTACKS.length)] ?? "";
