@@ -134,7 +134,7 @@ end
 --- Make an edit of the server's in a chat. Return what it is answered; nil where it is not for one.
 ---
 --- One that is for another version of the text is refused: Neovim would print that it came too
---- late, and make it all the same in a buffer that was just loaded anew.
+--- late, and make it all the same in a buffer that was just reloaded.
 ---@param params lsp.ApplyWorkspaceEditParams
 ---@param context lsp.HandlerContext
 ---@return lsp.ApplyWorkspaceEditResult?

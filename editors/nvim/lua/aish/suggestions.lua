@@ -226,7 +226,7 @@ function M.forget(buffer)
   end
 end
 
---- Ask anew for every chat that is shown.
+--- Ask again for every chat that is shown.
 function M.refresh_all()
   for _, buffer in ipairs(require("aish.chat").buffers()) do
     M.refresh_soon(buffer)

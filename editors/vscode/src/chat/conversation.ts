@@ -277,7 +277,7 @@ export class Conversation {
     try {
       return await stream({ commandId: command.id, ...(edited === null ? {} : { edited }) });
     } catch (error) {
-      // It was run or dropped before: what it says may be run again, judged anew.
+      // It was run or dropped before: it may be run again, and is judged again.
       if (kindOf(error) === "notFound") return await stream({ text });
       throw error;
     }

@@ -46,7 +46,7 @@ export class ContextPage implements vscode.Disposable {
     panel.webview.html = page(panel.webview, dist, "context", "aish: context");
   }
 
-  /** Show it anew, where it is open. */
+  /** Show it again if it is open. */
   async refresh(): Promise<void> {
     const { panel } = this;
     if (!panel) return;

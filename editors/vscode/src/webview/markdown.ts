@@ -1,5 +1,5 @@
 /**
- * A reply's Markdown as it grows: what stands complete is rendered once, the rest anew each time.
+ * A reply's Markdown as it grows: what is complete is rendered once, the rest again each time.
  *
  * A model's text is nobody's to trust: HTML in it is shown as text, an image as a link, and what is
  * made of the rest goes through a sanitizer that lets only what is listed through.
@@ -126,7 +126,7 @@ export class MarkdownView {
     });
   }
 
-  /** Take away what is rendered anew; a block of code that only grows stays. */
+  /** Remove what will be rendered again; a block of code that only grows stays. */
   private dropUnfinished(next: Token | undefined): void {
     const grows =
       this.growing !== undefined &&
