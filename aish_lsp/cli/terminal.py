@@ -20,7 +20,7 @@ import tempfile
 import termios
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from aish_lsp.foundation.text import json_escaped, visible
 
@@ -35,14 +35,6 @@ _PIECE = 4096
 
 #: Ends colours and other attributes.
 _RESET: Final = "\x1b[0m"
-
-#: What begins a text in each style.
-Style: TypeAlias = Literal["heading", "aside", "command"]
-_STYLES: Final[dict[Style, str]] = {
-    "heading": "\x1b[1;36m",
-    "aside": "\x1b[2m",
-    "command": "\x1b[32m",
-}
 
 _RETURNS: Final = re.compile(r"\r+\n?")
 
@@ -83,14 +75,15 @@ class Output:
         self._put("\n")
         self._open, self._return = None, ""
 
-    def styled(self, text: str, style: Style) -> None:
-        """Write ``text`` on lines of its own, in a style if the terminal has colours."""
+    def styled(self, text: str, style: str) -> None:
+        """Write ``text`` on lines of its own, in one of rich's styles if there are colours."""
+        # Only for a person. A ``Text`` is not searched for markup, links or emoji.
+        from rich.console import Console  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
         self.end_line()
-        plain = not self._file().isatty() or os.environ.get("TERM") in ("dumb", "unknown")
-        if plain or os.environ.get("NO_COLOR"):
-            self._put(f"{visible(text)}\n")
-        else:
-            self._put(f"{_STYLES[style]}{visible(text)}{_RESET}\n")
+        console = Console(file=self._file(), highlight=False, soft_wrap=True)
+        console.print(Text(visible(text), style))
 
     def prompt(self, text: str) -> None:
         """Write a question on a new line, and leave the line open; reset colours first."""

@@ -152,8 +152,8 @@ def _help() -> Part:
     known = ranking().table
     families = ", ".join(f"{title[0].lower()}{title[1:]}" for title in known.titles.values())
     return Part(
-        f"Ask me about everyday tasks in the shell: I know {len(known.intents)}, of "
-        f"{families}; how to test, build and run this project; what a command means; why the last one "
+        f"Ask me about everyday tasks in the shell: I know {len(known.intents)}, of {families}; "
+        "how to test, build and run this project; what a command means; why the last one "
         "failed. `:help offline` lists them."
     )
 
