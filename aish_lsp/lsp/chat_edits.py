@@ -202,7 +202,8 @@ class ChatEdits:
         if self._made:
             return True
         change = text_edit(self._editor, document, edit)
-        self._sent = _Sent(insertion, text, change.range, not is_guarded, edit.start)
+        sent = _Sent(insertion, text, change.range, not is_guarded, edit.start)
+        self._sent = sent
         self._anchor.is_unsure = insertion.part == "goes on"
         says_so = await self._answer(document, change)
         patience = ECHO_TIMEOUT
@@ -211,6 +212,8 @@ class ChatEdits:
         elif claimed == document and not says_so:
             # It refuses what it said that it made: so it made it, and its document has changed.
             patience = TELL_TIMEOUT
+        if sent.reloaded and self.heeds_versions:
+            patience = ECHO_TIMEOUT
         await self._echoed(patience, says_so)
         return says_so
 
@@ -336,7 +339,8 @@ class ChatEdits:
 
     def _is_in(self, sent: _Sent, text: str) -> bool:
         """Return whether the edit certainly is in ``text``, and note it if so."""
-        if sent.insertion.part == "remark":
+        # Without it, the text may hold the same just there.
+        if sent.insertion.part == "remark" or text == sent.base:
             return False
         whole = sent.insertion.edit.made_in(sent.base)
         place = relocated(whole, sent.insertion.offset + len(sent.insertion.text), text)

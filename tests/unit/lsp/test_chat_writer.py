@@ -665,6 +665,45 @@ async def test_a_document_that_is_closed_in_the_middle(tmp_path: Path) -> None:
     assert editor.shown == []
 
 
+async def test_what_the_user_typed_is_not_taken_for_the_same_text_of_a_reply(
+    tmp_path: Path,
+) -> None:
+    editor = FakeEditor(OPEN)
+    writer = chat_in(tmp_path, editor)
+    writer.begin(f"{AISH}\n\n")
+    await writer.flush()
+    typed = f"{editor.buffer}Yes"
+    editor.change(typed)
+
+    def load_again() -> None:
+        editor.on_edit = lambda: None
+        editor.change(None)
+        editor.change(typed)
+
+    editor.on_edit = load_again
+    writer.append("Yes")
+    await writer.flush()
+    assert editor.buffer == f"{typed}Yes"
+
+
+async def test_an_edit_that_was_never_made_and_lost_in_a_reload_is_sent_again(
+    tmp_path: Path,
+) -> None:
+    editor = FakeEditor(OPEN, manners=["lie", "refuse"])
+    writer = chat_in(tmp_path, editor)
+
+    def load_again() -> None:
+        if len(editor.edits) == 2:
+            editor.change(None)
+            editor.change(OPEN)
+
+    editor.on_edit = load_again
+    writer.append("one")
+    async with asyncio.timeout(30):
+        await writer.flush()
+    assert editor.buffer == f"{OPEN}one"
+
+
 async def test_an_editor_that_ends_the_last_line_by_itself(tmp_path: Path) -> None:
     editor = FakeEditor("## You\n\nhow?\n", final_line_end=True)
     writer = chat_in(tmp_path, editor)
