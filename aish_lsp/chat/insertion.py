@@ -260,6 +260,16 @@ class Anchor:
         self.section = self.section + new if insertion.part == "goes on" else new
         self.text, self.offset, self.is_unsure = text, offset, False
 
+    def resume(self, section: str, below: str | None) -> None:
+        """Go back to an earlier ``section``, if ``below`` stood behind it (None: it was lost).
+
+        Its place is known only if both now stand right before the present place.
+        """
+        written = "" if self.offset is None else self.text[: self.offset]
+        is_there = below is not None and written.endswith(section + below)
+        self.offset = len(written) - len(below or "") if is_there else None
+        self.section = section
+
 
 def is_same(now: str, text: str) -> bool:
     """Return whether ``now`` is ``text``, or that with the end that some editors add to it."""

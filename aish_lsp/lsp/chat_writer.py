@@ -162,20 +162,20 @@ class ChatWriter:
         """Follow what the editor told of its document; no changes where it opened or closed it."""
         self._edits.changed(changes)
         document = self.document
-        now = "" if document is None else document.text
         self._opens_documents = self._opens_documents or (not changes and document is not None)
-        if self._to_be_loaded is not None and self._has_loaded(now, self._to_be_loaded):
-            self._to_be_loaded = None
-        self._held.append(_digest(now))
+        self._note_loaded()
+        self._held.append(_digest("" if document is None else document.text))
 
-    def _has_loaded(self, text: str, written: str) -> bool:
-        """Return whether a document that holds ``text`` has loaded what was ``written``.
+    def _note_loaded(self) -> None:
+        """Note whether the editor's document has loaded what went to the file last.
 
-        If something was removed at the end of that, an earlier text begins with it, too.
+        If something was removed at the end of the file, an earlier text begins with it, too.
         """
-        if not text.startswith(written):
-            return False
-        return text.rstrip("\n") == written or _digest(text) not in self._held
+        document, written = self.document, self._to_be_loaded
+        if document is None or written is None or not document.text.startswith(written):
+            return
+        if document.text.rstrip("\n") == written or _digest(document.text) not in self._held:
+            self._to_be_loaded = None
 
     async def settle(self) -> None:
         """Wait until nothing waits to be written; the next ``flush`` raises a failure."""
@@ -278,14 +278,14 @@ class ChatWriter:
             return True
         text = document.text
         on_disk = with_line_feeds(await asyncio.to_thread(self._file.read))
-        if on_disk != self._anchor.text or not on_disk.startswith(text):
+        is_known = on_disk == self._anchor.text
+        if not is_known or on_disk == text or not on_disk.startswith(text):
             return True
-        known = self._anchor.offset, self._anchor.section
+        section, place = self._anchor.section, self._anchor.offset
         missing = Piece(on_disk.removeprefix(text), apart=False, goes="to the end")
         if not await self._edits.insert([missing]):
             return False
-        if self._anchor.text.removesuffix("\n") == on_disk.removesuffix("\n"):
-            self._anchor.offset, self._anchor.section = known
+        self._anchor.resume(section, None if place is None else on_disk[place:])
         await self._edits.pace()
         return True
 
@@ -334,6 +334,7 @@ class ChatWriter:
                 if not is_written:
                     self._to_be_loaded = before
             if is_written:
+                self._note_loaded()
                 break
         # What the editor told meanwhile is about its document, not about the file.
         self._anchor.text = text

@@ -576,6 +576,22 @@ async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Pat
     assert writer.path.read_text() == f"{OPEN}one two"
 
 
+async def test_a_remark_that_went_before_it_was_loaded_hides_nothing_that_is_typed(
+    tmp_path: Path,
+) -> None:
+    editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
+    writer = chat_in(tmp_path, editor)
+    ChatFile(tmp_path).append(OPEN)
+    writer.remark("> Waits.\n")
+    writer.withdraw("> Waits.\n")
+    await writer.flush()
+    assert writer.path.read_text() == OPEN
+    editor.change(f"typed\n{OPEN}")
+    writer.append("one")
+    await writer.flush()
+    assert writer.path.read_text() == f"typed\n{OPEN}one"
+
+
 async def test_a_closed_document_is_written_to_the_file_and_asked_for_once(tmp_path: Path) -> None:
     editor = FakeEditor(None)
     writer = chat_in(tmp_path, editor)
@@ -649,6 +665,29 @@ async def test_a_document_that_was_read_too_early_is_brought_up_to_date(tmp_path
     writer.append(" three")
     await writer.flush()
     assert editor.buffer == f"{FIRST_TEXT}{AISH}\n\none two three"
+
+
+async def test_a_reply_that_is_brought_up_to_date_while_the_user_types_is_still_known(
+    tmp_path: Path,
+) -> None:
+    editor = FakeEditor(None)
+    writer = chat_in(tmp_path, editor)
+    await writer.make()
+    writer.begin(f"{AISH}\n\n")
+    writer.append("one ")
+    await writer.flush()
+    early = writer.path.read_text()
+    writer.append("two ")
+    await writer.flush()
+    editor.manners = ["overtaken"]
+    editor.change(early)
+    writer.append("three ")
+    await writer.flush()
+    assert editor.buffer == f"+{FIRST_TEXT}{AISH}\n\none two three "
+    editor.change(FIRST_TEXT)
+    writer.append("four")
+    await writer.flush()
+    assert editor.buffer == f"{FIRST_TEXT}{AISH}\n\n{LOST}one two three four"
 
 
 async def test_a_document_that_is_closed_in_the_middle(tmp_path: Path) -> None:
