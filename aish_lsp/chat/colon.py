@@ -1,8 +1,8 @@
-"""The ``:`` commands of the chat, made from the operations: read, found, completed, done.
+"""The ``:`` commands of the chat: parsed, looked up, completed and carried out.
 
-The editor's chat document and the terminal share them. A command that is carried out is the
-operation that it means, and its answer is Markdown. At the cursor of a chat may stand a command
-with its arguments, or a file's name.
+They are made from the operations, and shared by the editor's chat document and the terminal. To
+carry out a command is to run its operation, whose answer is Markdown. Completion in a chat offers
+commands, their arguments and names of files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
-#: A line with nothing but names of files on it, or nothing at all.
+#: A line that holds nothing but names of files, or nothing at all.
 _MENTIONS: Final = re.compile(r'(?:\s*@(?:"[^"\n]+"(?::\S+)?|\S+))*\s*')
 
 
@@ -49,7 +49,7 @@ class ColonCommand:
 
 
 class Found(NamedTuple):
-    """What a command means: an operation, the line that it is written by, and its argument."""
+    """What a command means: an operation, the line that it is written as, and its argument."""
 
     operation: Operation
     line: Line
@@ -58,11 +58,11 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All lines that begin with one word.
+    """All commands that begin with the same word.
 
     Attributes:
         name: that word, without its colon.
-        lines: the operations, each with how it is written.
+        lines: the operations, each with the line that it is written as.
     """
 
     name: str
@@ -81,17 +81,17 @@ class Row:
 
     @property
     def usage(self) -> str:
-        """Its argument for people: ``[NAME]``, ``list|add``; empty where it takes none."""
+        """Its argument as people read it: ``[NAME]``, ``list|add``; empty if it takes none."""
         rows = [f"{_verb(line)} {line.usage}".strip() for _, line in self.lines]
         told = "|".join(filter(None, rows))
         may_be_bare = "" in rows and told
         return f"[{told}]" if may_be_bare else told
 
     def find(self, argument: str) -> Found:
-        """Return what is meant by ``argument``.
+        """Return what the command means with ``argument``.
 
         Raises:
-            InvalidArgument: nothing is; the message says what is accepted.
+            InvalidArgument: it does not accept that; the message says what it accepts.
         """
         verb, _, rest = argument.partition(" ")
         for operation, line in self.lines:
@@ -114,7 +114,7 @@ def _verb(line: Line) -> str:
 
 
 class Rows:
-    """The table: a row for each first word."""
+    """The table of commands: a row for each first word."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         lines: dict[str, list[tuple[Operation, Line]]] = {}
@@ -147,7 +147,7 @@ class Completion:
         label: what the list shows.
         insert: what replaces the line from ``start`` up to the cursor.
         detail: one line of help.
-        start: characters of the line before ``insert``.
+        start: how many characters of the line stand before ``insert``.
         kind: what ``insert`` is; a command's argument counts as a command.
     """
 
@@ -159,10 +159,10 @@ class Completion:
 
 
 def parse(message: str) -> ColonCommand | None:
-    """Return the command that ``message`` is, or None: it is a question.
+    """Return the command that ``message`` is; None if it is a question.
 
     A command is a single line that begins with ``:`` in its first column; blank lines around it do
-    not count. ``:run`` may have a fenced block below it, and nothing else: its argument.
+    not count. ``:run`` may have its argument below it, as a fenced block and nothing else.
     """
     message = message.strip("\r\n").rstrip()
     match = _COMMAND.fullmatch(message)
@@ -175,21 +175,21 @@ def parse(message: str) -> ColonCommand | None:
 
 
 def run_block(text: str, shell: str) -> str:
-    """Return the command that runs ``text``, of several lines maybe, by ``shell`` (or the own)."""
+    """Return the command that runs ``text``, which may have several lines, in ``shell`` if set."""
     fence = max([*re.findall("`{3,}", text), "``"], key=len) + "`"
     return f":run\n{fence}{shell or 'shell'}\n{text}\n{fence}"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandBelow:
-    """A command that is the last line of a message; ``alone``: the rest is mentions at most."""
+    """A command in the last line of a message; ``alone``: below nothing but mentions of files."""
 
     command: ColonCommand
     alone: bool
 
 
 def command_below(message: str, table: Rows) -> CommandBelow | None:
-    """Return the command, one that there is, in the last line of ``message``, below other lines."""
+    """Return the known command in the last line of ``message``, below other lines, if any."""
     *above, last = message.rstrip().splitlines() or [""]
     command = parse(last)
     if command is None or command.name not in table.rows:
@@ -198,7 +198,7 @@ def command_below(message: str, table: Rows) -> CommandBelow | None:
 
 
 def help_text(table: Rows) -> str:
-    """Return the table as a Markdown list, with how a command is told from a question."""
+    """Return the table as a Markdown list, and how a command is told from a question."""
     rows = "".join(f"- `{heading(row)}`: {row.help}\n" for row in table.rows.values())
     return f"""{rows}
 A command is a message of one line. Below lines that only name files (`@src/app.py`) it is carried
@@ -209,13 +209,13 @@ out too; below any other text you are asked whether the command or a question is
 def complete(
     table: Rows, line_prefix: str, argument_values: Mapping[str, Sequence[str]]
 ) -> list[Completion]:
-    """Return what may stand at the cursor: a command's name, or the next word of its argument.
+    """Return the completions at the cursor: a command's name, or the next word of its argument.
 
     Args:
         table: the commands.
         line_prefix: the line up to the cursor.
-        argument_values: words by the command that they may follow, as it is typed without its
-            colon: ``{"model": names, "memory forget": ids}``.
+        argument_values: the words that may follow each command, by the command as it is typed,
+            without its colon: ``{"model": names, "memory forget": ids}``.
     """
     if not line_prefix.startswith(":"):
         return []
@@ -248,7 +248,7 @@ _SHOWN: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What came of a command: a text, Markdown that is not escaped yet, or a job of it."""
+    """The result of a command: an answer in Markdown, not escaped yet, or a job that it began."""
 
     operation: Operation
     text: str = ""
@@ -271,7 +271,7 @@ async def _help(_place: Place, params: _Help) -> Answer[Nothing]:
     return Answer(Nothing(), help_text(COLON_COMMANDS))
 
 
-#: Of the chat alone: it tells what can be typed there.
+#: Only the chat has this operation: it tells what can be typed there.
 _HELP: Final = Operation(
     "help",
     _Help,
@@ -293,13 +293,13 @@ COLON_COMMANDS: Final = Rows([_HELP, *OPERATIONS.values()])
 
 
 async def carry_out(place: Place, command: ColonCommand) -> Carried:
-    """Carry out what was sent, after a question where nobody was seen typing it.
+    """Carry out a command; if it was not seen being typed, ask the user first.
 
     Raises:
         Denied: the user said no, or could not be asked.
         NotFound: there is no such command.
         InvalidArgument: it does not take such an argument.
-        AishError: whatever the operation refuses.
+        AishError: the operation refused or failed.
     """
     operation, line, argument = COLON_COMMANDS.find(command)
     if not (place.is_typed or operation.shows or operation.asks):
@@ -314,7 +314,7 @@ async def carry_out(place: Place, command: ColonCommand) -> Carried:
 
 
 async def _consent(place: Place, message: str) -> None:
-    """Ask the user whether a message is theirs. Raises Denied where it is not, or nobody says."""
+    """Ask the user whether a message is theirs; raise Denied if it is not, or nobody answers."""
     asked = f"This message of the chat {_UNSEEN}. Carry it out?"
     text = escaped(message)
     whole = text if len(text) > _SHOWN else ""
@@ -336,11 +336,11 @@ _TAKE_A_SESSION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """What may stand at the cursor.
+    """The completions at the cursor.
 
     Attributes:
         items: the proposals, the best first.
-        are_files: whether a file is being named; of many files only some are proposed.
+        are_files: whether a file is being named; only some of many files are proposed.
     """
 
     items: list[Completion]
@@ -348,7 +348,7 @@ class Completions:
 
 
 async def completions_at(workspace: Workspace | None, line_prefix: str, chat: str) -> Completions:
-    """Return what may stand at the cursor of a ``chat``: a command, its argument, or a file."""
+    """Return the completions at the cursor of a ``chat``: a command, its argument, or a file."""
     typed = None if line_prefix.startswith(":") else typed_name(line_prefix)
     if workspace is None or typed is None:
         return Completions(await _commands(workspace, line_prefix, chat), are_files=False)
@@ -393,7 +393,7 @@ def _takes_a_session(line_prefix: str) -> bool:
 
 def session_values(infos: Sequence[SessionInfo]) -> dict[str, list[str]]:
     """Return what completes the commands that take a session: names first, then ids."""
-    # What is completed is a single word.
+    # Only single words are completed.
     names = [info.name for info in infos if info.name and " " not in info.name]
     values = [*names, *(info.id for info in infos)]
     return dict.fromkeys(_TAKE_A_SESSION, values)

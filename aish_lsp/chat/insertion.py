@@ -1,7 +1,7 @@
 """Where the next text goes in the chat document, what it needs around it, and where it continues.
 
 The user, and other programs, change the document meanwhile. The place behind our text is followed
-by position through every change that is told, and by nothing that merely looks alike. If the whole
+by position through every change that is reported, never by what merely looks alike. If the whole
 document is replaced (reloaded, reverted, written by somebody else), the place counts as found only
 if exactly one stretch of it is our whole exchange.
 """
@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from aish_lsp.chat.markdown import AISH, YOU, lines_of, open_place, without_blank_lines
 
-#: What a section begins with that is written again.
+#: How a section begins that is written again.
 LOST: Final = (
     "> The chat was changed while this was being written, and its place could not be found again."
     " Here is all of it.\n\n"
@@ -24,10 +24,10 @@ LOST: Final = (
 class Piece:
     """Text to write, and where it ``goes``; ``apart``: after a blank line.
 
-    It goes on behind what was written last, to the end of the document, above its open heading, or
-    in the place of ``standing``, if that and nothing else stands under the open heading. A remark
-    stands above the open heading, too, until it is taken ``away`` again; other text goes on as if
-    the remark were not there.
+    It goes behind what was written last, to the end of the document, above its open heading, or in
+    place of ``standing``, if that and nothing else stands under the open heading. A remark stands
+    above the open heading, too, until it is taken ``away`` again; other text goes on as if it were
+    not there.
     """
 
     text: str
@@ -54,7 +54,7 @@ class Edit:
         return text[: self.start] + self.new + text[self.end :]
 
     def least(self, text: str) -> Edit:
-        """Return the same change of ``text`` without what stays the same at its two ends."""
+        """Return the same change of ``text``, without what it leaves as it is at either end."""
         old, new = text[self.start : self.end], self.new
         shared = _shared(old, new)
         old, new = old[shared:], new[shared:]
@@ -90,8 +90,8 @@ class Insertion:
 def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
     """Return ``batch`` as one insertion into ``text``.
 
-    What goes on does so at ``place``, or at the end if that is None. If the text to be replaced is
-    not there any more, the insertion is empty.
+    A text that goes on is inserted at ``place``, or at the end if that is None. If the text to be
+    replaced is no longer there, the insertion is empty.
     """
     goes = batch[0].goes
     part: Part = "remark" if batch[0].is_remark else "goes on" if goes == "on" else "begins"
@@ -143,9 +143,9 @@ def anew(section: str) -> Piece:
 
 
 def _without(text: str, remark: str) -> Insertion:
-    """Return what removes ``remark``, which is whole lines, and the blank line behind it.
+    """Return the removal of ``remark``, which is whole lines, and of the blank line behind it.
 
-    It removes nothing unless the remark stands there exactly once: else it is not only ours.
+    Nothing is removed unless the remark stands there exactly once: otherwise one may not be ours.
     """
     offset = f"\n{text}".find(f"\n{remark}")
     if offset < 0 or text.find(remark, offset + 1) >= 0:
@@ -199,7 +199,7 @@ class Anchor:
         text: the document, with LF line ends, as it was when the place was last known.
         offset: the place in it; None if nothing is written yet, or the place is lost.
         section: all that was written of the section.
-        is_unsure: more of the section may already stand behind the place, without being told.
+        is_unsure: more of the section may already stand behind the place, not reported yet.
     """
 
     def __init__(self) -> None:
@@ -261,9 +261,9 @@ class Anchor:
         self.text, self.offset, self.is_unsure = text, offset, False
 
     def resume(self, section: str, below: str | None) -> None:
-        """Go back to an earlier ``section``, if ``below`` stood behind it (None: it was lost).
+        """Go on with an earlier ``section``, which had ``below`` behind it; None if it was lost.
 
-        Its place is known only if both now stand right before the present place.
+        Its place is known only if both stand right before the present place.
         """
         written = "" if self.offset is None else self.text[: self.offset]
         is_there = below is not None and written.endswith(section + below)
@@ -277,7 +277,7 @@ def is_same(now: str, text: str) -> bool:
 
 
 def shifted(place: int, size: int, text: str, edit: Edit) -> int | None:
-    """Return where ``place`` in ``text`` is after ``edit``; text inserted there comes behind it.
+    """Return where ``place`` in ``text`` is after ``edit``; text inserted there stands behind it.
 
     The ``size`` characters before it are ours. If the change is neither before nor behind them, the
     place is lost, unless they were replaced as a whole and stand there again.
@@ -293,7 +293,7 @@ def shifted(place: int, size: int, text: str, edit: Edit) -> int | None:
 
 
 def relocated(text: str, place: int, now: str) -> int | None:
-    """Return where ``place`` of ``text`` is in ``now``, if nobody told how ``now`` came about.
+    """Return where ``place`` of ``text`` is in ``now``, if it is not known how that came about.
 
     None unless ``now`` leaves no doubt: it is the same text, or it holds exactly once, as ``text``
     does, the whole exchange up to the place, and nothing of another exchange below it.

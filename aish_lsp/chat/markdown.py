@@ -4,9 +4,9 @@ The user writes below the last ``## You`` that we wrote. Only what follows it is
 message, so that no earlier text of the document can speak for the user. Lines end as LSP says (LF,
 CRLF, CR), not as in ``str.splitlines``.
 
-A reply, an output and a notice are written by others. What they hold must not pass for a heading of
-ours or for a ``:`` command, and must begin a line only where the editor, the language server
-library and we agree that a line begins: at a line feed, and nowhere else.
+Replies, outputs and notices are written by others. Nothing in them may pass for a heading of ours
+or for a ``:`` command, and their lines may begin only where the editor, the language server library
+and we agree that a line begins: at a line feed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ with the code action *Send*, or with the command `aish.chat.send`.
 
 _BOX: Final = re.compile(BOX)
 
-#: What lines begin with that tell what was done: no model can write one.
+#: How our lines begin that say what was done: a model cannot write such a line.
 _REMARKS: Final = (
     "> Called `",
     "> Calling (",
@@ -47,25 +47,25 @@ _REMARKS: Final = (
     "> Step ",
 )
 
-#: Characters of the longest one.
+#: Characters of the longest box.
 _LONGEST_BOX: Final = len("- [ ] 100. (context) ")
 
-#: Characters of a line's start that are looked at. It bounds what is held back of blank lines.
+#: How many characters of a line's start are looked at: no more of a blank line is held back.
 _LONGEST_START: Final = 200
 
-#: The line that opens it.
+#: The line that opens the block of a command's output.
 OUTPUT_OPENING: Final = f"{FENCE}console"
 
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
-#: A reply has a blank where only some see the end of a line.
+#: In a reply a blank replaces what only some programs take for the end of a line.
 _ODD_BREAKS: Final[Mapping[int, str]] = {
     **dict.fromkeys(map(ord, ODD_LINE_ENDS), " "),
     **_SURROGATES,
 }
 
-#: Controls, and what moves the text beside it, as something that is seen. Not all that is hidden:
-#: an emoji's selectors and joiners do no harm in an output.
+#: What is shown in place of controls, and of what reorders the text beside it. Other invisible
+#: characters stay: an emoji's selectors and joiners do no harm in an output.
 _VISIBLE: Final[Mapping[int, str]] = {
     **{ord(c): escaped(c) for c in (*map(chr, range(0x80, 0xA0)), *ODD_LINE_ENDS, *BIDI)},
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
@@ -73,11 +73,11 @@ _VISIBLE: Final[Mapping[int, str]] = {
     **_SURROGATES,
 }
 
-#: A terminal's control sequence (color, cursor); and what may become one.
+#: A terminal's control sequence (colour, cursor), and what may become one.
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _PART_OF_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?\Z")
 
-#: ``(start of a line, whether that is all of it) -> the same, safe``, or None: more is needed.
+#: ``(start of a line, whether that is all of it) -> safe start``; None if more of it is needed.
 _Rewrite: TypeAlias = Callable[[str, bool], str | None]
 
 
@@ -90,12 +90,12 @@ def escape_reply(text: str) -> str:
 class ReplyEscaper:
     """Streams a reply's text into the document, so that none of its lines passes for ours.
 
-    A line that reads ``## You`` or ``## aish`` (in any case, blanks around it), and one that begins
-    with ``:``, like one of a checklist or like what we tell of a call, gets a backslash before its
-    first visible character, which Markdown does not show.
-    CRLF becomes LF; a lone CR, and what only some take for a line break, becomes a blank: the lines
-    of the result are the lines of the reply, so that line numbers keep their meaning. All else
-    stays as it is.
+    A line gets a backslash, which Markdown does not show, before its first visible character if it
+    reads ``## You`` or ``## aish`` (in any case, with blanks around it), or if it begins with a
+    ``:``, like a line of a checklist, or like one of ours about a call.
+    CRLF becomes LF; a lone CR, and whatever only some programs take for a line break, becomes a
+    blank: the lines of the result are those of the reply, so that line numbers keep their meaning.
+    Everything else stays as it is.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class ReplyEscaper:
         self._starts = _LineStarts(_escaped_start)
 
     def feed(self, delta: str) -> str:
-        """Return what can be written now; a start of a line that may yet be ours is held back."""
+        """Return what can be written now; a line start that may yet pass for ours is held back."""
         return self._starts.feed(self._breaks.feed(delta))
 
     def finish(self) -> str:
@@ -114,7 +114,7 @@ class ReplyEscaper:
 def quote(text: str) -> str:
     """Return ``text`` (a notice, reasoning) as a quote block that ends in a line feed.
 
-    Controls are shown. A blank line has to follow, or Markdown takes the next line in.
+    Controls are made visible. A blank line must follow, or the next line belongs to the quote, too.
     """
     breaks = _LineBreaks(lone_return="\n", table=_VISIBLE)
     lines = (breaks.feed(text) + breaks.finish()).rstrip("\n").split("\n")
@@ -124,10 +124,11 @@ def quote(text: str) -> str:
 class OutputBlock:
     """Streams a command's output into a fenced block that the output cannot close.
 
-    Colors and cursor movements are dropped, other controls shown; CR ends a line, as progress bars
-    mean it. A line that begins like a suggestion, a heading of ours, a ``:`` command or a line of a
-    checklist is indented by one space; one that begins with the fence gets a backslash before it.
-    Of a long output only head and tail are shown.
+    Colours and cursor movements are dropped, other controls made visible; CR ends a line, as
+    progress bars intend. A line that begins like a suggestion, a heading of ours, a ``:`` command
+    or a line of a checklist is indented by one space; one that begins with the fence gets a
+    backslash before it.
+    Only the head and the tail of a long output are shown.
     """
 
     def __init__(self, command: str) -> None:
@@ -145,16 +146,16 @@ class OutputBlock:
         return f"{OUTPUT_OPENING}\n{command}"
 
     def feed(self, delta: str) -> str:
-        """Return what can be written of the output now."""
+        """Return as much of the output as can be written now."""
         return self._noted(self._shortened.feed(self._harmless(delta)))
 
     @property
     def left_out(self) -> str:
-        """What is not shown of the output, ``1,234 lines``; empty where all is, or may yet be."""
+        """How much of the output is not shown: ``1,234 lines``; empty if all is or may yet be."""
         return self._shortened.left_out
 
     def _harmless(self, delta: str) -> str:
-        """Return what is decided of the output by now, each line of it made harmless."""
+        """Return as much of the output as is decided by now, each line made harmless."""
         text = _SEQUENCE.sub("", self._sequence + delta)
         part = _PART_OF_SEQUENCE.search(text)
         end = part.start() if part else len(text)
@@ -162,7 +163,7 @@ class OutputBlock:
         return self._starts.feed(self._breaks.feed(text[:end]))
 
     def finish(self) -> str:
-        """Return the rest of the output: it has ended. Return nothing when called again."""
+        """Return the rest of the output, which has ended; nothing if called again."""
         if self._is_finished:
             return ""
         self._is_finished = True
@@ -177,7 +178,7 @@ class OutputBlock:
         return f"{text}{line_end}{FENCE}\n\n{quote(status)}"
 
     def _noted(self, text: str) -> str:
-        """Return ``text``; keep whether its last line is still open."""
+        """Return ``text``, and note whether its last line is still open."""
         if text:
             self._line_is_open = not text.endswith("\n")
         return text
@@ -213,7 +214,7 @@ class _LineStarts:
         self._decided = False
 
     def feed(self, text: str) -> str:
-        """Return ``text`` rewritten, but for a last line whose start is not decided."""
+        """Return ``text`` rewritten, without a last line whose start is not decided yet."""
         *lines, rest = text.split("\n")
         written: list[str] = []
         for line in lines:
@@ -239,7 +240,7 @@ class _LineStarts:
 
 
 def _escaped_start(line: str, ends: bool) -> str | None:
-    """Return a reply's line escaped where it has to be."""
+    """Return the start of a reply's line, escaped if need be; None if more of it is needed."""
     if line.startswith(":") or _BOX.match(line):
         return f"\\{line}"
     quoted = line.lstrip(" ")
@@ -252,7 +253,7 @@ def _escaped_start(line: str, ends: bool) -> str | None:
 
 
 def _escaped_heading(line: str, ends: bool) -> str | None:
-    """Return a line escaped where it reads like a heading of ours."""
+    """Return the start of a line, escaped if the line reads like a heading of ours."""
     shape = " ".join(line[:_LONGEST_START].split()).casefold()
     ours = (YOU.casefold(), AISH.casefold())
     if not any(heading.startswith(shape) for heading in ours):
@@ -266,7 +267,7 @@ def _escaped_heading(line: str, ends: bool) -> str | None:
 
 
 def _indented_start(line: str, ends: bool) -> str | None:
-    """Return an output's line indented, or its fence broken, where it has to be."""
+    """Return the start of an output's line, indented or with a backslash if need be."""
     ours = ("CMD:", ":", YOU, AISH)
     if line.startswith(ours) or _BOX.match(line):
         return f" {line}"
@@ -274,7 +275,7 @@ def _indented_start(line: str, ends: bool) -> str | None:
         return None
     visible = line[:_LONGEST_START].lstrip()
     if visible.startswith(FENCE):
-        # Not more blanks: to some highlighters a fence ends a block however far it is indented.
+        # No more blanks: for some highlighters a fence ends a block however far it is indented.
         indent = len(line[:_LONGEST_START]) - len(visible)
         return f"{line[:indent]}\\{line[indent:]}"
     undecided = FENCE.startswith(visible) or any(start.startswith(line) for start in ours)
@@ -284,7 +285,7 @@ def _indented_start(line: str, ends: bool) -> str | None:
 
 
 def _may_be_box(line: str) -> bool:
-    """Return whether a line of a checklist may begin so; which one does is seen with more of it."""
+    """Return whether a line that begins so may turn out to be one of a checklist."""
     return len(line) < _LONGEST_BOX and "- [".startswith(line[:3])
 
 
@@ -300,7 +301,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the document as the client tells it: of a range, or (both None) of everything."""
+    """A change of the document as the client reports it: of a range, or of all (both ends None)."""
 
     text: str
     start: Position | None = None
@@ -316,7 +317,7 @@ class Place:
     def shift(self, change: Change) -> Place:
         """Return where the heading is after ``change``.
 
-        If the change replaces the heading itself, that is the nearest heading in the new text, if
+        If the change replaces the heading itself, the nearest heading in the new text counts, if
         there is one.
         """
         new = lines_of(change.text)
@@ -334,7 +335,7 @@ class Place:
         return self._nearest(inserted) or Place(last_new)
 
     def _nearest(self, lines: Iterable[int]) -> Place | None:
-        """Return the place nearest to this one; the later of two."""
+        """Return the place nearest to this one; the later of two that are equally near."""
         nearest = min(lines, key=lambda line: (abs(line - self.line), -line), default=None)
         return None if nearest is None else Place(nearest)
 
@@ -346,7 +347,7 @@ def last_place(text: str) -> Place | None:
 
 
 def open_place(text: str) -> Place | None:
-    """Return the place of the last ``## You``, unless a reply follows: then it is answered."""
+    """Return the place of the last ``## You``; None if a reply follows: then it is answered."""
     place = last_place(text)
     if place is None or AISH in (line.rstrip() for line in lines_of(text)[place.line :]):
         return None
@@ -354,9 +355,9 @@ def open_place(text: str) -> Place | None:
 
 
 def heading_of(text: str, place: Place | None) -> Place | None:
-    """Return where the heading is that the user writes under, if there is one.
+    """Return the place of the heading that the user writes under, if there is one.
 
-    If it is not at its ``place`` (it was edited, an editor has yet to load the file, or the place
+    If it is not at ``place`` (it was edited, an editor has yet to load the file, or the place
     is not known), the last heading of the document counts, unless a reply follows it: what was
     answered is not a new message.
     """

@@ -1,6 +1,6 @@
 """What a turn and a command leave in the chat document.
 
-Remarks are lines of the chat that stand there only as long as what they tell of lasts.
+Remarks are lines of the chat that stay there only as long as what they describe.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.execution import RunReport
 
-#: Characters of a tool's call in its line, and of what it says where it failed; lines of what a
-#: command has printed.
+#: The most that is shown: characters of a tool's call, and of its error; lines of what a command
+#: has printed.
 _CALL: Final = 160
 _RESULT: Final = 300
 _LINES: Final = 8
-#: Characters of an output that its last lines are taken from.
+#: How many characters of an output are kept, to show its last lines.
 _OUTPUT: Final = 4_000
 
 
 class ReplyTranscript:
-    """Writes the events of a turn as they come; ``append`` as ``ChatWriter.append``."""
+    """Writes the events of a turn as they come, by ``append``, which is ``ChatWriter.append``."""
 
     def __init__(self, append: Callable[..., None]) -> None:
         self._append = append
@@ -40,12 +40,12 @@ class ReplyTranscript:
         self._held: list[str] = []
         self._in_text = False
         self._has_text = False
-        self._is_parted = False
-        # Of the command that a step towards a goal runs, which may be long.
+        self._is_apart = False
+        # The command that a step towards a goal runs, by its id, and the end of its output.
         self._running = self._output = ""
 
     def take(self, event: Event) -> None:
-        """Write an event: text at once, notices where they do not break a line of it."""
+        """Write an event: text at once, notices only where they do not break a line of text."""
         match event:
             case Text():
                 self._in_text = self._has_text = True
@@ -54,7 +54,7 @@ class ReplyTranscript:
                 self._end_text()
                 if ended := call_ended(event):
                     self._append(f"{quote(ended + _printed(event))}\n", apart=True)
-                    self._is_parted = True
+                    self._is_apart = True
             case Step() | Output():
                 self._take_of_goal(event)
             case Notice() if self._in_text:
@@ -76,16 +76,16 @@ class ReplyTranscript:
             self._end_text()
             told = step_ended(event) + _last_lines(self._output.split("\n"))
             self._append(quote(told) + "\n", apart=True)
-            self._is_parted, self._output = True, ""
+            self._is_apart, self._output = True, ""
 
     def finish(self) -> None:
-        """Write what was held back; end the reply's last line, and the code block it ends in."""
+        """End the reply's last line and any open code block; write what was held back."""
         self._end_text()
         for message in self._held:
             self._append(quote(message), apart=True)
 
     def _end_text(self) -> None:
-        """End the last line of the text so far, and the code block it ends in."""
+        """End the last line of the text so far, and any open code block."""
         self._write(self._escaper.finish())
         text = "".join(self._written)
         fence = open_fence(text)
@@ -99,8 +99,8 @@ class ReplyTranscript:
 
     def _write(self, text: str) -> None:
         if not self._written:
-            # A blank line parts it from a call's line already.
-            text = text.lstrip("\n") if self._is_parted else text
+            # A blank line separates it from the line of a call already.
+            text = text.lstrip("\n") if self._is_apart else text
             if not text:
                 return
         self._written.append(text)
@@ -108,7 +108,7 @@ class ReplyTranscript:
 
 
 def call_named(call: Tool) -> str:
-    """Return a tool's call as a span of code: its server, its name, its arguments."""
+    """Return a tool's call as inline code: its server, its name, its arguments."""
     arguments = "" if call.arguments.strip() in ("", "{}") else call.arguments
     words = " ".join(filter(None, (call.server, call.name, arguments)))
     shown = clipped(escaped(words), _CALL).replace("`", "'")
@@ -116,7 +116,7 @@ def call_named(call: Tool) -> str:
 
 
 def call_ended(call: Tool) -> str:
-    """Return how a call ended; empty where it has not."""
+    """Return how a call ended; empty if it has not."""
     match call.status:
         case "done":
             return f"Called {call_named(call)}."
@@ -129,13 +129,13 @@ def call_ended(call: Tool) -> str:
 
 
 def step_ended(step: Step) -> str:
-    """Return how a step towards a goal ended, on a line."""
+    """Return how a step towards a goal ended, in one line."""
     code = f", exit {step.exit_code}" if step.exit_code is not None else ""
     return f"Step {step.number}: {step.status}{code}."
 
 
 def _printed(call: Tool) -> str:
-    """Return the end of what a command that a model ran has printed, a line each; or nothing."""
+    """Return what a command of the model printed, shortened; empty for any other call."""
     if (call.server, call.name, call.status) != (OWN_TOOLS, "run_command", "done"):
         return ""
     lines = (call.result or "").rstrip("\n").split("\n")
@@ -145,7 +145,7 @@ def _printed(call: Tool) -> str:
 
 
 def _last_lines(lines: list[str]) -> str:
-    """Return the end of an output, a line each; or nothing."""
+    """Return the last lines of an output; empty if there are none."""
     while lines and not lines[-1].strip():
         lines.pop()
     return _as_code(lines[-_LINES:]) if lines else ""
@@ -173,7 +173,7 @@ def run_ending(report: RunReport) -> str:
 def run_status(report: RunReport, left_out: str) -> str:
     """Return how a command ended, as the line under its output.
 
-    ``left_out`` is what of the output is not shown.
+    ``left_out`` says how much of the output is not shown.
     """
     if report.finish_reason == "cancelled" and not report.duration_ms:
         return "not run: stopped before it began."
@@ -184,7 +184,7 @@ def run_status(report: RunReport, left_out: str) -> str:
     place = ""
     if report.output_uri is not None:
         name = report.output_uri.rpartition("/")[2]
-        # Of the chat, which lies beside the folder.
+        # The link is relative to the chat, which lies beside that folder.
         place = f": [.aish/output/{name}](output/{name})"
     return f"{ended}. {left_out} left out{place}. {carried} (head and tail, if it is very long)."
 
@@ -215,12 +215,12 @@ def calls(job_id: str, call: Tool) -> str:
 
 
 def last_was(title: str | None) -> str:
-    """Return the line that a new session begins with, where there was one before."""
+    """Return the line that a new session begins with, if there was one before."""
     return quote(f"The last session was *{_shown(title)}*. `:resume` goes on with it.")
 
 
 def goes_on(title: str | None) -> str:
-    """Return the line that a session begins with which goes on."""
+    """Return the line that a session which goes on begins with."""
     return quote(f"The session *{_shown(title)}* goes on. `:session new` begins another.")
 
 
@@ -229,13 +229,13 @@ def _shown(title: str | None) -> str:
 
 
 def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
-    """Return such lines of an earlier server: on its session, and on jobs that are not there."""
+    """Return remarks that an earlier server left: on its session, and on jobs that are gone."""
     found = _REMARK.finditer(text)
     return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2] or line[3] or "")]
 
 
 async def first_line(workspace: Workspace) -> str:
-    """Return what the chat says first: which session goes on, or could; empty for nothing."""
+    """Return what the chat says first: which session goes on, or could; empty if none does."""
     session = await workspace.sessions.named(None)
     resumed = workspace.sessions.begun_with
     if resumed is not None and resumed.session is session:
@@ -250,6 +250,6 @@ async def first_line(workspace: Workspace) -> str:
 
 
 def running(text: str) -> list[tuple[int, str]]:
-    """Return the lines of a chat that tell what runs, counted from 0, each with its job's id."""
+    """Return the numbers, from 0, of the lines of a chat that say what runs, with the job's id."""
     found = _REMARK.finditer(text)
     return [(text.count("\n", 0, line.start()), line[1]) for line in found if line[1]]

@@ -109,7 +109,7 @@ class ChatDocument:
         return None if place is None else place.line
 
     def _shown_text(self) -> str | None:
-        """Return the text in the editor; None if it is not open there, or too large."""
+        """Return the document's text in the editor; None if it is not open there, or too large."""
         document = self._writer.document
         return None if document is None or len(document.text) > LARGEST else document.text
 
@@ -117,19 +117,20 @@ class ChatDocument:
         """Make the document, show it, and put ``prompt`` under its last heading; return its URI.
 
         The prompt replaces one that was put there before. It does not replace anything that the
-        user wrote: they are told instead. While a reply is being written, it waits for the end.
+        user wrote: they are told instead. While a reply is being written, the prompt waits for its
+        end.
 
-        If the document is open already, no edit is waited for.
+        If the document is open already, this does not wait for any edit.
 
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
         """
-        await self._made()
+        await self._make()
         self._client.spawn(self._show(prompt), "show the chat document")
         return self.uri
 
-    async def _made(self) -> None:
-        """Make the document, and a heading to write under unless the editor would have to.
+    async def _make(self) -> None:
+        """Make the document, with a heading to write under unless that takes an edit.
 
         An editor that waits for the answer to a command makes no edit meanwhile. So if it has the
         document open, ``_ready`` is left to whoever writes there after that answer.
@@ -185,7 +186,7 @@ class ChatDocument:
             StoreUnavailable: it cannot be made.
         """
         if show:
-            await self._made()
+            await self._make()
             await self._writer.show()
 
     def follow(self, operation: Operation, job: Job[Any], prompt: str) -> None:
@@ -215,8 +216,8 @@ class ChatDocument:
             Busy: it is being sent already, or something is being written.
             StoreUnavailable, NotFound: there is no document to read, or no heading in it.
         """
-        await self._made()
-        # A message that is sent while another session is about to be shown is meant for that one.
+        await self._make()
+        # A message sent while another session is about to be shown is meant for that session.
         await self._workspace.sessions.named(None)
         message = prompt
         if message is None:
@@ -246,7 +247,7 @@ class ChatDocument:
         return self._ask_message(message, written)
 
     def _message(self, text: str) -> str:
-        """Return what the user wrote; empty, and a heading is written, if there was none for it.
+        """Return what the user wrote; if there is no heading for it, write one and return nothing.
 
         Raises:
             Busy, NotFound: as ``ChatSections.message``.
@@ -260,7 +261,7 @@ class ChatDocument:
             return ""
 
     def _ask_message(self, message: str, written: str | None) -> str:
-        """Begin a message's turn, after ``written`` in the chat; return the turn's id."""
+        """Begin a message's turn, with ``written`` above it in the chat; return the turn's id."""
         about = named_lines(self._documents, self._workspace, message)
         job = ask(self._workspace.shown, Ask(message))
         if about is not None:
@@ -292,7 +293,7 @@ class ChatDocument:
         self._ask_message(message, written)
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
-        """Follow the client's edits, to keep the places of things.
+        """Follow the client's edits, to know where everything stands.
 
         No changes mean that the client opened the document. It may hold anything then, even another
         heading on the line of ours.
@@ -337,7 +338,7 @@ class ChatDocument:
     async def _ready(self) -> None:
         """Make the document, with a heading to write under.
 
-        The last heading may be answered: a server that was killed while writing left no other.
+        The last heading may be answered already: a server that was killed while writing left it so.
         """
         async with self._making:
             await self._writer.make()
@@ -369,7 +370,7 @@ class ChatDocument:
         self._client.spawn(self._jobs.until_written(job, writing, title), title)
 
     async def _ready_to_answer(self) -> None:
-        """Do what ``_ready`` does for a sent message, which counts as answered if that fails.
+        """Make the document ready for an answer; the message counts as answered if that fails.
 
         Raises:
             StoreUnavailable: as ``_ready``.

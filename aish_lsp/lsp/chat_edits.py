@@ -1,9 +1,9 @@
-"""Has the editor insert text into its own document of the chat, and sees what became of that.
+"""Asks the editor to insert text into its own document of the chat, and sees what became of that.
 
-The changes that an editor tells show what became of an edit that we sent to it. An editor that
-heeds versions makes the edit before any other change, or not at all. One that does not makes it in
-whatever it holds by then, and maybe in a wrong place: the change that it tells shows that, and the
-edit is taken back. So an edit counts only once the editor's own document shows it.
+The changes that an editor reports show what became of an edit that we sent to it. An editor that
+heeds versions makes the edit before any other change, or not at all. Another editor makes it in
+whatever text it holds by then, maybe in a wrong place: the change that it reports shows that, and
+the edit is taken back. So an edit counts only once the editor's own document shows it.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ log = logging.getLogger(__name__)
 #: Seconds between two edits.
 EDIT_INTERVAL: Final = 0.1
 
-#: Seconds in which an editor that has answered an edit has to tell the change; eglot takes half a
-#: second, Neovim 150 ms.
+#: Seconds within which an editor that has answered an edit must report the change; eglot takes half
+#: a second, Neovim 150 ms.
 ECHO_TIMEOUT: Final = 2.0
 
 #: The same for an edit that must not be sent again, since no version keeps it from being made
 #: twice. A busy machine may be slow.
 UNVERSIONED_ECHO_TIMEOUT: Final = 15.0
 
-#: Seconds in which an editor has to tell a change that it is known to have made. If the user has
-#: just answered a question, eglot tells nothing before the next key.
+#: Seconds within which an editor must report a change that it is known to have made. If the user
+#: has just answered a question, eglot reports nothing before the next key.
 TELL_TIMEOUT: Final = 300.0
 
-#: Seconds in which an editor that has closed the document may open it again. Some reload a file so,
-#: and it must not be written meanwhile.
+#: Seconds within which an editor that has closed the document may open it again. Some reload a file
+#: this way, and it must not be written meanwhile.
 REOPEN_TIMEOUT: Final = 0.5
 
 #: How often an edit is sent while the editor's document keeps changing under it: the reply must not
@@ -70,14 +70,15 @@ _MOST_TRIES: Final = 50
 class _Sent:
     """An edit on its way to the editor.
 
-    It is for the text ``base``, in a ``range`` of that.
+    It replaces a ``range`` of the text ``base``.
 
     Attributes:
         blind: the editor may make it in another text.
-        wanted: where its place is by now; None if it must not be made any more. If the edit
-            continues a section, the anchor knows instead.
+        wanted: where its place is by now; None if it must not be made any more. The anchor knows
+            the place of an edit that continues a section.
         reloaded: the document was opened again since.
-        overtaken: another change came first; so it was refused, unless its version comes again.
+        overtaken: another change came first, so the edit was refused, unless its version number is
+            used again.
     """
 
     insertion: Insertion
@@ -92,12 +93,12 @@ class _Sent:
 class ChatEdits:
     """Makes edits in the editor's document of the file at ``path``, at the place of ``anchor``.
 
-    It follows all that the editor tells of the document, for the anchor and for the one edit that
+    It follows all that the editor reports of the document, for the anchor and for the one edit that
     is on its way.
 
     Attributes:
-        is_silent: the editor heeds no versions, was sent an edit, and has told no change since. No
-            other edit may be sent.
+        is_silent: the editor heeds no versions, was sent an edit, and has reported no change since:
+            no other edit may be sent.
     """
 
     def __init__(self, path: Path, editor: OpenDocuments, anchor: Anchor) -> None:
@@ -109,9 +110,9 @@ class ChatEdits:
         self._stray: Edit | None = None
         # Whether the last edit was made in its place.
         self._made = False
-        # The document as of the last change that was told, and the number of those.
+        # The document as of the last change that was reported, and how many there were.
         self._shown = ""
-        self._tellings = 0
+        self._reports = 0
         self._told = asyncio.Event()
         self._next_at = 0.0
         self._reopens_until = 0.0
@@ -155,7 +156,7 @@ class ChatEdits:
         self._next_at = monotonic() + EDIT_INTERVAL
 
     async def insert(self, batch: list[Piece]) -> bool:
-        """Have the editor insert ``batch`` into its document; return whether it did.
+        """Ask the editor to insert ``batch`` into its document; return whether it did.
 
         Each try determines the place again. The second refusal is final; but a refusal does not
         count if a change of the user's came first, since the editor then had to refuse.
@@ -190,7 +191,7 @@ class ChatEdits:
     ) -> bool | None:
         """Send ``batch`` once, and wait until it is known what became of it.
 
-        ``claimed`` is the document in which the editor said before that it had made this edit.
+        ``claimed`` is the document in which the editor said earlier that it had made this edit.
         Return what it says now.
         """
         text = self._shown = document.text
@@ -210,7 +211,7 @@ class ChatEdits:
         if says_so is not False and not is_guarded:
             patience = UNVERSIONED_ECHO_TIMEOUT
         elif claimed == document and not says_so:
-            # It refuses what it said that it made: so it made it, and its document has changed.
+            # It refuses what it claimed to have made: so it did, and its document has changed.
             patience = TELL_TIMEOUT
         if sent.reloaded and self.heeds_versions:
             patience = ECHO_TIMEOUT
@@ -219,20 +220,22 @@ class ChatEdits:
 
     async def _echoed(self, patience: float, says_so: bool | None) -> None:
         """Wait until it is known what became of the edit, but no longer than ``patience``."""
-        before = self._tellings
+        before = self._reports
 
-        def is_told() -> bool:
-            # Whatever an editor tells after its answer includes all changes before that.
-            return says_so is not None and self._tellings > before
+        def has_reported() -> bool:
+            # Whatever an editor reports after its answer includes all earlier changes.
+            return says_so is not None and self._reports > before
 
-        await self.until(lambda: not self._waits or self.document is None or is_told(), patience)
+        await self.until(
+            lambda: not self._waits or self.document is None or has_reported(), patience
+        )
         if self._waits:
             # The document may be opened again with the edit in it.
             await self.shown_again()
         sent = self._sent
         if sent is None or not sent.blind:
             return
-        if is_told() or says_so is False or sent.reloaded:
+        if has_reported() or says_so is False or sent.reloaded:
             # No further change can show it.
             self._sent = None
             if says_so and not sent.reloaded and not self._is_in(sent, self._anchor.text):
@@ -241,7 +244,7 @@ class ChatEdits:
     # What became of the edit
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Follow what the editor told of its document; no changes where it opened or closed it."""
+        """Follow what the editor reports of its document; no changes if it opened or closed it."""
         document = self.document
         now = None if document is None else document.text
         if not changes:
@@ -255,7 +258,7 @@ class ChatEdits:
             self._follow(self._shown, edit)
             self._shown = edit.made_in(self._shown)
         self._shown = now or ""
-        self._tellings += 1
+        self._reports += 1
         self.is_silent = False
         self._told.set()
 
@@ -287,21 +290,21 @@ class ChatEdits:
                 return
         edit = edit.least(before)
         if sent is not None and sent.wanted is not None:
-            # What comes at that very place may belong before it.
+            # What was inserted at that very place may belong before it.
             is_lost = edit.start <= sent.wanted <= edit.end
             sent.wanted = None if is_lost else shifted(sent.wanted, 0, before, edit)
         if before == self._anchor.text:
             self._anchor.changed(edit)
             if self._stray is not None:
-                # If text repeats, the editor may tell that another part of it was removed.
+                # In repeated text, the editor may report that another part of it was removed.
                 is_gone = after == self._stray.made_in(before)
                 self._stray = None if is_gone else followed(self._stray, edit)
 
     def _arrived(self, sent: _Sent, before: str, after: str, made: Edit) -> None:
         """Note that the edit was ``made`` in ``before``, which became ``after``.
 
-        If the document was opened again meanwhile, it is right in the text that the edit is for, or
-        where the section certainly goes on.
+        Its place is right if it is the wanted one, or if ``before`` is the text that the edit was
+        for: the document may have been opened again meanwhile.
         """
         self._sent, self._anchor.is_unsure = None, False
         self._anchor.settle(before)
@@ -319,12 +322,12 @@ class ChatEdits:
     def _overtaken(self, sent: _Sent, before: str, after: str) -> bool:
         """Note that ``before``, the text that the edit is for, became ``after`` by another change.
 
-        So the edit was refused, unless the editor tells both as one change. Return whether that may
-        be.
+        So the edit was refused, unless the editor reports both as one change. Return whether that
+        may be so.
         """
         if self._is_in(sent, after):
             return True
-        # It is kept: only an answer can tell that nothing else comes of it.
+        # It is kept: only an answer can show that nothing more comes of it.
         sent.overtaken, sent.wanted = True, None
         edit = sent.insertion.edit
         above, below = f"{before[: edit.start]}{edit.new}", f"{edit.new}{before[edit.end :]}"
@@ -339,7 +342,7 @@ class ChatEdits:
 
     def _is_in(self, sent: _Sent, text: str) -> bool:
         """Return whether the edit certainly is in ``text``, and note it if so."""
-        # Without it, the text may hold the same just there.
+        # The user may have typed the same text, in the same place.
         if sent.insertion.part == "remark" or text == sent.base:
             return False
         whole = sent.insertion.edit.made_in(sent.base)
@@ -358,10 +361,10 @@ class ChatEdits:
             self._anchor.offset = None
 
     async def _remove_stray(self) -> None:
-        """Remove what the editor has inserted in a wrong place, being late to heed a version.
+        """Remove what the editor has inserted in a wrong place, before it heeded versions.
 
-        It is asked to do so in this version only, since another misplaced edit could do harm. So
-        an editor that heeds no versions keeps that text.
+        It is asked to do so in the present version only, since another misplaced edit could do
+        harm. So an editor that heeds no versions keeps that text.
         """
         for _ in range(_MOST_TRIES):
             stray, document = self._stray, self.document
@@ -375,7 +378,7 @@ class ChatEdits:
                 break
             log.info("the editor was changed under an edit: it is taken back and made anew")
             await self._answer(document, text_edit(self._editor, document, stray))
-            # Wait until it is gone, or the change that came first is told.
+            # Wait until it is gone, or until a change that came first is reported.
             await self.until(partial(self._has_left, text), ECHO_TIMEOUT)
         self._stray = None
 

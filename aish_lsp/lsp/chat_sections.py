@@ -1,12 +1,12 @@
 """The sections of a chat document: the user's headings and ours, and what is written under them.
 
-The result of a job is written under ours: a reply, a command's output, candidates.
+The result of a job is a reply, a command's output, or candidates to remember.
 
-It also knows whether we saw a message being typed. A chat may have come with its folder, out of an
-archive or from another machine, with a command under its last heading that somebody else wrote.
-Sending it looks the same. So what stood there before the editor showed it does not count as the
-user's, unless we saw it being typed in an earlier session: the hash of such a message is kept in
-our data, not in the workspace.
+This module also knows whether we saw a message being typed. A chat may have come with its folder,
+out of an archive or from another machine, with a command under its last heading that somebody else
+wrote. Sending that looks the same. So what stood there before the editor showed it does not count
+as the user's, unless we saw it being typed in an earlier session: the hash of such a message is
+kept in our data, not in the workspace.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ class ChatSections:
         """Hold the document while an answer is written under our heading.
 
         What stands above that heading is answered, and is not read again. Below the answer comes a
-        new heading for the user, above what they may have typed there meanwhile; unless a draft of
-        theirs below has one. ``prompt`` is a message that is not in the document yet. Until the
-        document is free, the remark ``waiting`` stands in it.
+        new heading for the user, above what they may have typed there meanwhile, unless a draft of
+        theirs below already has one. ``prompt`` is a message that is not in the document yet. Until
+        the document is free, the remark ``waiting`` stands in it.
         """
         waiting = waiting if self.lock.locked() else ""
         if waiting:
@@ -187,7 +187,7 @@ class TypedMessage:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # What stood under the heading when the editor showed it, while none of it was deleted.
+        # What stood under the heading when the editor showed it; empty once all was deleted.
         self._found = ""
 
     def found(self, message: str) -> None:
@@ -209,7 +209,7 @@ class TypedMessage:
 
         Args:
             message: what stands under the heading.
-            is_open: whether an editor has the chat open, and so tells each edit.
+            is_open: whether an editor has the chat open, and so reports each edit.
         """
         if is_open and not self._found:
             return True
@@ -262,7 +262,7 @@ class JobWriter:
     async def until_written(
         self, job: Job[Any], writing: Coroutine[Any, Any, None], title: str
     ) -> None:
-        """Show that a job runs or waits until all of it is written; the user can stop it there."""
+        """Show progress until all of a job is written; the user can stop the job there."""
         progress = self.client.begin_progress(title, on_cancel=job.cancel)
         self._shown[job.id] = progress
         try:
@@ -280,7 +280,7 @@ class JobWriter:
     async def result(
         self, operation: Operation, job: Job[Any], begin: Callable[[str], None]
     ) -> None:
-        """Write what comes of a job of ``operation``, to its end; ``begin`` as for ``output``."""
+        """Write the result of a job of ``operation``, to its end; ``begin``: as for ``output``."""
         match operation.comes:
             case "output":
                 await self.output(job, begin)
@@ -357,7 +357,7 @@ class JobWriter:
     ) -> tuple[bool, list[str]]:
         """Write the output as it comes, and a remark while the command runs.
 
-        Return whether output began, and the notices.
+        Return whether any output came, and the notices.
         """
         running = runs(job.id)
         has_begun = False
@@ -369,7 +369,7 @@ class JobWriter:
                 if not isinstance(event, Output):
                     continue
                 if not has_begun:
-                    # The time before that was the user's: they were asked.
+                    # Until now the user was being asked: that is not the command's time.
                     self._begun.add(job.id)
                     has_begun = True
                     begin(block.open())

@@ -1,9 +1,9 @@
 """Writes into the chat document of one workspace: by edits of the editor, or into the file.
 
-Editors differ in what they take: no edits at all, edits of the latest version only, edits for a
+Editors differ in what they accept: no edits at all, edits of the latest version only, edits for a
 moment after a command; some claim more than they do. So an edit counts only once the editor's own
-document shows it. One is under way at a time, and the next is made for what the editor told last.
-What an editor does not take as an edit is written to the file, which it reloads.
+document shows it. One edit is under way at a time; the next one is for what the editor reported
+last. What an editor does not accept as an edit is written to the file, which it reloads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
 
 log = logging.getLogger(__name__)
 
-#: Seconds in which an editor has to open the document that it was asked to show.
+#: Seconds within which an editor must open the document that it was asked to show.
 OPEN_TIMEOUT: Final = 2.0
 
 #: How many texts of the document are remembered, to tell that a file holds an earlier one.
@@ -54,7 +54,7 @@ class ChatWriter:
         self._opens_until = 0.0
         # What the document and the file have held, as hashes.
         self._held: deque[int] = deque(maxlen=_REMEMBERED)
-        # What went to the file last, without line ends behind it; None if the editor has it too.
+        # What was last written to the file, without its last line ends; None if the editor has it.
         self._to_be_loaded: str | None = None
 
     @property
@@ -159,7 +159,7 @@ class ChatWriter:
             raise failure
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Follow what the editor told of its document; no changes where it opened or closed it."""
+        """Follow what the editor reports of its document; no changes if it opened or closed it."""
         self._edits.changed(changes)
         document = self.document
         self._opens_documents = self._opens_documents or (not changes and document is not None)
@@ -167,9 +167,9 @@ class ChatWriter:
         self._held.append(_digest("" if document is None else document.text))
 
     def _note_loaded(self) -> None:
-        """Note whether the editor's document has loaded what went to the file last.
+        """Note whether the editor has loaded what was last written to the file.
 
-        If something was removed at the end of the file, an earlier text begins with it, too.
+        If the end of the file was removed, an earlier text begins with what was written, too.
         """
         document, written = self.document, self._to_be_loaded
         if document is None or written is None or not document.text.startswith(written):
@@ -260,7 +260,7 @@ class ChatWriter:
         return document
 
     async def _write_by_edits(self, batch: list[Piece]) -> bool:
-        """Have the editor insert ``batch``; return whether it did."""
+        """Ask the editor to insert ``batch``; return whether it did."""
         if not await self._bring_up_to_date():
             return False
         if not await self._edits.insert(batch):
@@ -269,9 +269,9 @@ class ChatWriter:
         return True
 
     async def _bring_up_to_date(self) -> bool:
-        """Have the editor insert what was written to the file after the editor had read it.
+        """Ask the editor to insert what was written to the file after the editor had read it.
 
-        Return False if it does not.
+        Return False if it does not do so.
         """
         document = self.document
         if document is None or self._to_be_loaded is None:
@@ -293,7 +293,7 @@ class ChatWriter:
         """Return whether a document's text is later than the file's.
 
         It is not if somebody else has written the file: that must not be lost. Nor is it if it only
-        has a line end more: an editor that loads a file without a last line end adds one.
+        has one more line end: some editors add one to a file that ends without it.
         """
         text, saved = document.text, with_line_feeds(on_disk)
         if text in (saved, f"{saved}\n"):
@@ -336,7 +336,7 @@ class ChatWriter:
             if is_written:
                 self._note_loaded()
                 break
-        # What the editor told meanwhile is about its document, not about the file.
+        # What the editor reported meanwhile is about its document, not about the file.
         self._anchor.text = text
         self._anchor.offset, self._anchor.section, self._anchor.is_unsure = known
         self._anchor.wrote(insertion)
@@ -344,5 +344,5 @@ class ChatWriter:
 
 
 def _digest(text: str) -> int:
-    """Return a hash of ``text``, the same with line ends behind it: some editors add one."""
+    """Return a hash of ``text`` without its last line ends, since some editors add one."""
     return hash(text.rstrip("\n"))

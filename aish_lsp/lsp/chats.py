@@ -1,6 +1,6 @@
-"""``aish.chat.*``: the chat documents of a client, their commands and their completion.
+"""``aish.chat.*``: the chat documents of a client, their commands, completion and checklists.
 
-And the code actions on their checklists: each line is kept, or dropped, by the user.
+Code actions on a checklist let the user keep or drop each of its lines.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ChatDocuments:
         return self._chats[workspace]
 
     def at(self, uri: str) -> ChatDocument | None:
-        """Return the chat document that ``uri`` is, if it is one, also of an earlier session."""
+        """Return the chat document at ``uri``, if it is one, even if we have not used it yet."""
         if not uri.lower().endswith("/.aish/chat.md"):
             return None
         for chat in self._chats.values():
@@ -67,22 +67,22 @@ class ChatDocuments:
         return chat if chat.is_at(uri) else None
 
     def follow_closing(self, _uri: str) -> None:
-        """Take note that a document was closed: it may be one of these."""
+        """Note that a document was closed, which may be one of these."""
         for chat in self._chats.values():
             chat.follow_closing()
 
     def is_shown_at(self, uri: str | None) -> bool:
-        """Return whether ``uri`` is a chat document, whose folder the user sees."""
+        """Return whether ``uri`` is an open chat document, so that the user sees its folder."""
         return uri is not None and self.at(uri) is not None
 
     def closed(self, workspace: Workspace) -> None:
-        """Let go of the chat document of a workspace that closes."""
+        """Close the chat document of a workspace that was closed."""
         chat = self._chats.pop(workspace, None)
         if chat is not None:
             self._client.spawn(chat.aclose(), "close a chat")
 
     async def aclose(self) -> None:
-        """Finish all; the server is about to end."""
+        """Close all chat documents: the server is about to end."""
         await asyncio.gather(*(chat.aclose() for chat in self._chats.values()))
 
 
@@ -144,7 +144,7 @@ async def _completions(
     chats: ChatDocuments,
     params: types.CompletionParams,
 ) -> list[types.CompletionItem] | types.CompletionList:
-    """Return what may stand at the cursor of a chat document: a ``:`` command, a file's name."""
+    """Return the completions at the cursor of a chat document: ``:`` commands, names of files."""
     uri, at = params.text_document.uri, params.position
     if chats.at(uri) is None:
         return []
@@ -165,34 +165,34 @@ async def _completions(
         else:
             item.detail = one.detail
         items.append(item)
-    # More typing asks anew for files: of many only some were returned.
+    # Files are asked for again as the user types on: only some of many were returned.
     return types.CompletionList(is_incomplete=True, items=items) if found.are_files else items
 
 
 def _begin(client: Client, configurations: Configurations, workspace: Workspace) -> None:
-    """Go on with the last session of a workspace that was opened, where that is configured."""
+    """Go on with the last session of a workspace that was opened, if that is configured."""
 
     async def tell(beginning: Awaitable[Resumed | None]) -> None:
         resumed = await beginning
         for notice in resumed.notices if resumed else ():
             client.tell(notice)
 
-    # What the editor's settings say counts, too.
+    # The editor's settings count, too.
     settled = configurations.settled(workspace.root)
     client.spawn(tell(workspace.sessions.begin(settled)), "begin with the last session")
 
 
-#: Characters of an item in a title.
+#: The most characters of an item in a title.
 _TITLE: Final = 80
 
-#: Where the tick stands: ``- [ ]``.
+#: The column of the tick in ``- [ ]``.
 _TICK: Final = 3
 
 
 def checklist_actions(
     documents: OpenDocuments, chats: ChatDocuments, params: types.CodeActionParams
 ) -> Iterator[types.CodeAction]:
-    """Yield what can be done with the lines of a checklist at a place of a chat document."""
+    """Yield the actions on the lines of a checklist at a place of a chat document."""
     uri = params.text_document.uri
     text = documents.text(uri)
     if text is None or "- [" not in text or chats.at(uri) is None:
@@ -220,7 +220,7 @@ def checklist_actions(
 def _remember(
     documents: OpenDocuments, uri: str, entries: Sequence[ChecklistEntry], title: str
 ) -> types.CodeAction:
-    """Return the action that ticks these lines and has what they say remembered."""
+    """Return the action that ticks these lines and remembers what they say."""
     accepted = [{"kind": entry.kind, "content": entry.content} for entry in entries]
     ticks = [
         types.TextEdit(
@@ -242,10 +242,10 @@ def _remember(
 def _without(
     documents: OpenDocuments, lines: Sequence[str], entry: ChecklistEntry
 ) -> types.TextEdit:
-    """Return the edit that takes a candidate away, with the notes on it."""
+    """Return the edit that removes a candidate, with the notes on it."""
     end = types.Position(entry.end, 0)
     if entry.end == len(lines):
-        # No line follows: not every editor knows a place behind the last one.
+        # No line follows: not every editor accepts a place behind the last line.
         end = types.Position(entry.end - 1, documents.width(lines[-1]))
     return types.TextEdit(types.Range(types.Position(entry.line, 0), end), "")
 

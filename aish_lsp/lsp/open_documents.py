@@ -1,6 +1,6 @@
 """The documents that the client has open, and how its editor shows and changes them.
 
-A file that the client has open is changed there: by ``workspace/applyEdit``, unsaved.
+A file that the client has open is changed there, by ``workspace/applyEdit``, and is not saved.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Seconds in which an editor has to answer an edit.
+#: Seconds within which an editor must answer an edit.
 ANSWER_TIMEOUT: Final = 5.0
 
 
@@ -37,7 +37,7 @@ class EditorCapabilities:
     """What a client can do.
 
     Attributes:
-        apply_edit: it makes edits.
+        apply_edit: it makes edits that we ask for.
         document_changes: it heeds the version that an edit is for.
         show_document: it shows files.
         takes_0_for_none: it treats version 0, that of a document just loaded, as no version.
@@ -93,7 +93,7 @@ class OpenDocuments:
     def capabilities(self) -> EditorCapabilities:
         """What the client can do, as it said in ``initialize``."""
         says_so = can(self._client, "workspace.workspace_edit.document_changes")
-        # Neovim heeds versions and does not say so: only newer ones, and none of 0.
+        # Neovim does not say so, but refuses an edit for a version that is older, and not 0.
         is_bare_neovim = not says_so and self._is_neovim()
         return EditorCapabilities(
             apply_edit=can(self._client, "workspace.apply_edit"),
@@ -167,7 +167,7 @@ class OpenDocuments:
         return versioned(document, *edits)
 
     async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
-        """Have the client make ``edit``; return whether it says that it did.
+        """Ask the client to make ``edit``; return whether it says that it did.
 
         Raises:
             Exception: the client answered with an error, or not in time.
@@ -178,7 +178,7 @@ class OpenDocuments:
         return getattr(result, "applied", None) is True
 
     async def is_made(self, edit: types.WorkspaceEdit) -> bool:
-        """Do what ``apply_edit`` does, but return False for any failure."""
+        """Ask for ``edit``; return whether it says that it did; False if it fails."""
         try:
             return await self.apply_edit(edit)
         except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
@@ -209,17 +209,17 @@ class OpenDocuments:
     def changed(
         self, uri: str, changes: Sequence[types.TextDocumentContentChangeEvent] = ()
     ) -> None:
-        """Tell the followers."""
+        """Call those who follow changes."""
         for callback in self._changed:
             callback(uri, changes)
 
     def saved(self, uri: str) -> None:
-        """Tell the followers."""
+        """Call those who follow changes."""
         for callback in self._saved:
             callback(uri)
 
     def closed(self, uri: str) -> None:
-        """Tell the followers."""
+        """Call those who follow changes."""
         for callback in self._closed:
             callback(uri)
 

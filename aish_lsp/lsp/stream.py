@@ -20,7 +20,7 @@ from typing import Any
 
 from aish_lsp import __version__
 
-#: Bytes of the largest message that is read; what a longer one holds is skipped.
+#: Bytes of the largest message that is read; a larger one is skipped.
 LARGEST_MESSAGE = 64 << 20
 #: Content-Length beyond this (bytes) is taken for garbage: waiting for it would make us deaf.
 LARGEST_SKIPPED = 1 << 30
@@ -55,7 +55,7 @@ class FrameReader:
     """Cuts a stream into the bodies of its messages, however the bytes arrive.
 
     A ``strict`` one is for a stream that anybody may have opened. A web page may send a request
-    whose body holds messages of ours, so nothing is read behind a line that is not a header of LSP.
+    whose body holds messages for us, so nothing is read after a line that is not a header of LSP.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -95,7 +95,7 @@ class FrameReader:
                 yield bad
 
     def _skipping(self) -> bool:
-        """Drop what is to be skipped; return whether there is more of it to come."""
+        """Drop what is to be skipped; return whether more of it is still to come."""
         skipped = min(self._to_skip, len(self._buffer))
         del self._buffer[:skipped]
         self._to_skip -= skipped
@@ -127,15 +127,15 @@ class FrameReader:
             raise ForeignHeaderError(f"{bytes(line[:_SHOWN])!r} is not a message header")
 
     def _end_header(self) -> BadFrame | None:
-        """Decide from the header what follows it; return why nothing can, if so."""
+        """Decide from the header what follows it; return the error if that cannot be known."""
         declared, self._declared, self._in_header = self._declared, None, False
-        # A body may follow that is not known as one. The header behind it is in its last line.
+        # A body may follow unrecognised: then the next header is at the end of its last line.
         self._lost = not self._strict
         if declared is None:
             return BadFrame("a message has no Content-Length")
         # Nineteen digits at most: int() of very many is slow, and refused by Python.
         if not re.fullmatch(rb"\d{1,19}", declared) or int(declared) > LARGEST_SKIPPED:
-            return BadFrame("a message's Content-Length is not one")
+            return BadFrame("a message's Content-Length is not a valid length")
         length = int(declared)
         self._lost = False
         if length > LARGEST_MESSAGE:

@@ -1,6 +1,6 @@
-"""What can be run in documents: code actions, code lenses and hints that offer to.
+"""What can be run in documents: the code actions, code lenses and hints that offer it.
 
-In any document, ``CMD: `` lines; in the chat also the fenced blocks that a reply suggests.
+That is, the ``CMD: `` lines of any document, and in the chat the fenced blocks of a reply, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lsprotocol import types
 from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
 from aish_lsp.chat.transcript import running
-from aish_lsp.foundation.text import clipped, escaped, with_line_feeds
+from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.client import can
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND
 from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 #: Returns what else can be done at a place.
 Offer: TypeAlias = "Callable[[types.CodeActionParams], Iterable[types.CodeAction]]"
 
-#: Seconds after a change before hints are made anew.
+#: Seconds after a change before hints are renewed.
 _PAUSE = 0.2
 
-#: Lines of a document that are offered: a stranger's may have millions, and each is judged.
+#: The most lines of a document that are offered: it may have millions, and each is judged.
 _MOST_LINES = 500
 
-#: Seconds in which a client answers that it will ask for lenses again.
+#: Seconds within which a client must answer that it will ask for lenses again.
 _ANSWER = 5.0
 
-#: Characters of a command in a title; the whole of it is shown before it runs.
+#: The most characters of a command in a title; all of it is shown before it runs.
 _TITLE = 80
 
 #: What the chat puts before a line of a reply that would pass for one of ours.
@@ -65,7 +65,7 @@ class _Rank(IntEnum):
 class Runnable:
     """A ``CMD: `` line of a document, or a fence, with its first and last line.
 
-    ``waiting`` is set where it is a suggestion that waits; a fence always is.
+    ``waiting`` is the suggestion that it is, if it is one that waits; a fence always is.
     """
 
     first: int
@@ -128,10 +128,10 @@ class Suggestions:
         self._timer: asyncio.TimerHandle | None = None
 
     def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
-        """Return what can be run of an open document, in its order.
+        """Return what can be run in an open document, in order.
 
-        From line ``first`` to ``last``: they are judged, which takes time. Of very many, only so
-        many are returned.
+        Only lines ``first`` to ``last`` are judged, since that takes time, and only so many of
+        their commands are returned.
         """
         document = self._documents.text(uri)
         if document is None:
@@ -157,7 +157,7 @@ class Suggestions:
         return found
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return the actions at a place: what its lines run first, destructive things last."""
+        """Return the actions at a place: first those that run its lines, last destructive ones."""
         uri = params.text_document.uri
         only = params.context.only
         is_chat = self._chats.at(uri) is not None
@@ -213,10 +213,10 @@ class Suggestions:
         if document is None or workspace is None or self._chats.at(uri) is None:
             return []
         jobs = workspace.shown.jobs
-        return [(line, job) for line, job in running(with_line_feeds(document)) if job in jobs]
+        return [(line, job) for line, job in running(document) if job in jobs]
 
     def _heading(self, uri: str) -> int | None:
-        """Return the line of the heading to write under, if ``uri`` is a chat that has one."""
+        """Return the line of the heading to write under, if ``uri`` is a chat and has one."""
         chat = self._chats.at(uri)
         return chat.heading() if chat else None
 
@@ -233,7 +233,7 @@ class Suggestions:
             hints = [self._hint(found, lines[found.first]) for found in self.runnable(uri)]
             if hints or uri in self._hinted:
                 self._publish(uri, hints)
-        # A refresh is dear: the client asks for the lenses of every document, of every server.
+        # A refresh is costly: the client requests the lenses of every document from every server.
         if any(self._lenses(uri) != self._given.get(uri, []) for uri in uris):
             self._client.spawn(self._refresh_lenses(), "refresh the code lenses")
 
@@ -264,9 +264,9 @@ class Suggestions:
         return types.Diagnostic(
             range=types.Range(
                 types.Position(found.first, 0),
-                types.Position(found.first, self._documents.width(line.rstrip("\r"))),
+                types.Position(found.first, self._documents.width(line)),
             ),
-            message=_hinted(found),
+            message=_hint_on(found),
             severity=severity.Warning if dangerous else severity.Hint,
             source="aish",
         )
@@ -337,12 +337,11 @@ def _lines(
 def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:
     """Yield the fences of the chat that are suggestions; the later of two with the same text.
 
-    An output is none, nor is what stands below a ``:run``: the user is about to send that.
+    An output is not one, nor is what stands below a ``:run``: the user is about to send that.
     """
-    text = with_line_feeds(document)
-    lines = text.split("\n")
+    lines = document.split("\n")
     found: dict[str, Runnable] = {}
-    for block in fenced_blocks(text):
+    for block in fenced_blocks(document):
         is_sent = block.first > 0 and lines[block.first - 1].rstrip() == ":run"
         is_ours = is_sent or block.fence + block.info == OUTPUT_OPENING
         command = None if is_ours else shell_block(block.info, block.text)
@@ -357,9 +356,9 @@ def _actions_of(
 ) -> Iterator[tuple[_Rank, types.CodeAction]]:
     """Yield the actions for what can be run, each with its rank.
 
-    ``is_here``: it is what was pointed at; ``is_chat``: in the chat, where what can do harm is
-    edited first and run last. Of that, and of a fence, *Run* is nowhere the first of its kind: some
-    editors take the first without a question, or where return is pressed.
+    ``is_here``: it is what was pointed at; ``is_chat``: it is in the chat, where *Edit* comes first
+    and *Run* last for what can do harm. For that, and for a fence, *Run* is never the first of its
+    kind: some editors take the first without asking, or when return is pressed.
     """
     dangerous = found.risk == "destructive"
     edits_first = dangerous or found.is_fence
@@ -394,8 +393,8 @@ def _actions_of(
         yield ranks.get(action.command.title if action.command else None, rank), action
 
 
-def _hinted(found: Runnable) -> str:
-    """Return what the hint on something says of it."""
+def _hint_on(found: Runnable) -> str:
+    """Return the text of the hint on something that can be run."""
     if found.obstacle:
         return f"Can be copied, not run: {found.obstacle}."
     if not found.runs:
