@@ -62,12 +62,12 @@ def open_workspace(
     If it names no folders, its root is the only one: older clients send nothing else.
     """
     root = params.root_uri
-    if root is None and params.root_path is not None:
-        root = from_fs_path(params.root_path)
     folders = params.workspace_folders or []
-    if root and not folders:
-        folders = [types.WorkspaceFolder(root, unquote(root.rstrip("/").rpartition("/")[2]))]
     try:
+        if root is None and params.root_path is not None:
+            root = from_fs_path(params.root_path)
+        if root and not folders:
+            folders = [types.WorkspaceFolder(root, unquote(root.rstrip("/").rpartition("/")[2]))]
         return Documents(root, TEXT_SYNC, folders, encoding)
     except ValueError:
         return Documents(None, TEXT_SYNC, params.workspace_folders or [], encoding)
