@@ -36,6 +36,7 @@ from aish_lsp.lsp.messages import (
     first_flaw,
     parse,
 )
+from aish_lsp.lsp.stream import position_encoding
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.messages import Outbox
@@ -196,16 +197,26 @@ class Endpoint:
         try:
             structured = self._converter.structure({} if params is None else params, params_type)
         except Exception as error:
-            path, what = _first_problem(error)
             if method == types.INITIALIZE and self.answered is not None:
-                # The client has been told that it is served, so it counts as one without any.
-                logger.warning("the client's capabilities are malformed at %s", path)
-                return self._structured(method, params | {"capabilities": {}})
-            raise _misfit(method, path, what) from error
+                return self._readable(params)
+            raise _misfit(method, *_first_problem(error)) from error
         # An initialize that could be read is good enough: a client refused there gets nothing.
         if method != types.INITIALIZE and (flaw := first_flaw(structured)) is not None:
             raise _misfit(method, *flaw)
         return structured
+
+    def _readable(self, params: dict[str, Any]) -> types.InitializeParams:
+        """Return what can be read of an ``initialize``: the client was told that it is served."""
+        told = {"positionEncodings": [position_encoding(params["capabilities"])]}
+        readable: dict[str, Any] = {"capabilities": {"general": told}}
+        for name, value in params.items():
+            try:
+                self._converter.structure({"capabilities": {}, name: value}, types.InitializeParams)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is left out
+                logger.warning("initialize is malformed at %s", _first_problem(error)[0])
+            else:
+                readable[name] = value
+        return self._converter.structure(readable, types.InitializeParams)
 
     def _take_notification(self, method_name: str, params: Any) -> None:
         if method_name != types.EXIT and (self._shutdown or not self.initialized):
