@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,7 +67,7 @@ def test_an_edit_lands_where_the_client_put_it(
 
 
 @pytest.mark.parametrize("root", [{"root_uri": "file://[bad"}, {"root_path": "/tmp/\ud800"}])
-def test_a_malformed_root_counts_as_none(root: dict[str, str]) -> None:
+def test_a_malformed_root_counts_as_none(root: dict[str, Any]) -> None:
     params = types.InitializeParams(types.ClientCapabilities(), process_id=None, **root)
     assert open_workspace(params, "utf-16").root_uri is None
 
