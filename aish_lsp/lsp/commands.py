@@ -75,6 +75,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Commands:
@@ -358,11 +360,8 @@ def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...
     return tuple(found)
 
 
-logger = logging.getLogger(__name__)
-
 #: Seconds that a program may take; some go on running, to hold what was copied.
 _TIMEOUT: Final = 5.0
-
 
 #: The programs that may work if an environment variable is set (or none is named), with options.
 _PROGRAMS: Final = (

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from aish_lsp.project.current import CurrentFiles
     from aish_lsp.project.files import Listing, Scan
 
+logger = logging.getLogger(__name__)
+
 
 class Workspaces:
     """The workspaces by folder, each opened on its first use and closed with its folder."""
@@ -166,8 +168,6 @@ def setup(client: Client, workspaces: Workspaces) -> None:
 
     client.on_shutdown(workspaces.aclose)
 
-
-logger = logging.getLogger(__name__)
 
 #: Seconds within which a client answers that it will watch.
 _ANSWER = 60.0
