@@ -1,4 +1,4 @@
-"""``aish-lsp`` and ``python -m aish_lsp``: serve an editor; all else is the command line's."""
+"""``aish-lsp`` and ``python -m aish_lsp``: serve an editor, or run the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.server import AishServer, Open
     from aish_lsp.lsp.stream import EarlyInitialize
 
-#: What is served without arguments.
+#: The options without arguments.
 _ON_STDIO = SimpleNamespace(tcp=None, ws=None, log_level=None, log_file=None)
 
 
@@ -34,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = None) -> int:
-    """Serve as ``arguments`` say, with the server that ``create`` makes.
+    """Serve as ``arguments`` say, with the server that ``create`` returns.
 
-    Returns 1 where it cannot listen or log. Else the process ends here, even if a thread hangs.
+    Returns 1 if it cannot listen or log. Otherwise the process ends here, even if a thread hangs.
     """
     options = _parse(arguments) if arguments else _ON_STDIO
     listens = options.tcp or options.ws
@@ -44,12 +44,12 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
         stdio = None if listens else _take_stdio(answer=create is None)
     except KeyboardInterrupt:
         return 130
-    # Importing lsprotocol makes young garbage only: to look through the old objects, again and
-    # again, is up to a third of the start; not to collect at all costs ten megabytes for good.
+    # Importing lsprotocol makes young garbage only. Looking through the old objects again and again
+    # takes up to a third of the start; not collecting at all costs ten megabytes for good.
     usual = gc.get_threshold()
     gc.set_threshold(10_000, 1_000, 1_000)
 
-    from aish_lsp.lsp import logs  # noqa: PLC0415 - not before, as the next one
+    from aish_lsp.lsp import logs  # noqa: PLC0415 - not before, like the next one
 
     try:
         logs.configure(options.log_level, options.log_file)
@@ -81,7 +81,7 @@ def _take_stdio(*, answer: bool) -> tuple[int, int, EarlyInitialize]:
 
 
 def _listening(options: SimpleNamespace) -> Open:
-    from aish_lsp.lsp import sockets  # noqa: PLC0415 - only where it listens
+    from aish_lsp.lsp import sockets  # noqa: PLC0415 - only to listen
 
     if options.tcp is not None:
         return sockets.tcp(*options.tcp)
@@ -105,14 +105,14 @@ def _parse(arguments: Sequence[str]) -> SimpleNamespace:
         "--ws", metavar="HOST:PORT", type=parse_address, help="serve one client over WebSocket"
     )
     parser.add_argument(
-        "--log-level", choices=LEVELS, help="default: warning; info where there is a --log-file"
+        "--log-level", choices=LEVELS, help="default: warning, or info with a --log-file"
     )
     parser.add_argument("--log-file", type=Path, help="log to this file and not to stderr")
     return parser.parse_args(arguments, SimpleNamespace())
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``; the default host is loopback.
+    """Return the host and the port of ``HOST:PORT``; the default host is loopback.
 
     Raises:
         ValueError: it is not such an address.

@@ -1,1 +1,1 @@
-"""All that knows LSP: the protocol, its transports, and a module for each feature."""
+"""Everything that knows LSP: the protocol, its transports, and a module for each feature."""

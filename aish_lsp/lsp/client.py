@@ -1,6 +1,6 @@
-"""The client of the server, as the features see it: what they ask it, tell it and answer it.
+"""The client as the features see it: what they ask it, what they tell it, how they answer it.
 
-It also knows who answers each command of ``workspace/executeCommand``. A ``Call`` is one such
+It also knows the handler of each command of ``workspace/executeCommand``. A ``Call`` is one such
 request while it is being answered. ``Progress`` is what an editor shows during work that takes
 long: its beginning, reports and end.
 """
@@ -57,7 +57,7 @@ class Call:
         self._callbacks: list[Callable[[], object]] = []
 
     def on_cancel(self, callback: Callable[[], object]) -> None:
-        """Call ``callback`` when the client cancels, or now if it has.
+        """Call ``callback`` when the client cancels, or at once if it already has.
 
         The handler then ends by itself, and its answer is sent. Without a callback the handler is
         cancelled, and the request is answered with RequestCancelled (-32800).
@@ -82,7 +82,7 @@ class Call:
         return progress
 
     def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
-        """As ``progress``, and call ``on_cancel`` when the client cancels."""
+        """Begin progress as ``progress`` does; call ``on_cancel`` when the client cancels."""
         self.on_cancel(on_cancel)
         return self.progress(title)
 
@@ -91,7 +91,7 @@ Handler: TypeAlias = Callable[[Call, Any], Awaitable[object]]
 
 
 def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
-    """Return the one object that a command takes; an empty one if none was sent."""
+    """Return the one object that a command takes; an empty object if none was sent."""
     if not arguments or (len(arguments) == 1 and arguments[0] is None):
         return {}
     if len(arguments) > 1 or not isinstance(arguments[0], dict):
@@ -103,7 +103,7 @@ def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
 class Progress:
     """The progress of some work. What is reported before it is open is shown once it is.
 
-    ``send`` takes the values of ``$/progress``, and is None where nobody sees them; ``closed`` is
+    ``send`` takes the values of ``$/progress``, and is None if nobody sees them; ``closed`` is
     called at the end.
     """
 
@@ -123,7 +123,7 @@ class Progress:
         self._ended = False
 
     def open(self) -> None:
-        """Show it: the client knows the token now."""
+        """Show the progress: the client knows its token now."""
         if self._send is None or self._open:
             return
         self._open = True
@@ -141,13 +141,13 @@ class Progress:
             self._send({"kind": "report", "message": message})
 
     def reach(self, part: str) -> None:
-        """Show that ``part`` of the work is reached, and from now on show it beside the time."""
+        """Show that the work has reached ``part``, which from now on is shown beside the time."""
         self._part = f"{part}, "
         self.report(part)
 
     @asynccontextmanager
     async def timed(self, has_begun: Callable[[], bool] = lambda: True) -> AsyncIterator[None]:
-        """Until the block is left, report each second how long it has taken, or that it waits."""
+        """Report each second, until the block is left, how long it has taken or that it waits."""
 
         async def tell() -> None:
             seconds = 0
@@ -163,7 +163,7 @@ class Progress:
             telling.cancel()
 
     def end(self, message: str | None = None) -> None:
-        """End it, with a last ``message``; a second call does nothing."""
+        """End the progress with a last ``message``; a second call does nothing."""
         if self._ended:
             return
         self._ended = True
@@ -177,7 +177,7 @@ class Progress:
         return {} if self._message is None else {"message": self._message}
 
 
-#: Seconds in which a client has to answer that it will show progress.
+#: Seconds within which a client has to answer that it will show progress.
 CREATE_PROGRESS: Final = 10.0
 
 
@@ -185,7 +185,7 @@ class Client(Endpoint):
     """The one client that is served, and the methods of LSP that no feature answers.
 
     Attributes:
-        commands: who answers each command, in the order in which they were bound.
+        commands: the handler of each command, in the order in which they were bound.
         lifecycle: ends the process.
         initialize_params: what the client sent with ``initialize``; None before that.
         client_capabilities: what the client said there that it can do.
@@ -236,17 +236,17 @@ class Client(Endpoint):
         return result
 
     def on_shutdown(self, hook: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Call ``hook`` once when the server stops, after the running commands were cancelled."""
+        """Call ``hook`` once when the server stops, after the running commands are cancelled."""
         self._shutdown_hooks.append(hook)
 
     async def stop_work(self) -> None:
-        """Cancel what runs, and give it at most GRACE seconds to record what it has."""
+        """Cancel all running work, and give it at most GRACE seconds to record what it has."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop_work())
         await asyncio.shield(self._stopping)
 
     async def _stop_work(self) -> None:
-        """Accept no more requests, cancel those that run, then the rest; call the hooks."""
+        """Accept no more requests; cancel the running ones, then the tasks; call the hooks."""
         self._shutdown = True
         stopping = {key: task for key, task in self._running.items() if key != self._shutdown_id}
         for key in stopping:
@@ -334,7 +334,7 @@ class Client(Endpoint):
     def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
         """Begin progress of our own; silent if the client shows none.
 
-        It may be reported on and ended at once: nothing waits for the client.
+        The progress may be reported on and ended at once: nothing waits for the client.
         """
         if not can(self, "window.work_done_progress"):
             return Progress(title, None)
@@ -350,12 +350,12 @@ class Client(Endpoint):
         try:
             await self.request(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params, CREATE_PROGRESS)
         except (TimeoutError, JsonRpcException):
-            logger.info("the client does not show a progress that it was asked to show")
+            logger.info("the client does not show the progress that it was asked to show")
         else:
             progress.open()
 
     def _cancel_progress(self, params: types.WorkDoneProgressCancelParams) -> None:
-        """Stop what runs under a progress token, the client's or ours."""
+        """Stop the work under a progress token, the client's or ours."""
         callback = self._on_token_cancel.get(params.token)
         if callback is not None:
             callback()
@@ -371,7 +371,7 @@ class Client(Endpoint):
         """Ask the client, as ``request`` does; return None if there is no answer."""
         try:
             return await self.request(method, params, timeout)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, there is none
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, there is no answer
             logger.info("the client did not answer %s: %s", method, type(error).__name__)
             return None
 
@@ -414,7 +414,7 @@ class EditorFace:
         self.told(message)
 
     async def wait(self, job: Job[R], title: str) -> R:
-        """Wait for a job and show its progress; the user can stop the job there."""
+        """Wait for a job and show its progress, where the user can stop it."""
         progress = self.shown.begin_progress(title, on_cancel=job.cancel)
         try:
             async with progress.timed():

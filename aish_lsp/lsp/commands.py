@@ -1,13 +1,11 @@
 """The operations as commands of LSP: which session is meant, and the two ways to get a reply.
 
-Copied text goes to the clipboard of this machine, by the program that the desktop has for it.
+Copied text is put into the clipboard of this machine by whichever program the desktop has for it.
 
-And what an extension with a chat of its own asks. ``aish.chat.line`` and ``.complete`` are the
-``:`` commands, for a client that shows itself what comes of them: nothing of that is written into
-the chat document.
-
-``aish.model.complete`` and ``.count`` are a model for the editor's other extensions. They bring
-messages of their own: no session, memory or project is in the request.
+Here are also the commands for extensions. ``aish.chat.line`` and ``.complete`` are the ``:``
+commands for a client with a chat of its own: it shows their results itself, and nothing is written
+into the chat document. ``aish.model.complete`` and ``.count`` offer a model to the editor's other
+extensions. These bring messages of their own: no session, memory or project is in the request.
 """
 
 from __future__ import annotations
@@ -77,6 +75,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Commands:
@@ -89,7 +89,7 @@ class Commands:
     workspaces: Workspaces
     chats: ChatDocuments
     selections: Selections
-    #: What the client was last given of candidates for the memory: `:memory accept` reads it.
+    #: The checklist for the memory that a client was last given: `:memory accept` reads it.
     _listed: dict[Workspace, str] = field(default_factory=dict, init=False)
 
     def bind(self) -> None:
@@ -110,7 +110,7 @@ class Commands:
         workspace, guess = self.workspaces.resolve_or_guess(params)
         about = None
         if isinstance(params, AskParams):
-            # This comes first, since the editor's text may change at any time.
+            # Do this first, since the editor's text may change at any time.
             about = await selected(self.documents, workspace, params)
         if isinstance(params, RunParams) and params.command_id is None:
             self._tell_where_it_runs(workspace, params.uri, guess)
@@ -157,13 +157,13 @@ class Commands:
         """
         if operation.needs_settings:
             await self.configurations.settled(workspace.root)
-        # What is to act at once does not wait for a session that is about to be shown.
+        # An operation that is to act at once does not wait for a session about to be shown.
         if isinstance(params, SessionTarget) and not (operation.at_once and params.session is None):
             return await workspace.sessions.named(params.session)
         return workspace.shown
 
     async def _add_model_in_chat(self, place: Place) -> object:
-        """Show in the chat what there is to choose from, and how to go on there."""
+        """Show in the chat which models there are to choose from, and how to go on."""
         _refuse_unshown(place.workspace, place.session)
         await self.chats.of(place.workspace).send(":model add")
         found = await models_of(place.session)
@@ -178,7 +178,8 @@ class Commands:
         """Send a job's events under the client's token, then return its result.
 
         A client that reads slowly gets the pieces that have piled up as one; the job waits for it
-        only once many have. All ways to cancel the request stop the job, which then ends by itself.
+        only if there are many. Any way of cancelling the request stops the job, which then ends by
+        itself.
         """
         progress = call.begin_progress(title, on_cancel=job.cancel)
         try:
@@ -227,10 +228,10 @@ class Commands:
     async def _carried(
         self, operation: Operation, work: Awaitable[Carried], told: list[str]
     ) -> Carried:
-        """Return what comes of carrying a command out; what was told of it is not lost with it.
+        """Return the result of a command; if it is refused, show what it has told until then.
 
         Raises:
-            AishError: what it refuses.
+            AishError: the command is refused.
         """
         if not operation.comes_in_pieces:
             work = answer_before_asking(self.client, work, lambda carried: _text(told, carried))
@@ -275,7 +276,7 @@ class Commands:
         return Counted(counts, limits.room, limits.output_reserve)
 
     async def _model(self, params: CompleteParams | CountParams) -> tuple[Session, Preset]:
-        """Return the session that pays, and the model that is meant."""
+        """Return the session that pays for a model, and the model."""
         workspace = self.workspaces.resolve(params)
         await self.configurations.settled(workspace.root)
         session = await workspace.sessions.named(params.session)
@@ -283,14 +284,14 @@ class Commands:
 
 
 def _asked_at(place: Place, params: AskParams, about: Selected | None, guess: str) -> Place:
-    """Return the place of a question: what is selected, and in which file it is asked."""
+    """Return the place of a question with what is selected, and the file in which it is asked."""
     at = path_of(params.uri) if params.uri is not None else None
     notice = f"Asked in {shown_path(place.workspace.folder)}, {guess}." if guess else ""
     return replace(place, attached=about.attached if about else (), at=at, notice=notice)
 
 
 def _question(session: Session, params: Target) -> str:
-    """Return the prompt that is asked."""
+    """Return the prompt of a question; empty if ``params`` are not a question's."""
     if isinstance(params, AskParams):
         return params.prompt
     if isinstance(params, RetryParams):
@@ -302,7 +303,7 @@ def _refuse_unshown(workspace: Workspace, session: Session) -> None:
     """Refuse a session that the chat document does not show, since its events would go there.
 
     Raises:
-        InvalidArgument: it does not.
+        InvalidArgument: the chat does not show the session.
     """
     if session is not workspace.shown:
         msg = f"The chat does not show the session {session.id}: its events need a token."
@@ -313,20 +314,20 @@ def _read(params: ChatLineParams) -> tuple[ColonCommand, Operation]:
     """Return the command that a line is, and the operation that it means.
 
     Raises:
-        InvalidArgument: it is none, does not take such an argument, or needs a token.
+        InvalidArgument: the line is not a command, its argument is wrong, or it needs a token.
         NotFound: there is no such command.
     """
     command = parse(params.line)
     if command is None:
         raise InvalidArgument(
-            "This is no command of the chat: one is a single line that begins with `:`, such as"
-            " `:help`. `aish.ask` takes a question.",
+            "This is not a command of the chat, which is a single line that begins with `:`, such"
+            " as `:help`. `aish.ask` takes a question.",
             path="line",
         )
     operation = COLON_COMMANDS.find(command).operation
     if operation.comes_in_pieces and params.partial_result_token is None:
         raise InvalidArgument(
-            f"What comes of `:{command.name}` comes in pieces: its events need a token.",
+            f"The result of `:{command.name}` comes in pieces: its events need a token.",
             path="partialResultToken",
         )
     return command, operation
@@ -342,10 +343,10 @@ def _units(text: str) -> int:
 
 
 def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...]:
-    """Return messages as models take them: the user's first and last, each role's joined.
+    """Return messages as models take them: neighbours of the same role are joined.
 
     Raises:
-        InvalidArgument: there is none, or the user's is not the first and the last.
+        InvalidArgument: there are none, or the first or the last is not the user's.
     """
     found: list[RequestMessage] = []
     for message in messages:
@@ -359,13 +360,10 @@ def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...
     return tuple(found)
 
 
-logger = logging.getLogger(__name__)
-
-#: Seconds that a program may take; some stay behind, to hold what was copied.
+#: Seconds that a program may take; some go on running, to hold what was copied.
 _TIMEOUT: Final = 5.0
 
-
-#: The programs that may work where a variable is set (anywhere, without one), with their options.
+#: The programs that may work if an environment variable is set (or none is named), with options.
 _PROGRAMS: Final = (
     ("", ("pbcopy",)),
     ("WAYLAND_DISPLAY", ("wl-copy",)),

@@ -1,7 +1,7 @@
-"""What the client says of itself: who it is and its settings, in ``initialize`` and as they change.
+"""What the client says of itself: who it is, and its settings, at first and as they change.
 
-Who it is gets into the log that ``aish-lsp doctor --report`` shows. One that asks for it is sent
-``aish/status``: the session that is shown, at a glance.
+Who it is is noted in the log that ``aish-lsp doctor --report`` shows. A client that asks for it is
+sent ``aish/status``: the session that is shown, at a glance.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Seconds in which a client answers what its settings are, or that it will tell of changes.
+#: Seconds within which a client answers what its settings are, or that it will report changes.
 _ANSWER = 60.0
 
-#: Seconds of them that a question or a command waits.
+#: Seconds that a question or a command waits for the settings.
 _PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Pull:
-    """A client that is being asked for its settings, and until when somebody waits for them."""
+    """A request for the client's settings, and until when somebody waits for its answer."""
 
     task: asyncio.Task[None]
     until: float
 
 
 class Configurations:
-    """The configurations of a client's folders, each with what the client says for it."""
+    """The configurations of a client's folders, each with the client's settings for that folder."""
 
     def __init__(self, client: Client, services: Services) -> None:
         self._client = client
@@ -87,7 +87,7 @@ class Configurations:
             self._pull(root, configuration)
 
     def push(self, settings: Any) -> None:
-        """Use the settings that a client sent because it cannot be asked for them."""
+        """Use the settings that were sent by a client that cannot be asked for them."""
         self._pushed = settings.get("aish") if isinstance(settings, dict) else None
         for configuration in self._of.values():
             configuration.update("workspace/configuration", self._pushed)
@@ -96,7 +96,7 @@ class Configurations:
         if not can(self._client, "workspace.configuration"):
             return
         if root in self._pulls:
-            # Its answer would be older than the one that is asked for now.
+            # Its answer would be older than the answer to what is asked now.
             self._pulls[root].task.cancel()
         task = self._client.spawn(self._ask(root, configuration), "ask for the settings")
         self._pulls[root] = _Pull(task, asyncio.get_running_loop().time() + _PATIENCE)
@@ -105,7 +105,7 @@ class Configurations:
         item = types.ConfigurationItem(root.as_uri() if root else None, "aish")
         params = types.ConfigurationParams([item])
         answer = await self._client.answer_of("workspace/configuration", params, _ANSWER)
-        # Without one, what is there still holds.
+        # Without an answer, the settings that are known still hold.
         if isinstance(answer, list | tuple) and len(answer) == 1:
             configuration.update("workspace/configuration", answer[0])
 
@@ -128,7 +128,7 @@ def setup(client: Client, configurations: Configurations, workspaces: Workspaces
 
 
 async def _register(client: Client) -> None:
-    """Ask the client to tell when its settings change, if it wants to be asked."""
+    """Ask the client to report changes of its settings, if it wants to be asked."""
     if not can(client, "workspace.did_change_configuration.dynamic_registration"):
         return
     method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
@@ -168,7 +168,7 @@ def _announce(client: Client, workspace: Workspace) -> None:
 
 
 def note_client(client: Client, workspaces: Workspaces) -> None:
-    """Note the client once it uses a workspace: until then nothing can have gone wrong."""
+    """Note in the log who the client is, once it uses a workspace: nothing went wrong before."""
     noted = False
 
     def note(_workspace: Workspace) -> None:
@@ -194,7 +194,7 @@ _NOTED: Final = {
 
 
 def _described(client: Client, info: types.ClientInfo | None) -> str:
-    """Return who the client is and what of ours it can do, in one line."""
+    """Return who the client is, and which of ``_NOTED`` it can do, in one line."""
     name = f"{info.name} {info.version or ''}".strip() if info else "it does not say its name"
     able = [feature for feature, what in _NOTED.items() if can(client, what)]
     lacking = [feature for feature in _NOTED if feature not in able]

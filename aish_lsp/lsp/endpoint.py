@@ -36,6 +36,7 @@ from aish_lsp.lsp.messages import (
     first_flaw,
     parse,
 )
+from aish_lsp.lsp.stream import position_encoding
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.messages import Outbox
@@ -57,9 +58,10 @@ class Endpoint:
 
     Attributes:
         outbox: what waits to be sent; None while nobody is connected.
-        features: who answers each method.
+        features: the handler of each method.
         initialized: whether a client has begun a session.
-        answered: the request that was answered before this object existed; it gets no other.
+        answered: the id of the request that was answered before this object existed, or None; the
+            request gets no second answer.
     """
 
     def __init__(self) -> None:
@@ -73,14 +75,14 @@ class Endpoint:
         self._running: dict[MessageId, asyncio.Task[Any]] = {}
         self._pending: dict[MessageId, tuple[str, asyncio.Future[Any]]] = {}
         self._ids = itertools.count(1)
-        # An answer may be a yes to a command: only who was asked can know what it answers.
+        # An answer may be a yes to a command: only the client that was asked can know the id.
         self._id_prefix = f"aish-{secrets.token_hex(16)}"
 
     def feature(self, method: str) -> Callable[[F], F]:
         """Let the decorated function answer a method of LSP.
 
         Raises:
-            ValueError: it is answered already.
+            ValueError: the method has a handler already.
         """
 
         def register(handler: F) -> F:
@@ -124,7 +126,7 @@ class Endpoint:
             self._fail(msg_id, error)
             return
         if method_name == types.SHUTDOWN:
-            # Set now, and not when it is answered: an exit may come in the same read.
+            # Set now, not when it is answered: an exit may come in the same read.
             self._shutdown = True
             self._shutdown_id = msg_id
         self._run(
@@ -141,7 +143,7 @@ class Endpoint:
         succeeded: Callable[[Any], object],
         failed: Callable[[BaseException], object],
     ) -> None:
-        """Run a handler; if it returns a coroutine, that runs in a task, known by ``key``."""
+        """Run a handler; a coroutine that it returns runs in a task, known by ``key``."""
 
         def ended(task: asyncio.Task[Any]) -> None:
             del self._running[key]
@@ -164,7 +166,7 @@ class Endpoint:
         self._running[key].add_done_callback(ended)
 
     def _admit(self, msg_id: MessageId, method: str) -> None:
-        """Refuse a request at the wrong time."""
+        """Refuse a request that comes at the wrong time."""
         if self._shutdown:
             raise JsonRpcException("the server is shutting down", INVALID_REQUEST)
         if method == types.INITIALIZE:
@@ -186,7 +188,7 @@ class Endpoint:
         return handler
 
     def _structured(self, method: str, params: Any) -> Any:
-        """Return ``params`` as LSP's type for them; unchanged if it has none."""
+        """Return ``params`` as LSP's type for them; unchanged if LSP has none."""
         known = types.METHOD_TO_TYPES.get(method)
         if known is None:
             return params
@@ -196,16 +198,26 @@ class Endpoint:
         try:
             structured = self._converter.structure({} if params is None else params, params_type)
         except Exception as error:
-            path, what = _first_problem(error)
             if method == types.INITIALIZE and self.answered is not None:
-                # The client has been told that it is served, so it counts as one without any.
-                logger.warning("the client's capabilities are malformed at %s", path)
-                return self._structured(method, params | {"capabilities": {}})
-            raise _misfit(method, path, what) from error
-        # An initialize that could be read is good enough: a client refused there gets nothing.
+                return self._readable(params)
+            raise _misfit(method, *_first_problem(error)) from error
+        # An initialize that can be read is good enough: a client refused there gets nothing at all.
         if method != types.INITIALIZE and (flaw := first_flaw(structured)) is not None:
             raise _misfit(method, *flaw)
         return structured
+
+    def _readable(self, params: dict[str, Any]) -> types.InitializeParams:
+        """Return what can be read of an ``initialize``: the client was told that it is served."""
+        told = {"positionEncodings": [position_encoding(params["capabilities"])]}
+        readable: dict[str, Any] = {"capabilities": {"general": told}}
+        for name, value in params.items():
+            try:
+                self._converter.structure({"capabilities": {}, name: value}, types.InitializeParams)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is left out
+                logger.warning("initialize is malformed at %s", _first_problem(error)[0])
+            else:
+                readable[name] = value
+        return self._converter.structure(readable, types.InitializeParams)
 
     def _take_notification(self, method_name: str, params: Any) -> None:
         if method_name != types.EXIT and (self._shutdown or not self.initialized):
@@ -225,7 +237,7 @@ class Endpoint:
             if error.code != METHOD_NOT_FOUND:
                 logger.warning("ignored a notification: %s", error.message)
             return
-        # The key is none that a client uses as an id.
+        # No client uses such a key as an id.
         self._run(
             f"\0{next(self._ids)}",
             partial(handler, structured),
@@ -276,7 +288,7 @@ class Endpoint:
             self._send(error_response(msg_id, code, message))
 
     def _has_answer(self, msg_id: MessageId | None) -> bool:
-        """Return, once, whether this request was answered before this object existed."""
+        """Return whether this request was answered before this object existed; then forget it."""
         if msg_id is None or msg_id != self.answered:
             return False
         self.answered = None
@@ -290,8 +302,8 @@ class Endpoint:
         """Ask the client; return its answer as lsprotocol's type for it.
 
         Raises:
-            TimeoutError: it did not answer within ``timeout`` seconds.
-            JsonRpcException: it answered with an error, or not as ``method`` is answered.
+            TimeoutError: the client did not answer within ``timeout`` seconds.
+            JsonRpcException: it answered with an error, or with what ``method`` cannot return.
         """
         request_id = f"{self._id_prefix}-{next(self._ids)}"
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -339,7 +351,7 @@ class Endpoint:
         try:
             response = self._converter.structure({"id": 0, "result": result}, response_type)
         except Exception as error:
-            # Kate answers a question that was dismissed with an empty object.
+            # Kate answers with an empty object when a question is dismissed.
             if result == {}:
                 return None
             path, what = _first_problem(error)
@@ -371,7 +383,7 @@ def _misfit(method: str, path: str, what: str) -> JsonRpcException:
 
 
 def _first_problem(error: BaseException) -> tuple[str, str]:
-    """Return the path of a cattrs error's first problem, as on the wire, and what is wrong."""
+    """Return the path of a cattrs error's first problem, as on the wire, and what it is."""
     from cattrs import transform_error  # noqa: PLC0415 - needed for bad input only
 
     what, _, path = transform_error(error)[0].rpartition(" @ $")

@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 
 #: Seconds in which running work can record what it has.
 GRACE = 3.0
-#: Seconds from the beginning of the end until the process is ended, whatever hangs.
+#: Seconds from when the process begins to end until it is killed, whatever hangs.
 LAST_RESORT = GRACE + 1.5
-#: Seconds between two looks at the parent.
+#: Seconds between two checks of the parent.
 PARENT_INTERVAL = 2.0
 #: What ends the process; a second one ends it at once.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -42,16 +42,16 @@ class Lifecycle:
         self._ended: asyncio.Event | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Handle signals and start the guard; to be called in the main thread."""
+        """Handle signals and start the guard; call this in the main thread."""
         self._loop = loop
         self._ended = asyncio.Event()
         source, self._wakeup = os.pipe()
         os.set_blocking(self._wakeup, False)
-        # Not a handler in Python: it runs in the main thread only, which may be stuck, and which a
-        # signal that another thread caught does not wake.
+        # Not a handler in Python: that runs in the main thread only, which may be stuck, and which
+        # is not woken by a signal that another thread caught.
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         for number in SIGNALS:
-            # nohup ignores SIGHUP, and means it.
+            # nohup has SIGHUP ignored, and it stays so.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
         guard = threading.Thread(target=self._guard, args=(source,), name="aish guard", daemon=True)
@@ -142,7 +142,7 @@ class Parent:
 
 
 def _status(pid: int) -> tuple[int, str] | None:
-    """Return the parent and the start time of a running process; None if /proc has no such one."""
+    """Return the parent and the start time of a process; None if /proc does not show it running."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

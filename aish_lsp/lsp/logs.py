@@ -1,11 +1,11 @@
 """The log, on stderr or in a file: what happened and where, never what was said.
 
-On stderr are warnings and worse unless more is asked for: editors mark all of it as errors. These
-are also kept in a file of ours, for ``aish-lsp doctor --report``.
+Only warnings and errors go to stderr, unless more is asked for: editors mark all of it as errors.
+They are also kept in a file of ours, for ``aish-lsp doctor --report``.
 
-Neither payloads nor keys may get there. So an exception is logged with its stack and its type but
-without its text, and the libraries below are heard from warnings on only. What others wrote all the
-same, a stranger's first bytes for one, is cut, masked and escaped.
+Neither payloads nor keys may be logged. So an exception is logged with its stack and its type but
+without its text, and libraries log only warnings and errors. Text by others that is logged even so,
+such as a stranger's first bytes, is cut, masked and escaped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from aish_lsp.shell.environment import secret_values
 LEVELS: Final = ("debug", "info", "warning", "error")
 #: Records that wait for a reader of stderr; more are dropped.
 PENDING_RECORDS = 1_000
-#: Bytes of what is kept of late, beside as much before it.
+#: Bytes of the file that is kept; once it is full, one such file before it is kept, too.
 RECENT_BYTES = 1 << 16
 #: Characters of a record that are written.
 LONGEST: Final = 4_000
@@ -43,9 +43,9 @@ logger = logging.getLogger("aish_lsp")
 
 
 class _Formatter(logging.Formatter):
-    """Writes a record on one line, without secrets and without what is not seen.
+    """Writes a record on one line, with secrets masked and invisible characters escaped.
 
-    Of an exception it shows where it came from; its text may quote a payload and is left out.
+    It shows where an exception came from, but not its text, which may quote a payload.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class _BackgroundHandler(logging.Handler):
             self._lines.put(self.format(record))
 
     def wait(self, timeout: float) -> None:
-        """Wait until what was logged so far is written, at most ``timeout`` seconds."""
+        """Wait at most ``timeout`` seconds until what was logged so far is written."""
         written = threading.Event()
         self._lines.put(written)
         written.wait(timeout)
@@ -118,9 +118,9 @@ _handlers: list[_BackgroundHandler] = []
 
 
 class _RecentHandler(_BackgroundHandler):
-    """Keeps what went wrong lately in ``DATA/recent.log``, which is made with its first line.
+    """Keeps recent warnings and errors in ``DATA/recent.log``, which its first line creates.
 
-    Where it cannot be written nothing is kept: that much is not a reason to complain.
+    If the file cannot be written, nothing is kept, and nobody is told.
     """
 
     def __init__(self) -> None:
@@ -150,16 +150,16 @@ class _RecentHandler(_BackgroundHandler):
 
 
 def keep(line: str) -> None:
-    """Keep a line for ``aish-lsp doctor --report``, where this process keeps a log at all."""
+    """Keep a line for ``aish-lsp doctor --report``, if this process keeps a log at all."""
     for handler in _handlers:
         if isinstance(handler, _RecentHandler):
             handler.keep(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")
 
 
 def configure(level: str | None = None, file: Path | None = None) -> None:
-    """Log our own records from ``level`` on, and those of libraries from warnings on.
+    """Log our own records of ``level`` and above, and the warnings and errors of libraries.
 
-    Without a ``level`` it is info in a file and warning on stderr.
+    The default ``level`` is info for a file and warning for stderr.
 
     Raises:
         OSError: ``file`` cannot be written.
@@ -170,18 +170,18 @@ def configure(level: str | None = None, file: Path | None = None) -> None:
         each.setFormatter(_Formatter())
     logging.basicConfig(handlers=_handlers, level=logging.WARNING, force=True)
     logger.setLevel((level or ("info" if file else "warning")).upper())
-    # Its warnings quote messages.
+    # The warnings of pygls quote messages.
     logging.getLogger("pygls").setLevel(logging.ERROR)
 
 
 def flush(timeout: float = 0.5) -> None:
-    """Wait until what was logged is written, at most ``timeout`` seconds."""
+    """Wait at most ``timeout`` seconds until what was logged is written."""
     for handler in _handlers:
         handler.wait(timeout)
 
 
 def log_loop_error(_loop: object, context: dict[str, Any]) -> None:
-    """Log what an event loop reports, without the objects that it would print."""
+    """Log what an event loop reports, without the objects that it would print itself."""
     error = context.get("exception")
     message = context.get("message", "an error in the event loop")
     logger.error("%s", message, exc_info=error)

@@ -1,14 +1,14 @@
-"""JSON-RPC messages as they arrive, told apart, and refused where they are none; and as they leave.
+"""JSON-RPC messages: parsed and checked as they arrive, encoded and queued as they leave.
 
-What waits to be sent to a client that may be slow, or may have stopped reading, stands in the
-outbox. How they stand on a stream of bytes is ``stream``'s.
+The outbox holds what waits to be sent to a client, which may be slow or may have stopped reading.
+How messages are framed in a stream of bytes is the matter of ``stream``.
 
-What LSP's own types let through, values that are not what their fields say, is refused here too.
-cattrs refuses what cannot become the type of a field; but lsprotocol hands on whatever stands where
-one of several plain types may, such as a progress token, and it takes any text for a URI. What is
+Values that LSP's types let through although they do not fit their fields are refused here, too:
+cattrs refuses what cannot become the type of a field, but lsprotocol passes on anything where one
+of several plain types may stand, such as a progress token, and it takes any text for a URI. What is
 refused here reaches no handler.
 
-URIs, as clients send them: any text may come, so none is trusted to be one.
+A client may send any text as a URI, so none is trusted to be one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MessageId: TypeAlias = int | str
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message that is to be answered."""
+    """A message that must be answered."""
 
     id: MessageId
     method: str
@@ -55,7 +55,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A message that is not to be answered."""
+    """A message that must not be answered."""
 
     method: str
     params: Any
@@ -84,7 +84,7 @@ def parse(body: bytes | BadFrame) -> Request | Notification | Response:
     """Return the message that ``body`` holds; its params are plain data.
 
     Raises:
-        Malformed: it holds none.
+        Malformed: it does not hold a message.
     """
     if isinstance(body, BadFrame):
         raise Malformed(PARSE_ERROR, body.message)
@@ -141,7 +141,7 @@ def encode(message: dict[str, Any], plain: Callable[[Any], Any]) -> bytes:
     return well_formed(text).encode()
 
 
-#: Bytes that may wait before whoever produces more should wait too.
+#: Bytes that may wait before whoever produces more should wait, too.
 HIGH_WATER = 1 << 20
 #: Bytes after which the client is taken to be gone.
 HARD_LIMIT = 64 << 20
@@ -152,8 +152,8 @@ BATCH = 256 << 10
 class Outbox:
     """A queue of messages, put there by any thread and sent by one sender.
 
-    ``wake`` is called, in the thread of ``put``, when there is something to take; ``overflow``
-    once, when more than HARD_LIMIT waits.
+    ``wake`` is called, in the thread of ``put``, when there is something to take; ``overflow`` is
+    called once, when more than HARD_LIMIT bytes wait.
 
     Attributes:
         queued: bytes that have been put and not yet sent.
@@ -178,7 +178,7 @@ class Outbox:
         self._shrunk = asyncio.Event()
 
     def put(self, part: bytes) -> None:
-        """Queue ``part``; after ``close`` it is dropped."""
+        """Queue ``part``, or drop it after ``close``."""
         with self._lock:
             if self.closed:
                 return
@@ -203,13 +203,13 @@ class Outbox:
         return taken
 
     def sent(self, size: int) -> None:
-        """Note that ``size`` bytes, taken before, have reached the client."""
+        """Note that ``size`` bytes, which were taken before, have reached the client."""
         with self._lock:
             self.queued = max(0, self.queued - size)
         self._tell_waiting()
 
     def close(self) -> None:
-        """Drop what waits and all that follows; nobody waits any longer."""
+        """Drop what waits and whatever follows; nobody waits any longer."""
         with self._lock:
             self.closed = True
             self._parts.clear()
@@ -219,7 +219,7 @@ class Outbox:
 
     async def drained(self, limit: int = HIGH_WATER) -> None:
         """Wait while more than ``limit`` bytes are queued."""
-        # Counted first: a sender that misses it has lowered ``queued`` before we look.
+        # Counted first: a sender that does not see it has lowered ``queued`` before we look.
         self._waiting += 1
         try:
             while self.queued > limit:
@@ -238,7 +238,7 @@ _PLAIN: Final = frozenset({int, str, float, bool, NoneType})
 
 
 class Flaw(NamedTuple):
-    """A value of the wrong kind: where it is, as the wire names it, and what is wrong with it."""
+    """A value of the wrong kind: its path, as on the wire, and what is wrong with it."""
 
     path: str
     what: str
@@ -246,14 +246,14 @@ class Flaw(NamedTuple):
 
 class _Field(NamedTuple):
     name: str
-    #: The plain types that it may have, or None where the converter has seen to that.
+    #: The plain types that it may have; None if the converter checks its type.
     kinds: tuple[type, ...] | None
     type: Any
     is_uri: bool
 
 
 def first_flaw(params: object) -> Flaw | None:
-    """Return the first value in ``params``, one of lsprotocol's objects, that is none of its kind.
+    """Return the first value in ``params``, an object of lsprotocol's, that does not fit its field.
 
     What LSP leaves open (settings, a diagnostic's data) may be anything.
     """
@@ -274,7 +274,7 @@ def _flaws(value: object, path: str) -> Iterator[Flaw]:
                 yield from _flaws(inner, place)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for number, item in enumerate(value):
-            # Not lists in lists: LSP has none but where anything may stand, to any depth.
+            # Lists in lists are skipped: LSP has them only where anything may stand, to any depth.
             if attrs.has(type(item)):
                 yield from _flaws(item, f"{path}[{number}]")
 

@@ -1,7 +1,7 @@
 """The workspace of a client, and the methods of pygls that it overrides, each with its reason.
 
-The tests know the text of each method of pygls that is overridden: when a release changes one, its
-reason is checked again, and the override goes once pygls has mended it.
+The tests know the text of each method of pygls that is overridden: when a release changes one, the
+reason is checked again, and the override is removed once pygls no longer needs it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Document(TextDocument):
     def lines(self) -> Sequence[str]:
         """The lines with their ends.
 
-        pygls ends a line where Python does (form feed, U+2028 and more); LSP knows three line ends.
-        Each later position would be off, and an edit would garble the text.
+        pygls ends a line where Python does (form feed, U+2028 and more); LSP has three line ends.
+        Every position after another one would be off, and an edit would garble the text.
         """
         return tuple(_LINE.findall(self.source))
 
@@ -62,12 +62,12 @@ def open_workspace(
     If it names no folders, its root is the only one: older clients send nothing else.
     """
     root = params.root_uri
-    if root is None and params.root_path is not None:
-        root = from_fs_path(params.root_path)
     folders = params.workspace_folders or []
-    if root and not folders:
-        folders = [types.WorkspaceFolder(root, unquote(root.rstrip("/").rpartition("/")[2]))]
     try:
+        if root is None and params.root_path is not None:
+            root = from_fs_path(params.root_path)
+        if root and not folders:
+            folders = [types.WorkspaceFolder(root, unquote(root.rstrip("/").rpartition("/")[2]))]
         return Documents(root, TEXT_SYNC, folders, encoding)
     except ValueError:
         return Documents(None, TEXT_SYNC, params.workspace_folders or [], encoding)

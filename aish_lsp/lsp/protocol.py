@@ -1,8 +1,7 @@
 """The commands of ``workspace/executeCommand``: the operations, and what editors alone can do.
 
-docs/protocol.md and the schema are made from this table.
-
-Here, too: the kinds of our code actions.
+docs/protocol.md and the schema are made from these tables. The kinds of our code actions are here,
+too.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceParams(Target):
-    """``block`` counts, from 0, those of the reply to ``turn_id`` that may stand there."""
+    """``block`` is the number, from 0, among those blocks of a reply that may be put in place."""
 
     turn_id: str
     block: int = field(default=0, metadata={"minimum": 0})
@@ -42,7 +41,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class DiffShown:
-    """What a file holds, and what it would hold; LF at the line ends of both."""
+    """What a file holds, and what it would hold; lines end with LF in both."""
 
     uri: str
     before: str
@@ -53,8 +52,8 @@ class DiffShown:
 class ApprovalRequest:
     """The request ``aish/approve``: what waits for the user's yes.
 
-    ``text`` is the command (of kind ``command``), or the name of the file (of kind ``edit``, which
-    has a ``diff``); ``cwd`` is the folder of it.
+    ``text`` is the command (for the kind ``command``) or the name of the file (for ``edit``, which
+    has a ``diff``); ``cwd`` is the folder in which it runs or lies.
     """
 
     id: str
@@ -68,7 +67,7 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """What a client answers to ``aish/approve``; anything else than true is a no."""
+    """What a client answers to ``aish/approve``; anything but true is a no."""
 
     approved: bool
 
@@ -77,9 +76,9 @@ class Approved:
 class LookupRequest:
     """The request ``aish/lookup``: what the editor's other language servers know of the code.
 
-    ``uri`` is the file that is meant, null for all of the workspace; ``query`` is what the names of
-    ``symbols`` are to hold; ``position`` is the place of the name whose ``definition`` is asked
-    for, in the units agreed on.
+    ``uri`` is the file that is meant, null for the whole workspace; ``query`` is a text that the
+    names of ``symbols`` are to contain; ``position`` is the place of the name whose ``definition``
+    is asked for, in the units agreed on.
     """
 
     what: Literal["diagnostics", "symbols", "definition"]
@@ -90,7 +89,7 @@ class LookupRequest:
 
 @dataclass(frozen=True, slots=True)
 class FoundThere:
-    """A place in the code, its line from 0, and what there is to say of it in a few words."""
+    """A place in the code, with its line counted from 0, and what it is in a few words."""
 
     uri: str
     line: int
@@ -99,7 +98,7 @@ class FoundThere:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What a client answers to ``aish/lookup``; null where it cannot tell."""
+    """What a client answers to ``aish/lookup``; null if it cannot tell."""
 
     items: tuple[FoundThere, ...]
 
@@ -111,9 +110,9 @@ class TerminalRequest:
 
 @dataclass(frozen=True, slots=True)
 class LastInTerminal:
-    """What a client answers to ``aish/terminal``; null where there is no terminal.
+    """What a client answers to ``aish/terminal``; null if there is no terminal.
 
-    Where it cannot tell where a command begins, ``command`` is empty, and ``output`` what the
+    If it cannot tell where a command begins, ``command`` is empty, and ``output`` is what the
     terminal shows last.
     """
 
@@ -125,7 +124,7 @@ class LastInTerminal:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The text, and whether it lies in the clipboard now."""
+    """The text, and whether it is in the clipboard now."""
 
     text: str
     copied: bool
@@ -135,8 +134,8 @@ class Copied:
 class ChatParams(Target):
     """``prompt`` is put under the last heading by *open*, and sent by *send*.
 
-    It takes the place of a prompt that *open* put there and nobody changed. A draft of the user's
-    stays: *open* then puts nothing and tells them; *send* writes its prompt above the draft.
+    It replaces a prompt that *open* put there and nobody has changed. A draft of the user's stays:
+    *open* then puts nothing there and tells them; *send* writes its prompt above the draft.
     """
 
     prompt: str | None = None
@@ -151,7 +150,7 @@ class ChatPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatLineParams(SessionTarget):
-    """``line`` is what the user typed; ``:run`` may have a fenced block below it."""
+    """``line`` is what the user typed; a fenced block may follow ``:run``."""
 
     line: str
     partial_result_token: Token | None = None
@@ -159,11 +158,11 @@ class ChatLineParams(SessionTarget):
 
 @dataclass(frozen=True, slots=True)
 class ChatLineDone:
-    """What came of a line.
+    """The result of a line.
 
-    ``session`` is the id of the one that the workspace shows by now, and ``text`` is the answer, in
-    Markdown. Where events came to the token, ``comes`` says what they were about, and ``result`` is
-    that of the command which the line means; both are null for a line that comes whole.
+    ``session`` is the id of the session that the workspace shows now, and ``text`` is the answer,
+    in Markdown. If events were sent to the token, ``comes`` says what they were about, and
+    ``result`` is the result of the command that the line means; otherwise both are null.
     """
 
     session: str
@@ -181,7 +180,7 @@ class ChatCompleteParams(SessionTarget):
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletion:
-    """A proposal: ``insert`` replaces what stands from ``start`` to the cursor.
+    """A proposal: ``insert`` replaces the text from ``start`` to the cursor.
 
     ``start`` counts UTF-16 code units of the line, whatever unit was agreed on for documents.
     """
@@ -195,7 +194,7 @@ class ChatCompletion:
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletions:
-    """The proposals, the likeliest first; ``is_incomplete``: more typing may bring others."""
+    """The proposals, the likeliest first; with ``is_incomplete``, typing more may bring others."""
 
     items: list[ChatCompletion]
     is_incomplete: bool
@@ -211,7 +210,7 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteParams(SessionTarget):
-    """``model`` is the name of one of ``aish.model.list``; the session is the one that pays."""
+    """``model`` is the name of one of ``aish.model.list``; the session pays for the reply."""
 
     model: str
     messages: list[PromptMessage]
@@ -220,7 +219,7 @@ class CompleteParams(SessionTarget):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The reply: its text, how it ended, and what it took; null where nothing came."""
+    """The reply: its text, how it ended, and what it used; ``usage`` is null if nothing came."""
 
     text: str
     finish_reason: FinishReason
@@ -239,7 +238,7 @@ class CountParams(SessionTarget):
 class Counted:
     """The tokens of each text, and the most that a request and a reply may have.
 
-    ``input`` and ``output`` are what is known without asking the model's server.
+    ``input`` and ``output`` are the limits that are known without asking the model's server.
     """
 
     tokens: list[int]
@@ -249,7 +248,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A turn that goes on in the chat; null where none was begun."""
+    """A turn that goes on in the chat; null if none was begun."""
 
     turn_id: str | None
 
@@ -278,7 +277,7 @@ class CommandSpec:
     operation: Operation | None = None
 
 
-#: What editors alone can do; what the reference says of each is in editor_commands.md.
+#: What editors alone can do; editor_commands.md holds what the reference says of each.
 _EDITOR = (
     CommandSpec("aish.selection.replace", ReplaceParams, Replaced),
     CommandSpec("aish.commands.copy", CommandParams, Copied),

@@ -1,7 +1,7 @@
 """Asking the user through the editor: ``window/showMessageRequest``, where only a yes is a yes.
 
-It also asks the client about the code (``aish/lookup``, which its other language servers answer),
-and for what its terminal last ran (``aish/terminal``).
+The client is also asked about the code (``aish/lookup``, which its other language servers answer),
+and about what its terminal ran last (``aish/terminal``).
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-#: Set before code that runs in this context asks a question.
+#: The event to set before code that runs in this context asks a question.
 _ASKS: ContextVar[asyncio.Event | None] = ContextVar("asks", default=None)
 
-#: Seconds that a question stands; if nobody has answered by then, it is a no.
+#: Seconds that a question waits for its answer; if nobody has answered by then, that is a no.
 _PATIENCE = 600.0
 
-#: Seconds after which a file that shows what was asked about is removed.
+#: Seconds after which a file is removed that shows what was asked about.
 _FORGOTTEN: Final = 86_400.0
 
-#: Seconds that a question stands while it is not known whether the client shows questions at all:
-#: ALE does not, and never answers.
+#: The same while it is not known whether the client shows questions at all: ALE does not, and never
+#: answers.
 _DOUBT: Final = 60.0
 
-#: Seconds that a question waits, so that the answer to the command which led to it goes first:
-#: eglot waits ten seconds for that, and asks the user within them.
+#: Seconds by which a question is delayed, so that the answer to the command that led to it is sent
+#: first: eglot waits ten seconds for that answer, and would ask the user within them.
 _PRECEDENCE = 0.05
 
 
@@ -61,14 +61,14 @@ class Questions:
     """Asks the user of a client.
 
     A client that does not say that it shows buttons asks in its own way, as eglot does in the
-    minibuffer, and may never tell that the user has turned away from a question. Another command of
-    the user's shows that they have.
+    minibuffer, and may never tell us that the user has turned away from a question. The user's next
+    command shows that they have.
     """
 
     def __init__(self, client: Client, documents: OpenDocuments) -> None:
         self._client = client
         self._documents = documents
-        # Seconds that a question without buttons stands.
+        # Seconds that a question without buttons waits for its answer.
         self._patience = _DOUBT
         self._standing: set[asyncio.Task[Any]] = set()
         client.on_command(self._turn_away)
@@ -91,7 +91,7 @@ class Questions:
         return choice.options.index(title) if title in choice.options else None
 
     async def _approved(self, approval: Approval) -> bool | None:
-        """Ask by ``aish/approve``, where only ``{approved: true}`` is a yes; None is no answer."""
+        """Ask by ``aish/approve``, where only ``{approved: true}`` is a yes; None if unanswered."""
         diff = approval.diff
         params = ApprovalRequest(
             id=new_id(),
@@ -122,7 +122,7 @@ class Questions:
         patience = _PATIENCE if has_buttons else self._patience
         asking = self._client.request("window/showMessageRequest", params, patience)
         try:
-            # If there are buttons, the user may do something else and come back to them.
+            # With buttons, the user may do something else and come back to them.
             answer = await (asking if has_buttons else self._stands(asking))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
             logger.info("the client could not ask the user: %s", type(error).__name__)
@@ -131,7 +131,7 @@ class Questions:
         return title
 
     async def _stands(self, asking: Coroutine[Any, Any, Any]) -> Any:
-        """Return what a client answers.
+        """Return the client's answer, unless the user turns away from the question.
 
         Raises:
             TimeoutError: the user has turned away.
@@ -151,9 +151,9 @@ class Questions:
         return answer
 
     def _turn_away(self, command: str) -> None:
-        """End the questions that stand, without an answer, when the client sends a ``command``.
+        """End the questions that wait, without an answer, when the client sends a ``command``.
 
-        ``aish.cancel`` does not, since it stops what asked the question.
+        ``aish.cancel`` does not end them, since it stops the work that asks.
         """
         if command == "aish.cancel":
             return
@@ -162,15 +162,15 @@ class Questions:
             task.cancel()
 
     async def _shown_whole(self, text: str) -> str:
-        """Show ``text`` in a document beside the question; return what the question adds."""
-        # It is kept in our data, since in the workspace it could be changed before it is read. Each
-        # text has its own file, since two editors may ask at the same time.
+        """Show ``text`` in a document beside the question; return what to add to the question."""
+        # The document is in our data folder: in the workspace it could be changed before it is
+        # read. Each text has its own file, since two editors may ask at the same time.
         digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
         path = data_dir() / "asked" / f"{digest}.txt"
         try:
             await asyncio.to_thread(_write_asked, path, text)
         except AishError as error:
-            logger.info("what is asked about could not be written down: %s", error.message)
+            logger.info("what a question is about could not be written: %s", error.message)
             return ""
         if self._documents.capabilities.show_document:
             self._documents.show(path, 0)
@@ -183,14 +183,14 @@ def can_choose(client: Client) -> bool:
 
 
 async def answer_before_asking(client: Client, work: Awaitable[R], told: Callable[[R], str]) -> R:
-    """Return what the work for a command comes to, unless its user has to be asked for it.
+    """Return the result of the work for a command, unless the user has to be asked first.
 
-    Who does not say that questions have buttons may read none until the command is answered, as
-    eglot, or no longer wait for the answer, as Helix after 20 seconds. There the question comes
-    after the answer, and a message with what is ``told`` of the result once it has one.
+    A client that does not say that questions have buttons may read no question until the command is
+    answered, like eglot, or give up on the command, like Helix after 20 seconds. For such a client
+    the question comes after the answer, and then a message with what is ``told`` of the result.
 
     Raises:
-        Busy: the user is asked now.
+        Busy: the user is being asked.
     """
     if can_choose(client):
         return await work
@@ -216,7 +216,7 @@ async def _awaited(work: Awaitable[R]) -> R:
 
 
 async def _tell_later(client: Client, task: asyncio.Task[R], told: Callable[[R], str]) -> None:
-    """Show the user what a command has come to that was answered before."""
+    """Show the user the result of a command that has been answered already."""
     try:
         message = told(await task)
     except AishError as error:
@@ -227,10 +227,10 @@ async def _tell_later(client: Client, task: asyncio.Task[R], told: Callable[[R],
 
 
 def _write_asked(path: Path, text: str) -> None:
-    """Write down what is asked about, and remove what nobody can be asked about any more.
+    """Write ``text``, which a question is about, and remove what old questions were about.
 
     Raises:
-        AishError: it cannot be written.
+        AishError: the text cannot be written.
     """
     private_dir(path.parent)
     for old in path.parent.glob("*.txt"):
@@ -240,7 +240,7 @@ def _write_asked(path: Path, text: str) -> None:
     write_atomic(path, text)
 
 
-#: Seconds in which it is answered: a language server may have to start for it.
+#: Seconds within which a client answers: a language server may have to start for it.
 _LOOKUP_PATIENCE: Final = 20.0
 
 
@@ -256,7 +256,7 @@ class ClientLookUp:
         return declares(self._client, "lookup")
 
     async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
-        """Return what the client found; None where it cannot tell, or its answer is not one."""
+        """Return what the client found; None if it cannot tell, or its answer is malformed."""
         uri = lookup.path.as_uri() if lookup.path else None
         position = None
         if lookup.what == "definition" and lookup.path is not None:
@@ -265,7 +265,7 @@ class ClientLookUp:
         return _found(await self._client.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
 
     def _position(self, path: Path, point: Point) -> Position:
-        """Return a place in the client's units, in the file as the client has it, or the disk."""
+        """Return a place in the client's units, in the file as it is in the client or on disk."""
         document = self._documents.document(path)
         try:
             text = document.text if document else path.read_text("utf-8", errors="replace")
@@ -276,9 +276,9 @@ class ClientLookUp:
 
 
 def _found(answer: object) -> list[Found] | None:
-    """Return what a client answered; None where it is not an answer.
+    """Return what a client answered; None if the answer is malformed.
 
-    An item that is not one is left out: the rest is still of use.
+    A malformed item is left out: the rest is still of use.
     """
     items = _field(answer, "items")
     if not isinstance(items, list):
@@ -288,7 +288,7 @@ def _found(answer: object) -> list[Found] | None:
         uri, line, text = (_field(item, name) for name in ("uri", "line", "text"))
         path = path_of(uri) if isinstance(uri, str) else None
         if path is not None and isinstance(line, int) and line >= 0 and isinstance(text, str):
-            # By its real path, which says whether it lies in the workspace.
+            # Its real path tells whether it lies in the workspace.
             found.append(Found(Path(os.path.realpath(path)), line, text))
     return found
 
@@ -298,12 +298,12 @@ def _field(value: object, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
-#: Seconds in which a client reads its terminal.
+#: Seconds within which a client reads its terminal.
 _TERMINAL_PATIENCE: Final = 10.0
 
 
 def terminal_reader(client: Client) -> ReadTerminal:
-    """Return how to ask what the client's terminal ran last."""
+    """Return a function that asks what the client's terminal ran last."""
 
     async def read() -> TerminalShown | None:
         if not declares(client, "terminal"):

@@ -1,9 +1,9 @@
-"""What is made from the registries of the code: docs/protocol.md and the schema.
+"""The reference of the protocol: docs/protocol.md and the schema, made from the code's registries.
 
-``./dev docs`` runs this as a module, and has the commands in capabilities.json renewed. The schema
-(``aish-lsp protocol --json``) is what a client and we send each other, as JSON Schema. It is made
-from the table of commands and the types of their parameters and results, so that the types of a
-client can be made from it.
+``./dev docs`` runs this module, which also renews the commands in capabilities.json. The schema
+(``aish-lsp protocol --json``) describes, as JSON Schema, what a client and the server send each
+other. It is made from the table of commands and the types of their parameters and results, so that
+a client can generate its own types from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from aish_lsp.lsp.stream import CAPABILITIES
 from aish_lsp.operations.operation import Answer, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
 
-#: The page that docs/protocol.md is made of, but for what comes from the code.
+#: The page that docs/protocol.md is made from, without what comes from the code.
 PAGE = CAPABILITIES.with_name("protocol_page.md")
 
 
@@ -70,13 +70,13 @@ def _command_part(spec: CommandSpec, definitions: _Definitions) -> str:
 
 
 def doc_of(spec: CommandSpec) -> str:
-    """Return what is said of a command, in Markdown."""
+    """Return the description of a command, in Markdown."""
     return spec.operation.doc if spec.operation else _editor_commands()[spec.name]
 
 
 @cache
 def _editor_commands() -> dict[str, str]:
-    """Return what is said of the commands that editors alone can do, by their names."""
+    """Return the descriptions of the commands that only editors can carry out, by name."""
     parts = CAPABILITIES.with_name("editor_commands.md").read_text("utf-8").split("### `")[1:]
     told = (part.split("`\n\n", 1) for part in parts)
     return {name: doc.strip() for name, doc in told}
@@ -102,7 +102,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Return a type in the words of JSON."""
+    """Return the name of a schema's type, as the page tells it."""
     if "anyOf" in schema:
         return " or ".join(_type(one) for one in schema["anyOf"] if one != {"type": "null"})
     if "enum" in schema:
@@ -113,11 +113,11 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _shape(kind: Any, definitions: _Definitions) -> str:
-    """Return a result's fields in short: those of what it lists, too, and no deeper."""
+    """Return the names of a result's fields, with those of the objects that it lists."""
     found = []
     for name, schema in definitions.properties(kind).items():
         items = schema.get("items", {})
-        # Of several kinds the last has all fields.
+        # If there are several kinds, the last has all fields.
         listed = items.get("anyOf", [items])[-1].get("$ref")
         if listed:
             fields = definitions.made[listed.rpartition("/")[2]]["properties"]
@@ -135,7 +135,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def capabilities() -> str:
-    """Return capabilities.json with the commands that there are."""
+    """Return capabilities.json with the commands that there are now."""
     from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - only to write the references
 
     found = json.loads(CAPABILITIES.read_text("utf-8"))
@@ -160,10 +160,10 @@ _PLAIN: dict[Any, dict[str, str]] = {
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema of commands, events, errors, notifications, requests, in ``$defs``.
+    """Return the schema of commands, events, errors, notifications and requests.
 
-    ``lines`` are the ``:`` commands of the chat: their arguments for people, and the words that may
-    come first.
+    ``lines`` are the ``:`` commands of the chat: how people write their arguments, and the words
+    that these may begin with.
     """
     definitions = _Definitions()
     commands = {name: _command(spec, definitions) for name, spec in COMMANDS.items()}
@@ -211,7 +211,7 @@ def results_of(spec: CommandSpec) -> tuple[Any, ...]:
 
 @cache
 def names_for_types(module: str) -> dict[str, Any]:
-    """Return what a module imports for the type checker alone, imported."""
+    """Import what a module imports only for type checking; return it by name."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     blocks = (
         node.body
@@ -228,12 +228,12 @@ def names_for_types(module: str) -> dict[str, Any]:
 
 
 def kinds_of(names: str) -> list[str]:
-    """Return the kinds of errors, as the wire names them, of their classes' names."""
+    """Return the kinds on the wire of the errors whose class names are given."""
     return [vars(errors)[name.strip()].kind for name in names.split(",")]
 
 
 def first_line(thing: type) -> str:
-    """Return what a class's docstring says first."""
+    """Return the first line of a class's docstring."""
     return (thing.__doc__ or "").partition("\n")[0]
 
 
@@ -256,7 +256,7 @@ class _Definitions:
         self._of: dict[str, type] = {}
 
     def of(self, kind: Any, *, taken: bool = False) -> dict[str, Any]:
-        """Return the schema of a type; ``taken``: of what a client sends us."""
+        """Return the schema of a type, which is ``taken`` if a client sends it to us."""
         origin, inner = get_origin(kind), get_args(kind)
         if kind in _PLAIN:
             return dict(_PLAIN[kind])
@@ -278,7 +278,7 @@ class _Definitions:
         return found
 
     def event(self, kind: Any) -> dict[str, Any]:
-        """Return the schema of an event: what stands inside of another thing says no kind."""
+        """Return the schema of an event, which unlike a part of another object has its ``kind``."""
         name, tag = f"{kind.__name__}Event", kind.__dict__["kind"]
         made = self._object(kind, taken=False)
         made["properties"] = {"kind": {"const": tag}, **made["properties"]}
@@ -301,7 +301,7 @@ class _Definitions:
         for field in dataclasses.fields(kind):
             name = camel_case(field.name)
             properties[name] = self.of(hints[field.name], taken=taken) | _bounds(field)
-            # What we send is always whole.
+            # What we send always has all its fields.
             if not taken or is_required(field):
                 required.append(name)
         found = {"type": "object", "description": (kind.__doc__ or "").strip()}

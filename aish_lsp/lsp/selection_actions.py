@@ -1,8 +1,8 @@
-"""Code actions on what the user looks at: a selection, and what the editor complains of there.
+"""Code actions at the cursor: on a selection, and on the diagnostics there.
 
-*Replace selection* replaces what was asked about by a block of the reply. Nothing is replaced
+*Replace selection* replaces what was asked about with a block of the reply. Nothing is replaced
 before the user has agreed: to a diff (``aish/approve``), to the editor's own question if it asks
-one (change annotations), else to a question of ours.
+one (change annotations), or else to a question of ours.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.selections import Asked, Selections
     from aish_lsp.lsp.workspaces import Workspaces
 
-#: Diagnostics at one place that actions are offered for, and characters of one in a title.
+#: The most diagnostics at one place that actions are offered for, and characters of one in a title.
 _MOST_PROBLEMS: Final = 5
 _TITLE: Final = 60
 
-#: Diagnostics that go with one question.
+#: The most diagnostics that go with one question.
 _MOST_TOLD: Final = 20
 
-#: What makes the reply one that can replace what was selected.
+#: Asks for a reply that can replace the selection.
 _IN_A_BLOCK: Final = "Reply with the new text of exactly these lines in one fenced code block."
 
 
@@ -73,19 +73,19 @@ def selection_actions(
     if text is None:
         return
     looking = _Looking(documents, workspaces.folder_of(uri), uri, text.split("\n"))
-    # Ours only say what can be run.
+    # Our own diagnostics only say what can be run.
     problems = [problem for problem in params.context.diagnostics if problem.source != "aish"]
     for problem in problems[:_MOST_PROBLEMS]:
         which = "" if len(problems) == 1 else f": {_titled(problem.message)}"
         yield from looking.problem_actions(problem, which)
-    # In the chat a word is what the cursor is on: some clients send that, and mean nothing by it.
+    # In the chat, a range in one line may only be the word at the cursor, which some clients send.
     several = params.range.start.line != params.range.end.line
     if looking.holds_text(params.range) and (several or chats.at(uri) is None):
         yield from looking.selection_actions(params.range, problems)
 
 
 class _Looking:
-    """One document that the user looks at."""
+    """The document that the user is looking at."""
 
     def __init__(
         self, documents: OpenDocuments, folder: Path | None, uri: str, lines: Sequence[str]
@@ -99,7 +99,7 @@ class _Looking:
         self._name = escaped(self._path or (path.name if path else "this document"))
 
     def holds_text(self, range_: types.Range) -> bool:
-        """Return whether more is selected than blanks, or than Helix's cursor, which is a block."""
+        """Return whether more than blanks is selected, or than one character, Helix's cursor."""
         points = (self._documents.point(self._lines, at) for at in (range_.start, range_.end))
         start, end = sorted(clamped(self._lines, point) for point in points)
         return len(between(self._lines, start, end).strip()) > 1
@@ -124,11 +124,11 @@ class _Looking:
             )
 
     def problem_actions(self, problem: types.Diagnostic, which: str) -> Iterator[types.CodeAction]:
-        """Yield what can be asked about a diagnostic; ``which`` tells it from others."""
+        """Yield what can be asked about a diagnostic; ``which`` tells it from the others."""
         first, last = problem.range.start.line, min(problem.range.end.line, len(self._lines) - 1)
         if not 0 <= first <= last:
             return
-        # Whole lines: a diagnostic marks a word, and the fix is seldom in that word.
+        # Whole lines: a diagnostic marks a word, and the fix is seldom in that word alone.
         whole = types.Range(
             types.Position(first, 0),
             types.Position(last, self._documents.width(self._lines[last])),
@@ -167,11 +167,11 @@ def _titled(message: str) -> str:
     return clipped(escaped(one_line(message)), _TITLE)
 
 
-#: Lines of what would change that a question shows, and characters of each.
+#: The most changed lines that a question shows, and the most characters of each.
 _SHOWN_LINES: Final = 25
 _SHOWN: Final = 160
 
-#: Characters of a block in a title.
+#: The most characters of a block in a title.
 _REPLACE_TITLE: Final = 40
 
 _ANNOTATION: Final = "aish.replace"
@@ -179,7 +179,7 @@ _ANNOTATION: Final = "aish.replace"
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """Replaces text that was asked about by a block of the reply."""
+    """Replaces text that was asked about with a block of the reply."""
 
     client: Client
     documents: OpenDocuments
@@ -191,7 +191,7 @@ class Replacing:
         """Put a block of a reply in place, once the user has agreed.
 
         Raises:
-            Busy: the client makes no edit before this is answered; the user is asked after that.
+            Busy: the client may show no question before this is answered; the user is asked then.
             Denied: nobody answered.
             NotFound: there is no such block, or the text has changed.
         """
@@ -199,7 +199,7 @@ class Replacing:
 
     async def _replace(self, params: ReplaceParams) -> Replaced:
         asked, block = self.selections.of_turn(params.turn_id, params.block)
-        # Do not ask in vain; the place is checked again below.
+        # Checked now, so as not to ask in vain, and again below.
         question = _question(asked, block, *self.selections.found(asked))
         answer = await self.ask_user(question)
         if answer is None:
@@ -214,7 +214,7 @@ class Replacing:
     def actions(self, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
         """Yield the actions that replace what was asked about.
 
-        They are offered in the document, where that stands, and in the chat, on the reply's block.
+        They are offered in the document, at the part in question, and in the chat, on the block.
         """
         offered = self._offered(params.text_document.uri, params.range)
         for asked, number in offered:
@@ -223,7 +223,7 @@ class Replacing:
             try:
                 edit = self.edit_of(asked, asked.blocks[number], ask=True)
             except NotFound as error:
-                # Some clients show actions that cannot be taken, with the reason.
+                # Some clients show disabled actions, with the reason.
                 if can(self.client, "text_document.code_action.disabled_support"):
                     action.disabled = types.CodeActionDisabled(error.message)
                     yield action
@@ -240,15 +240,15 @@ class Replacing:
             yield action
 
     def _annotates(self) -> bool:
-        """Return whether the client asks by itself, if an edit says that it needs a yes."""
+        """Return whether the client itself asks the user about an edit that needs a yes."""
         return can(self.client, "workspace.workspace_edit.document_changes") and can(
             self.client, "workspace.workspace_edit.change_annotation_support"
         )
 
     def edit_of(self, asked: Asked, block: Block, *, ask: bool = False) -> types.WorkspaceEdit:
-        """Return the edit that puts a block where the selection stands.
+        """Return the edit that puts a block in place of the selection.
 
-        With ``ask`` it is annotated, so that the client asks for a yes.
+        With ``ask`` the edit is annotated, so that the client asks for a yes.
 
         Raises:
             NotFound: the document is not open, or has changed there.
@@ -260,7 +260,7 @@ class Replacing:
         if not ask:
             return self.documents.edit(document.uri, [types.TextEdit(place, text)])
         annotation = types.ChangeAnnotation(
-            "Replace the selection by aish's reply",
+            "Replace the selection with aish's reply",
             needs_confirmation=True,
             description=f"{asked.place}{_warning(block)}",
         )
@@ -269,7 +269,7 @@ class Replacing:
         return edit
 
     def _offered(self, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
-        """Return questions with the numbers of the blocks that are offered at a place."""
+        """Return questions, each with the number of a block that is offered at a place."""
         first, last = sorted((range_.start.line, range_.end.line))
         if self.chats.at(uri) is None:
             here = (
@@ -301,18 +301,18 @@ def _question(
     text = replacement(block.text, lines, start, end)
     changes = difference(lines, text, start, end)
     if not changes:
-        changes = ["Nothing would change: the same stands there."]
+        changes = ["Nothing would change: the same text is there."]
     shown = "\n".join(
         escaped(line[:_SHOWN]).replace("\\t", "    ") for line in changes[:_SHOWN_LINES]
     )
     more = len(changes) - _SHOWN_LINES
     rest = f"\n... {count_of(more, 'more line')}" if more > 0 else ""
-    message = f"Replace {asked.place} by this?{_warning(block)}\n\n{shown}{rest}"
+    message = f"Replace {asked.place} with this?{_warning(block)}\n\n{shown}{rest}"
     question = Question(message, yes="Replace")
     path = path_of(asked.uri)
     if path is None:
         return question
-    # The same as a diff, of a document that is a file.
+    # A document that is a file is also shown as a diff.
     at, behind = lines[start.line][: start.character], lines[end.line][end.character :]
     after = "\n".join([*lines[: start.line], f"{at}{text}{behind}", *lines[end.line + 1 :]])
     reasons = tuple(filter(None, (_warning(block).strip(),)))
@@ -324,7 +324,7 @@ def _question(
 def _warning(block: Block) -> str:
     """Return a warning of what hides in a block; empty if nothing does."""
     hidden = ", ".join(hidden_characters(block.text)[:5])
-    return f" It holds characters that are not seen: {hidden}." if hidden else ""
+    return f" It contains invisible characters: {hidden}." if hidden else ""
 
 
 def _titled_replacement(block: Block) -> str:

@@ -1,7 +1,7 @@
-"""What was asked about, followed through the user's edits until something takes its place.
+"""The parts of documents that were asked about, followed through the user's edits.
 
-``selected`` is what ``uri``, ``range`` and ``diagnostics`` of a question mean: text of the editor
-or of a file.
+``selected`` finds what ``uri``, ``range`` and ``diagnostics`` of a question mean: text in the
+editor or in a file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 #: Questions that are remembered.
 _MOST: Final = 20
 
-#: Languages of blocks that no document holds: changes to one, and what was typed and printed.
+#: Languages of blocks that are not text of a document, but changes to it or a console's session.
 _NO_TEXT: Final = ("diff", "patch", "console", "shell-session")
 
 
@@ -59,7 +59,7 @@ class Asked:
         uri: the document's URI, as the client spells it.
         name: what the document is called.
         span: where the part is now.
-        text: what stood there, with LF line ends.
+        text: the text of the part when it was asked about, with LF line ends.
         blocks: what may replace it; none until the reply is complete.
     """
 
@@ -80,7 +80,7 @@ class Asked:
 
 
 class Selections:
-    """What the client has asked about lately, the last question first."""
+    """What the client has asked about lately, the latest question first."""
 
     def __init__(self, client: Client, documents: OpenDocuments) -> None:
         self._client = client
@@ -91,7 +91,7 @@ class Selections:
         return iter(self._asked)
 
     def follow(self, job: Job[AskResult], about: Selected) -> None:
-        """Remember what a question that has just begun is about; read its reply at the end."""
+        """Remember what a new question is about; read its reply at the end."""
         lines = about.document.lines
         ends = (self._documents.position(lines, point) for point in (about.start, about.end))
         start, end = (Position(at.line, at.character) for at in ends)
@@ -99,7 +99,7 @@ class Selections:
         self._remember(job, Asked(job.id, about.uri, about.document.path, Span(start, end), text))
 
     def follow_again(self, job: Job[Any]) -> None:
-        """If a question that has just begun was asked before, remember what it is about."""
+        """Remember what a question that is asked again is about, if that is known."""
         before = next((asked for asked in self._asked if asked.turn_id == job.again), None)
         if before is not None:
             self._remember(job, replace(before, turn_id=job.id, blocks=()))
@@ -120,24 +120,24 @@ class Selections:
                     asked.span = asked.span.after(change_of(change), self._documents.width)
 
     def of_turn(self, turn_id: str, number: int) -> tuple[Asked, Block]:
-        """Return a question, and a block of its reply counted from 0.
+        """Return a question, and the block of its reply with this ``number``, from 0.
 
         Raises:
-            NotFound: there is no such question or block, or no longer.
+            NotFound: there is no such question or block, or there no longer is.
         """
         for asked in self._asked:
             if asked.turn_id == turn_id and number < len(asked.blocks):
                 return asked, asked.blocks[number]
         raise NotFound(
-            "There is no such block. A reply has them once it is whole, where the question was"
-            f" about a selection, and for the last {_MOST} of those."
+            "There is no such block. A reply has blocks once it is complete, if the question was"
+            f" about a selection and is one of the last {_MOST} of those."
         )
 
     def found(self, asked: Asked) -> tuple[OpenDocument, Point, Point]:
-        """Return the document as it is now, and where the selected text stands in it.
+        """Return the document as it is now, and where the selected text is in it.
 
         Raises:
-            NotFound: it is not open, or the text is another.
+            NotFound: the document is not open, or the text has changed.
         """
         document = self._documents.opened(asked.uri)
         if document is None:
@@ -148,15 +148,15 @@ class Selections:
         if between(lines, start, end) == asked.text:
             return document, start, end
         if asked.span.lost and document.text.count(asked.text) == 1:
-            # All of it was replaced, as by a formatter, and this is still there.
+            # The whole document was replaced, as by a formatter, and the text is still there.
             before, text, _ = document.text.partition(asked.text)
             return document, _point_behind(before), _point_behind(before + text)
-        # Short enough for one line of a screen: Neovim holds up what is longer.
+        # Short enough for one line of a screen: for a longer message Neovim waits for a key.
         raise NotFound(f"The text in {asked.place} has changed since. Select it and ask again.")
 
 
 def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) -> Selected | None:
-    """Return the lines that a message names, if they are of a single open document."""
+    """Return the lines that a message names, if these are in one open document only."""
     root = workspace.root
     if root is None:
         return None
@@ -191,7 +191,7 @@ async def _read_reply(job: Job[AskResult], asked: Asked) -> None:
 
 
 def _is_text(block: Block) -> bool:
-    """Return whether a block may stand in a document."""
+    """Return whether a block may be text of a document."""
     language = block.info.partition(" ")[0].lower()
     suggests = any(line.startswith("CMD: ") for line in block.text.split("\n"))
     return bool(block.text.strip()) and language not in _NO_TEXT and not suggests
@@ -211,11 +211,11 @@ class Span:
     lost: bool = False
 
     def after(self, change: Change, width: Callable[[str], int]) -> Span:
-        """Return where it is after a change; ``width`` returns a text's length in those units.
+        """Return where the part is after a change; ``width`` measures a text in those units.
 
-        What changes within it becomes a part of it, and so does what is typed on its line right
-        before or behind it. It is lost if all of the document is replaced, which does not tell what
-        became of the parts.
+        A change within the part belongs to it, and so does text typed on its line directly before
+        or after it. The part is lost if the whole document is replaced, since that does not tell
+        what became of its parts.
         """
         if change.start is None or change.end is None:
             return Span(self.start, self.end, lost=True)
@@ -246,7 +246,7 @@ def _moved(place: Position, before: Position, after: Position) -> Position:
 
 
 def change_of(event: types.TextDocumentContentChangeEvent) -> Change:
-    """Return the change that a client's event tells."""
+    """Return the change that a client's event describes."""
     if isinstance(event, types.TextDocumentContentChangePartial):
         start, end = event.range.start, event.range.end
         return Change(
@@ -257,7 +257,7 @@ def change_of(event: types.TextDocumentContentChangeEvent) -> Change:
     return Change(event.text)
 
 
-#: Problems that go with one question, and characters of each.
+#: The most problems that go with one question, and the most characters of each.
 _MOST_PROBLEMS: Final = 20
 _PROBLEM: Final = 1000
 
@@ -266,7 +266,7 @@ _SEVERITIES: Final = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What is selected: the document, what goes with the question, and the place."""
+    """What is selected: the place in a document, and what is attached to the question."""
 
     uri: str
     attached: tuple[Attached, ...]
@@ -281,7 +281,7 @@ async def selected(
     """Return what a question's fields select; None if they name no range.
 
     Raises:
-        InvalidArgument: there is no such document or place, or nothing stands there.
+        InvalidArgument: there is no such document or place, or it holds nothing but blanks.
     """
     if params.range is None:
         if params.diagnostics:
@@ -308,7 +308,7 @@ async def selected(
 
 
 def path_in(workspace: Workspace, uri: str) -> str:
-    """Return what a document is called: its path in the workspace, else only its name."""
+    """Return the name of a document: its path in the workspace, or else its last part."""
     path = path_of(uri)
     if path is None:
         named = unquote(urlsplit(uri).path) if is_uri(uri) else ""
@@ -319,7 +319,7 @@ def path_in(workspace: Workspace, uri: str) -> str:
 
 
 def _inside(root: Path, path: Path) -> str:
-    """Return a path relative to a folder, by the real paths of both; empty if it is outside."""
+    """Return a path relative to a folder, by the real paths of both; empty if it lies outside."""
     real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
     return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else ""
 
@@ -327,7 +327,7 @@ def _inside(root: Path, path: Path) -> str:
 async def _document(
     documents: OpenDocuments, workspace: Workspace, uri: str
 ) -> tuple[str, Document]:
-    """Return the document and its URI as the editor has them, else the workspace's file."""
+    """Return the URI and the document as the editor has them, or else the workspace's file."""
     name = path_in(workspace, uri)
     path = path_of(uri)
     opened = documents.opened(uri)

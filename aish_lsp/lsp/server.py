@@ -1,4 +1,4 @@
-"""The language server: its parts, put together, and how it serves on stdin and stdout."""
+"""The language server: how its parts are put together, and how it serves on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AishServer(Client):
     Attributes:
         documents: the open documents.
         services: what all workspaces share.
-        workspaces: the folders' contexts.
+        workspaces: the folders' workspaces.
         chats: the folders' chat documents.
         selections: the parts of documents that the client has asked about lately.
     """
@@ -118,14 +118,14 @@ def _offer_actions(server: AishServer) -> None:
 
 # Serving, and what all transports share
 
-#: What starts to listen or to read for a server, and returns.
+#: Starts to listen or to read for a server, and returns.
 Open: TypeAlias = Callable[[AishServer], Awaitable[None]]
 
 #: Seconds for the last messages to get out.
 FLUSH = 1.0
 
-#: Seconds after which a thread that computes (a scan, a parse) gives way to the loop. Python's own
-#: are five times as many: a reply that streams would wait that long for each piece.
+#: Seconds after which a thread that computes (a scan, a parse) gives way to the loop. Python's
+#: default is five times as long: a reply that streams would wait that long for each piece.
 GIVE_WAY = 0.001
 
 
@@ -161,7 +161,7 @@ async def flush(outbox: Outbox) -> None:
 
 
 def attach(server: AishServer, wake: Callable[[], object]) -> Outbox:
-    """Let ``server`` send to the client that has connected; return the queue to send from."""
+    """Let ``server`` send to the client that has connected; return the outbox to send from."""
     server.outbox = Outbox(
         asyncio.get_running_loop(),
         wake=wake,

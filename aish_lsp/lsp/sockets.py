@@ -1,8 +1,8 @@
-"""Serving a client over TCP or WebSocket: one client a process, loopback unless told otherwise.
+"""Serving over TCP or WebSocket: one client per process, on loopback unless told otherwise.
 
-The one place goes to the first client that says ``initialize`` in time. Anybody on the machine may
-connect, so half a message, a lone header or a client that says nothing must not keep an editor out,
-and such a client does not end the server when it goes.
+The first client to say ``initialize`` in time is served. Anybody on the machine may connect, so
+half a message, a lone header or a client that says nothing must not keep an editor out, and such a
+client does not end the server when it goes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 Frame: TypeAlias = bytes | BadFrame
 
-#: Seconds from connecting to the end of ``initialize``.
+#: Seconds that a client has, from connecting, to say ``initialize``.
 HANDSHAKE: Final = 30.0
 #: Connections that may wait at once; each may have sent megabytes by then.
 MOST_WAITING: Final = 16
@@ -143,7 +143,7 @@ class _Tcp:
 
 
 class _WebSocket:
-    """A connection over WebSocket, which has messages of its own."""
+    """A connection over WebSocket, which frames messages by itself."""
 
     def __init__(self, connection: ServerConnection) -> None:
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - for this transport only
@@ -182,7 +182,7 @@ class _WebSocket:
 async def _serve(
     server: AishServer, waiting: asyncio.Semaphore, connection: _Tcp | _WebSocket
 ) -> None:
-    """Serve a client to the end of its connection, if it gets the one place."""
+    """Serve a client to the end of its connection, if no other is served."""
     received: Sequence[Frame] = []
     if server.outbox is None:
         received = await _first_messages(waiting, connection)
@@ -199,7 +199,7 @@ async def _serve(
     if server.initialized:
         client_gone(server)
     else:
-        # Its initialize was refused: others may come.
+        # Its ``initialize`` was refused: others may come.
         server.outbox = None
         await flush(outbox)
         outbox.close()
@@ -212,8 +212,8 @@ async def _first_messages(
 ) -> Sequence[Frame]:
     """Return what a client sends from ``initialize`` on; nothing if it is not to be served.
 
-    Whatever comes before that is answered here. ``waiting`` has a place for each connection that
-    has not said it yet.
+    Whatever comes before that is answered here. ``waiting`` limits how many connections may be
+    waited for at once.
     """
     if waiting.locked():
         return []

@@ -215,14 +215,20 @@ def answer_initialize(source: int, sink: int) -> EarlyInitialize:
 def initialize_result(client: dict[str, Any]) -> dict[str, Any]:
     """Return the result of ``initialize`` for a client with these capabilities."""
     capabilities = json.loads(CAPABILITIES.read_text("utf-8"))
-    general = client.get("general")
-    wanted = general.get("positionEncodings") if isinstance(general, dict) else None
-    known = [name for name in wanted if name in _ENCODINGS] if isinstance(wanted, list) else []
-    capabilities["positionEncoding"] = known[0] if known else _DEFAULT_ENCODING
+    capabilities["positionEncoding"] = position_encoding(client)
     return {
         "capabilities": capabilities,
         "serverInfo": {"name": "aish-lsp", "version": __version__},
     }
+
+
+def position_encoding(client: dict[str, Any]) -> str:
+    """Return the unit of positions that is agreed on with a client with these capabilities."""
+    general = client.get("general")
+    wanted = general.get("positionEncodings") if isinstance(general, dict) else None
+    # cattrs takes the keys of an object for a list, so they count here, too.
+    names = wanted if isinstance(wanted, list | dict) else ()
+    return next((name for name in names if name in _ENCODINGS), _DEFAULT_ENCODING)
 
 
 def _initialize(body: bytes) -> dict[str, Any] | None:

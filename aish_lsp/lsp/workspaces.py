@@ -1,8 +1,8 @@
 """The workspace folders of the client, each with its own context, as they come and go.
 
-This is also where changes in their projects are noticed. A client that can is asked to watch the
+Changes in their projects are noticed here, too. A client that is able to is asked to watch the
 files. Any other still tells what is saved, created, renamed and deleted in the editor, and the
-project looks for itself at each turn.
+project itself looks for changes at each turn.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from aish_lsp.project.current import CurrentFiles
     from aish_lsp.project.files import Listing, Scan
 
+logger = logging.getLogger(__name__)
+
 
 class Workspaces:
-    """Contexts by folder, each opened on its first use and closed with its folder."""
+    """The workspaces by folder, each opened on its first use and closed with its folder."""
 
     def __init__(
         self,
@@ -53,18 +55,18 @@ class Workspaces:
         self._openers.append(callback)
 
     def on_close(self, callback: Callable[[Workspace], object]) -> None:
-        """Call ``callback`` with each workspace that closes since its folder was removed."""
+        """Call ``callback`` with each workspace that closes because its folder was removed."""
         self._closers.append(callback)
 
     @property
     def _folders(self) -> list[Path]:
-        """The folders that are open now, except those of another machine."""
+        """The folders that are open now, except those on another machine."""
         return [path for uri in self._uris() if (path := path_of(uri)) is not None]
 
     def removed(self, uri: str) -> None:
-        """Close the workspace of a folder, unless that is still open.
+        """Close the workspace of a folder, unless the folder is still open.
 
-        What runs there is stopped; what it holds is on disk.
+        Work that runs there is stopped; everything else is on disk already.
         """
         path = path_of(uri)
         if path in self._folders:
@@ -80,21 +82,21 @@ class Workspaces:
                 closer(workspace)
 
     def resolve(self, target: Target) -> Workspace:
-        """Return the workspace that a command means; if it names none, the one last used.
+        """Return the workspace that a command means; if the command names none, the last one used.
 
         Raises:
-            NotFound: it names a folder that is not open.
+            NotFound: the command names a folder that is not open.
         """
         return self.resolve_or_guess(target)[0]
 
     def resolve_or_guess(self, target: Target) -> tuple[Workspace, str]:
-        """Return the workspace that ``resolve`` does and, as a clause, why it is a guess.
+        """Return the workspace that ``resolve`` returns and, as a clause, why it is a guess.
 
-        It is one where the folder last used is meant, or if the document lies outside every folder;
-        else the clause is empty.
+        It is a guess if the folder last used is taken, or if the document lies outside every
+        folder. Otherwise the clause is empty.
 
         Raises:
-            NotFound: it names a folder that is not open.
+            NotFound: the command names a folder that is not open.
         """
         folders = self._folders
         if target.workspace is not None:
@@ -132,7 +134,7 @@ class Workspaces:
         return max(inside, key=lambda folder: len(folder.parts), default=None)
 
     def all(self) -> list[Workspace]:
-        """Return every context that is open."""
+        """Return every workspace that is open."""
         return list(self._open.values())
 
     def _get(self, path: Path | None) -> Workspace:
@@ -145,7 +147,7 @@ class Workspaces:
         return workspace
 
     async def aclose(self) -> None:
-        """Close all workspaces; what runs is stopped and recorded."""
+        """Close all workspaces; running work is stopped and recorded."""
         closing = [workspace.aclose() for workspace in self._open.values()]
         self._open.clear()
         await asyncio.gather(*closing, *self._closing, return_exceptions=True)
@@ -156,7 +158,7 @@ def setup(client: Client, workspaces: Workspaces) -> None:
 
     @client.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
-        # Removed first: a folder that was renamed or moved in the list comes in both lists.
+        # Removed first: a folder that was renamed, or moved among the others, is in both lists.
         for folder in params.event.removed:
             client.workspace.remove_folder(folder.uri)
         for folder in params.event.added:
@@ -167,9 +169,7 @@ def setup(client: Client, workspaces: Workspaces) -> None:
     client.on_shutdown(workspaces.aclose)
 
 
-logger = logging.getLogger(__name__)
-
-#: Seconds in which a client answers that it will watch.
+#: Seconds within which a client answers that it will watch.
 _ANSWER = 60.0
 
 #: Seconds that a scan takes before it is shown, and between two reports of it.
@@ -184,7 +184,7 @@ _WATCHED = (
 
 
 class FileWatch:
-    """Passes on to the workspaces what the client tells about their files."""
+    """Passes on to the workspaces what the client says about their files."""
 
     def __init__(self, client: Client, workspaces: Workspaces, documents: OpenDocuments) -> None:
         self._client = client
@@ -228,7 +228,7 @@ class FileWatch:
             files.changed([name])
 
     def _places(self, uris: Iterable[str]) -> Iterator[tuple[CurrentFiles, str]]:
-        """Yield the files of each workspace that a URI lies in, and its name there.
+        """Yield, for each workspace that a URI lies in, its files and the URI's name among them.
 
         URIs elsewhere, or on another machine, are skipped.
         """
@@ -259,7 +259,7 @@ class FileWatch:
             self._client.spawn(self._ask_to_watch(), "ask to watch files")
 
     async def _ask_to_watch(self) -> None:
-        """Ask the client to tell of all files that come and go, if it can be asked."""
+        """Ask the client to report all files that come and go, if it can be asked."""
         if not can(self._client, "workspace.did_change_watched_files.dynamic_registration"):
             return
         method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
@@ -267,7 +267,7 @@ class FileWatch:
         params = types.RegistrationParams([types.Registration("aish-files", method, options)])
         try:
             await self._client.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
-        except Exception as error:  # noqa: BLE001 - without it we look ourselves
+        except Exception as error:  # noqa: BLE001 - without it, the project looks for itself
             logger.info("the client does not watch files: %s", type(error).__name__)
             return
         self._watches = True
@@ -279,7 +279,7 @@ class FileWatch:
         self._client.spawn(self._follow_scan(scan, work), "show a scan")
 
     async def _follow_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
-        """Show the progress of a scan that takes long, and let the user stop it."""
+        """Show the progress of a scan that takes a long time, and let the user stop it."""
         await asyncio.wait([work], timeout=_SHOWN_AFTER)
         if work.done():
             return

@@ -74,7 +74,7 @@ def test_explain_sends_what_is_not_saved_and_the_block_replaces_it(
     neovim.keys("gg/^return x<CR>gra")
     neovim.choose(1, "1: Replace selection")
     shown = neovim.choose(1, "1: Replace\n2: Cancel")
-    assert "Replace lines 3-4 of main.py by this?" in shown
+    assert "Replace lines 3-4 of main.py with this?" in shown
     assert "return x" in shown
     neovim.keys(":buffer main.py<CR>")
     new = ["import os", "def f(x):", "    return x", ""]

@@ -196,7 +196,7 @@ async def test_another_editor_is_asked_by_a_question(
         [question] = client.asked("window/showMessageRequest")
         # What changes, and what stands around it.
         assert question["message"] == (
-            "Replace lines 4-5 of a.py by this?\n\n"
+            "Replace lines 4-5 of a.py with this?\n\n"
             " \n def f(x):\n-    y = x\n-    return y\n+    return x\n \n z = 1"
         )
         [edit] = edits(client)
@@ -308,7 +308,7 @@ async def test_hidden_characters_of_a_block_are_told(folder: Path, model: Model)
     async with opened(folder) as document:
         await replace(document, await asked(document))
         [question] = document.client.asked("window/showMessageRequest")
-        assert "not seen: U+202E RIGHT-TO-LEFT OVERRIDE" in question["message"]
+        assert "invisible characters: U+202E RIGHT-TO-LEFT OVERRIDE" in question["message"]
         assert "x = 'a\\u202eb'" in question["message"]
 
 

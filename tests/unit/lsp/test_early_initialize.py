@@ -20,6 +20,7 @@ from aish_lsp.lsp.stream import CAPABILITIES, answer_initialize, frame, initiali
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.messages import Outbox
+    from aish_lsp.lsp.server import AishServer
 
 CLIENTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -38,26 +39,51 @@ CLIENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def served(client: dict[str, Any]) -> dict[str, Any]:
-    """Return what the server itself answers."""
-    server = create_server()
+def initialized(server: AishServer, params: dict[str, Any]) -> list[Any]:
+    """Return what a server sends when it gets an ``initialize`` with these params."""
     sent: list[Any] = []
     put = SimpleNamespace(put=lambda body: sent.append(json.loads(body)))
     server.outbox = cast("Outbox", put)
-    message = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"processId": None, "rootUri": None, "capabilities": client},
-    }
+    params = {"processId": None, "rootUri": None} | params
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     server.receive(json.dumps(message).encode())
-    result: dict[str, Any] = sent[0]["result"]
+    return sent
+
+
+def served(client: dict[str, Any]) -> dict[str, Any]:
+    """Return what the server itself answers."""
+    result: dict[str, Any] = initialized(create_server(), {"capabilities": client})[0]["result"]
     return result
 
 
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
 def test_the_early_answer_is_the_servers(client: dict[str, Any]) -> None:
     assert initialize_result(client) == served(client), "run ./dev docs"
+
+
+UTF_8 = {"general": {"positionEncodings": ["utf-8"]}}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"capabilities": UTF_8 | {"window": 5}},
+        {"capabilities": {"general": {"positionEncodings": ["utf-8"], "markdown": 5}}},
+        {"capabilities": {"general": {"positionEncodings": {"utf-8": 1}}}},
+        {"capabilities": UTF_8, "workspaceFolders": [5]},
+        {"capabilities": UTF_8 | {"window": 5}, "clientInfo": {}, "trace": "loud"},
+        {"capabilities": {"general": {"positionEncodings": 5}}},
+    ],
+    ids=str,
+)
+def test_what_is_malformed_in_an_initialize_takes_nothing_back(params: dict[str, Any]) -> None:
+    server = create_server()
+    server.answered = 1
+    assert initialized(server, params | {"rootUri": "file:///here"}) == []
+    assert server.initialized
+    told = initialize_result(params["capabilities"])["capabilities"]["positionEncoding"]
+    assert server.workspace.position_encoding == told
+    assert list(server.workspace.folders) == ["file:///here"]
 
 
 def test_what_the_server_answers_is_what_it_says_that_it_can_do() -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
@@ -63,10 +66,9 @@ def test_an_edit_lands_where_the_client_put_it(
     assert documents.get_text_document(URI).source == text[:begin] + new + text[finish:]
 
 
-def test_a_malformed_root_counts_as_none() -> None:
-    params = types.InitializeParams(
-        capabilities=types.ClientCapabilities(), process_id=None, root_uri="file://[bad"
-    )
+@pytest.mark.parametrize("root", [{"root_uri": "file://[bad"}, {"root_path": "/tmp/\ud800"}])
+def test_a_malformed_root_counts_as_none(root: dict[str, Any]) -> None:
+    params = types.InitializeParams(types.ClientCapabilities(), process_id=None, **root)
     assert open_workspace(params, "utf-16").root_uri is None
 
 
