@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import math
 import re
 import time
 import tomllib
@@ -301,7 +300,9 @@ _NUMBER: Final = r"\d{1,15}(?:\.\d{1,9})?"
 _AMOUNT: Final = rf"({_NUMBER}) ?(ms|milli|s|m|h|d)(?:econds?|seconds?|inutes?|ours?)?(?![a-z])"
 # Each amount has its unit: otherwise digits could be split in very many ways.
 _AMOUNTS: Final = rf"(?:{_AMOUNT}){{1,5}}"
-_IN_WORDS: Final = re.compile(rf"\b(?:try again|retry) (?:in|after) ({_AMOUNTS})", re.IGNORECASE)
+_IN_WORDS: Final = re.compile(
+    rf"\b(?:try again|retry) (?:in|after) ({_AMOUNTS})(?!\d)", re.IGNORECASE
+)
 
 
 def retry_after(
@@ -367,7 +368,7 @@ def _seconds(text: str) -> float | None:
     text = text.strip()
     with suppress(ValueError):
         seconds = float(text)
-        return seconds if math.isfinite(seconds) else None
+        return seconds if seconds >= 0 else None
     if re.fullmatch(_AMOUNTS, text):
         amounts = re.findall(_AMOUNT, text)
         return sum(float(number) * _UNITS[unit] for number, unit in amounts)

@@ -71,7 +71,7 @@ class RequestMessage:
     """One message as the model is to see it.
 
     The first message of a request is ``system``; then ``user`` and ``assistant`` alternate;
-    ``tool`` follows the assistant message that contains its call.
+    ``tool`` follows the assistant message that contains its call, before the next one.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -87,9 +87,9 @@ class Exchange:
 
     Attributes:
         reply: the assistant's message; empty for what precedes the first one.
-        results: the results of its calls, each with the number of its call, as they come; at the
-            end None for each call without one.
-        others: what the user said, and results of calls that are not there.
+        results: each result of its calls, in the order of the messages, with the number of the
+            call; then None for each call that has no result.
+        others: what the user said, and results of calls that the reply does not contain.
     """
 
     reply: RequestMessage
@@ -98,7 +98,11 @@ class Exchange:
 
 
 def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
-    """Yield a conversation reply by reply; all protocols want each call with its result."""
+    """Yield a conversation reply by reply.
+
+    A result belongs to its call even if the user's next message precedes it: servers want nothing
+    between the two.
+    """
     replies = [(RequestMessage("assistant", ""), list[RequestMessage]())]
     for message in messages:
         if message.role == "assistant":

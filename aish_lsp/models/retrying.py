@@ -292,8 +292,13 @@ class RepetitionGuard:
     """Finds circles in a text that arrives in pieces, however it is split."""
 
     def __init__(self) -> None:
-        #: The last ``WITHIN_ALIKE`` characters.
+        # The last ``WITHIN_ALIKE`` characters.
         self._tail = ""
+        # How often each run has ended, by its hash: since the last multiple of ``WITHIN_ALIKE``
+        # characters, and in as many characters before that.
+        self._ended: dict[int, int] = {}
+        self._ended_before: dict[int, int] = {}
+        self._taken = 0
         self._place = _Place()
 
     def take(self, delta: str) -> int | None:
@@ -304,8 +309,9 @@ class RepetitionGuard:
         text = self._tail + delta
         begin = looked = len(self._tail)
         for end in range(begin + 1, len(text) + 1):
-            # Most runs are new, which is soon seen; only for the others does the place matter.
-            if _times(text, end, WITHIN_ALIKE) >= MOST:
+            # Most runs are new: they are not searched for, and the place does not matter to them.
+            is_often = self._count_end(text[max(0, end - GRAM) : end]) >= MOST
+            if is_often and _times(text, end, WITHIN_ALIKE) >= MOST:
                 self._place.take(text[looked:end])
                 looked = end
                 if self._is_circle(text, end):
@@ -313,6 +319,19 @@ class RepetitionGuard:
         self._place.take(text[looked:])
         self._tail = text[-WITHIN_ALIKE:]
         return None
+
+    def _count_end(self, run: str) -> int:
+        """Count that ``run`` has ended; return how often it did in recent characters.
+
+        These are at least the last ``WITHIN_ALIKE`` ones. Overlaps are included, and so is another
+        run in the rare case that it has the same hash.
+        """
+        if self._taken % WITHIN_ALIKE == 0:
+            self._ended_before, self._ended = self._ended, {}
+        self._taken += 1
+        key = hash(run)
+        times = self._ended[key] = self._ended.get(key, 0) + 1
+        return times + self._ended_before.get(key, 0)
 
     def _is_circle(self, text: str, end: int) -> bool:
         """Return whether the characters before ``end`` occur too often for what they are in."""

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aish_lsp.foundation.events import Usage
-from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of
+from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of, sendable
 from aish_lsp.models.address import gemini_method_url, gemini_model, is_vertex, server_name
 from aish_lsp.models.faults import BLOCKED
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
@@ -293,10 +292,7 @@ class CandidateReader(ReplyReader):
             self._read_finish(candidate)
 
     def _tool_calls(self) -> list[ToolCall]:
-        # Neither half a character nor an infinite number can be put into a file or a request.
-        written = well_formed(json.dumps(self._parts, ensure_ascii=False))
-        self._parts = json.loads(written, parse_constant=lambda _: None)
-        calls = [part["functionCall"] for part in self._parts if "functionCall" in part]
+        calls = [part["functionCall"] for part in sendable(self._parts) if "functionCall" in part]
         # Older models give no ids.
         return [
             self._call(

@@ -301,7 +301,7 @@ class ChatReader(ReplyReader):
             return
         for key, value in item.items():
             if key in {"text", "summary"} and isinstance(value, str):
-                last[key] = (last.get(key) or "") + value
+                last[key] = as_text(last.get(key)) + value
             elif value is not None:
                 last[key] = value
 

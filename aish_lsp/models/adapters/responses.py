@@ -231,6 +231,8 @@ class ResponseReader(ReplyReader):
                 self._announce(event, as_dict(event.get("item")))
             case "response.output_item.done":
                 self._read_item(event, as_dict(event.get("item")))
+            case _ if event.get("object") == "response":
+                self._read_end(event, event)
             case (
                 "response.completed"
                 | "response.incomplete"
@@ -238,8 +240,6 @@ class ResponseReader(ReplyReader):
                 | "response.cancelled"
             ):
                 self._read_end(event, as_dict(event.get("response")))
-            case _ if event.get("object") == "response":
-                self._read_end(event, event)
             case kind if kind == "error" or event.get("error"):
                 self.error = {**event, **as_dict(event.get("error"))}
 

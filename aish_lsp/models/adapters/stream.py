@@ -255,7 +255,7 @@ class ReplyReader(ABC):
         calls = self._tool_calls()
         events: list[ModelEvent] = [*calls]
         if metadata := self._metadata(calls):
-            events.append(ReasoningMetadata(self._provider, metadata))
+            events.append(ReasoningMetadata(self._provider, sendable(metadata)))
         usage = self._usage()
         if usage is not None:
             events.append(usage)
@@ -426,6 +426,12 @@ def arguments_text(text: str) -> str:
 def is_object(text: str) -> bool:
     """Return whether ``text`` is a whole JSON object."""
     return isinstance(decoded(text, strict=True), dict)
+
+
+def sendable(value: Any) -> Any:
+    """Return a JSON value without what no request can hold: half characters, infinite numbers."""
+    written = well_formed(json.dumps(value, ensure_ascii=False))
+    return json.loads(written, parse_constant=lambda _: None)
 
 
 class SurrogateJoiner:

@@ -73,6 +73,14 @@ def test_what_is_far_apart_is_no_circle() -> None:
     assert stopped(text) is None
 
 
+@pytest.mark.parametrize("length", [*range(-WITHIN, 1, 97), -1, 1])
+@pytest.mark.parametrize("times", [1, 2])
+def test_how_long_the_text_was_before_makes_no_difference(length: int, times: int) -> None:
+    """What is remembered is exchanged each so many characters; none of it may be lost by that."""
+    before = "".join(random.Random(1).choices("abcdefgh", k=times * WITHIN_ALIKE + length))
+    assert stopped(before + PHRASE * 20) == len(before) + (stopped(PHRASE * 20) or 0)
+
+
 ALIKE = {
     "a fence": ("```py\n", "value = compute(the_same_thing, of_all_things, 1234567)\n"),
     "a fence in a list": (
@@ -236,3 +244,4 @@ def test_time_and_memory_are_linear() -> None:
     # Quadratic time would be hours.
     assert time.process_time() - start < 60
     assert len(guard._tail) <= WITHIN_ALIKE
+    assert len(guard._ended) + len(guard._ended_before) <= 2 * WITHIN_ALIKE

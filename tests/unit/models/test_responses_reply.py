@@ -278,6 +278,11 @@ def test_errors(event: Json, words: str | None) -> None:
     assert reply.error.get("message") == words
 
 
+def test_a_last_event_that_is_the_response_itself() -> None:
+    last = {**completed(message("Yes."))["response"], "type": "response.completed"}
+    assert texts(read(last)) == "Yes."
+
+
 @pytest.mark.parametrize("status", ["cancelled", "in_progress", "queued"])
 def test_a_status_that_is_no_end(status: str) -> None:
     reply = ResponseReader("host.example")

@@ -37,6 +37,9 @@ LEFT = {"x-ratelimit-remaining-requests": "59", "x-ratelimit-remaining-tokens": 
         ({"x-ratelimit-reset": "4", "x-ratelimit-remaining": "0"}, 4),
         ({"ratelimit-reset": "4"}, 4),
         ({"retry-after": "2s"}, 2),
+        ({"retry-after": "inf"}, LONGEST),
+        ({"retry-after": "nan", "x-ratelimit-reset": "4"}, 4),
+        ({"x-ratelimit-reset-tokens": "-1", **SPENT}, None),
         ({"retry-after": "2", "x-ratelimit-reset-tokens": "6m0s", **SPENT}, 2),
         ({}, None),
     ],
@@ -118,6 +121,7 @@ def test_a_date_that_is_none(reset: str) -> None:
         ("Please retry in 7.39s.", 7.39),
         ("Try again in 500 milliseconds", 0.5),
         ("Please try again in 5minutes.", 300),
+        ("Please try again in 1m30sec.", None),
     ],
 )
 def test_words(words: str, seconds: float | None) -> None:
