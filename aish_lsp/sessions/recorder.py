@@ -58,7 +58,13 @@ class Recorder:
         self._log = log or SessionLog.create(folder / "sessions", workspace_uri, redact)
         self._troubles: list[str] = []
         self._told: dict[str, str] = {}
-        # One thread each, since usage may wait long for other processes and the log never does.
+        self._set_threads()
+
+    def _set_threads(self) -> None:
+        """Provide a thread for each file; it starts with the first write.
+
+        They are separate, since usage may wait long for other processes and the log never does.
+        """
         self._log_thread = ThreadPoolExecutor(1, "session log")
         self._usage_thread = ThreadPoolExecutor(1, "usage")
 
@@ -228,9 +234,16 @@ class Recorder:
         return troubles
 
     async def aclose(self) -> None:
-        """Wait until everything is written, and let go of the file."""
+        """Wait until everything is written, let go of the file, and end the threads.
+
+        What is written later still reaches the files.
+        """
+        threads = self._usage_thread, self._log_thread
         await self._in_order(self._usage_thread, lambda: None)
         await self._in_order(self._log_thread, self._log.close)
+        self._set_threads()
+        for thread in threads:
+            thread.shutdown(wait=False)
 
     async def _in_order(self, thread: ThreadPoolExecutor, write: Callable[[], R]) -> R:
         """Write in a thread, after what was begun before it; a cancel does not stop it."""
