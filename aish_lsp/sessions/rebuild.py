@@ -124,10 +124,13 @@ def _waiting(
     for number, found in enumerate(suggestions_of(replies[-1]["content"]), 1):
         suggested.setdefault(found.text, []).append((found, number))
     for command in replies[-1].get("commands") or ():
-        command_id, text = command["id"], command["text"]
-        is_readable = REDACTED not in text and MASK not in text
-        if command_id not in taken and is_readable and suggested.get(text):
-            yield command_id, *suggested[text].pop(0)
+        text = command["text"]
+        if REDACTED in text or MASK in text or not suggested.get(text):
+            continue
+        # Also for one that was taken: the same command may be suggested twice.
+        found, number = suggested[text].pop(0)
+        if command["id"] not in taken:
+            yield command["id"], found, number
 
 
 def _calls_before(lines: Iterable[Record]) -> int:
