@@ -1,4 +1,4 @@
-"""What is sent with a question that names it: files, and what a terminal ran (``@terminal``).
+"""What is sent with a question that names it: files, and what the terminal ran (``@terminal``).
 
 A file is sent as the editor has it, or else as it is on disk, if its real path is in the workspace
 and no ignore rule excludes it. If something cannot be sent, the user is told and the question goes
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.ports import AskUser, OpenText, ReadTerminal
     from aish_lsp.project.picture import ProjectPicture
 
-#: The chat itself: it is ignored, but users may ask about what is said there.
+#: The chat itself: it is an ignored file, but users may ask about what is said there.
 _CHAT: Final = ".aish/chat.md"
 
 #: Files that one question may attach.
@@ -56,7 +56,7 @@ class Found:
     """What is attached to a question, and what the user should know about it."""
 
     attached: list[Attached] = field(default_factory=list)
-    #: Paths of files whose names, or whose links' names, are those of files that hold secrets.
+    #: Paths of files whose name, or whose link's name, is that of a file that holds secrets.
     secret: set[str] = field(default_factory=set)
     notices: list[str] = field(default_factory=list)
 
@@ -99,7 +99,7 @@ class _Place:
 
 
 async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
-    """Return where the file that is meant is, and its text if an editor has it open."""
+    """Return which file a mention means, and its text if an editor has it open."""
     places = await asyncio.to_thread(lambda: [_on_disk(root, named) for named in mention.readings])
     for place in places:
         if place.state == "file":
@@ -108,7 +108,7 @@ async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
         # A new file that was never saved.
         if place.path and (text := open_text(root / place.path)) is not None:
             return replace(place, state="unsaved", text=text)
-    # The last reading is without what may be a sentence's own punctuation.
+    # The last reading has no punctuation that may belong to the sentence.
     worst = next((place for place in places if place.state != "missing"), places[-1])
     if worst.state == "missing" and not mention.is_path:
         return replace(worst, state="nothing", path="")
@@ -129,12 +129,12 @@ def _on_disk(root: Path, named: Named) -> _Place:
             return _Place(named, "file", path)
         return _Place(named, "folder" if real.is_dir() else "special", path)
     except (OSError, ValueError):
-        # A name that no file can have: too long, or with a null character in it.
+        # No file can have this name: it is too long, or has a null character in it.
         return _Place(named, "missing")
 
 
 def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[Attached], str]:
-    """Return what is attached for a name, and what the user is told if that is not all of it."""
+    """Return what is attached for a name, and what the user is told if it is not sent whole."""
     name = escaped(place.named.name)
     told = {
         "nothing": "",
@@ -226,9 +226,9 @@ class FileNames:
         return files is not None and await files.ignores(path)
 
     async def lately(self) -> Sequence[str]:
-        """Return the names that are known, sorted, for proposals while the user types.
+        """Return the known names, sorted, for proposals while the user types.
 
-        The user does not wait for a new look at a large folder: slightly old names do as well.
+        The user does not wait for a new look at a large folder: slightly old names will do.
         """
         files = self._picture.files
         if files is None:
@@ -247,18 +247,18 @@ class FileNames:
 #: How a question names the terminal. A file of this name is ``@./terminal``.
 TERMINAL: Final = Named("terminal")
 
-#: Characters of an output that are looked at, from its end, and of the command that are shown.
+#: Characters at the end of an output that are looked at, and of a command that are shown.
 _MOST_OUTPUT: Final = 1 << 20
 _COMMAND: Final = 200
 
 
 async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attached], str]:
-    """Return what the terminal ran, where ``question`` names it; else why it is not sent."""
+    """Return what the terminal ran, if ``question`` names it, or else why that is not sent."""
     if not any(TERMINAL in mention.readings for mention in mentions(question)):
         return [], ""
     shown = await read()
     if shown is None:
-        return [], "The editor does not tell what its terminal ran last: @terminal was not sent."
+        return [], "The editor did not say what its terminal last ran: @terminal was not sent."
     command = clipped(escaped(one_line(shown.command)), _COMMAND) or "its last lines"
     ended = "" if shown.exit_code is None else f"exit {shown.exit_code}"
     place = f"in {escaped(one_line(shown.cwd))}" if shown.cwd else ""
@@ -274,7 +274,7 @@ async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attach
 
 @dataclass(slots=True)
 class Consents:
-    """The texts of such files that the user has agreed to send in this session."""
+    """The texts of files that may hold secrets, which the user lets this session send."""
 
     _agreed: set[str] = field(default_factory=set)
     _waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -317,7 +317,7 @@ class Consents:
         return refused
 
     def approve(self, consent_id: str) -> str | None:
-        """Allow what nobody could be asked about; return what it is, or None for an unknown id."""
+        """Allow what nobody could be asked about; return its places, or None for an unknown id."""
         waiting = self._waiting.pop(consent_id, None)
         if waiting is None:
             return None
@@ -326,15 +326,15 @@ class Consents:
         return places
 
     def clear(self) -> None:
-        """Forget everything: another session begins."""
+        """Forget everything, since another session begins."""
         self._agreed.clear()
         self._waiting.clear()
 
 
 def secret_selection(attached: Iterable[Attached], at: Path | None, folder: Path) -> set[str]:
-    """Return the paths in ``attached`` that are those of files which hold secrets.
+    """Return the paths in ``attached`` that belong to files which usually hold secrets.
 
-    ``at`` is the file in which the user selected. Outside of the workspace's folder its whole path
+    ``at`` is the file in which the user selected. Outside the workspace's folder its whole path
     counts, since ``attached`` has only the name of such a file.
     """
     names = {part.path for part in attached}
@@ -381,12 +381,12 @@ class SentAlong:
     cut: bool
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return a description in words."""
         place = Attached("file", escaped(self.path), "", "", self.first, self.last).place
         said = _IN_WORDS[self.kind].format(place)
         if not self.cut:
             return said
-        # Of a long definition only the first line is sent.
+        # Only the first line of a long definition is sent.
         return f"{said}, cut {'short' if self.kind == 'definition' else 'to its head and tail'}"
 
 

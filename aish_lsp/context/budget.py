@@ -1,8 +1,8 @@
 """Keeping a request within its budget (context.md; seed: aish-context-lua).
 
 First whole exchanges are moved into the rolling summary, oldest first; then long output is cut,
-then blocks are left out. A request that is still too large is refused, and nothing is lost. Long
-parts of a message are cut to their heads and tails.
+then blocks are left out, then what is attached is cut. A request that is still too large is
+refused, and nothing is lost. A cut keeps the head and the tail of a text.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.models.request import RequestMessage, ToolSchema
 
-#: The window, and the budget, of a model about which nothing is known (the seed's 4096).
+#: The window, and the budget, of an unknown model (the seed's 4096).
 UNKNOWN_WINDOW = 4096
 
-#: One part in so many of the budget is kept free, at an eviction, for a growing summary.
+#: An eviction keeps one part in so many of the budget free for a growing summary.
 _SUMMARY_SHARE = 8
 
-#: Characters of a summary that a token stands for, at least, in most written languages.
+#: Characters of a summary that a token stands for at least, in most written languages.
 _CHARS_PER_TOKEN = 3
 
 #: Characters; a shorter summary would say nothing.
@@ -194,7 +194,7 @@ class Budget:
         return self._limit.hold(size.total, size.margin)
 
     def _prepared(self, draft: Draft, size: Measure, cut: tuple[str, ...] = ()) -> Prepared:
-        # Compressed already: as it stands in the draft.
+        # The draft's messages are already compressed.
         preset = replace(self._counter.preset, local_compress=False)
         sent = request_messages(draft.blocks, draft.messages, preset, self._context.compress)
         return Prepared(sent, draft, size, cut=cut)
@@ -219,7 +219,7 @@ class Budget:
         if count > most:
             # Otherwise each new exchange would evict one, and no prefix would stay cached.
             most = max(1, int(most * self._context.low_water))
-        # A compressed request contains only the last messages: those it leaves out have no size.
+        # A compressed request contains only the last messages; those it leaves out have no size.
         left_out = count - len(whole.messages)
         left, gone = draft_tokens(whole, self._counter), NOTHING
         end = 0
@@ -237,9 +237,9 @@ class Budget:
     def _after(
         self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: MeasuredPrefix | None
     ) -> tuple[int, int, MeasuredPrefix | None]:
-        """Return total and margin without the first ``end`` messages, and the count they rest on.
+        """Return total and margin without the first ``end`` messages, and the count behind them.
 
-        They rest on the server's count less what is gone, or on a new count of what is left,
+        They are based on the server's count minus what is gone, or on a new count of what is left,
         whichever is surer.
         """
         total, margin = self._counter.settled(left), margin_of(left, self._counter)
@@ -251,7 +251,7 @@ class Budget:
         return size.total - self._counter.settled(gone), surer, kept
 
     async def _fitting(self, messages: list[Message], anchor: MeasuredPrefix | None) -> Prepared:
-        """Return the request with these messages, with as little as possible given up to fit.
+        """Return the request with these messages, with as little as possible given up.
 
         Raises:
             OverBudget: no form of it fits.
@@ -368,9 +368,9 @@ _WORTH: Final = 40
 
 
 def with_cut_output(message: Message) -> Message:
-    """Return ``message`` with a tool's result and commands' output cut as short as they may be.
+    """Return ``message`` with a tool's result and commands' output cut as short as allowed.
 
-    A message with nothing to cut is returned itself: its size is known.
+    A message with nothing to cut is returned itself, since its size is known.
     """
     content = message.content
     if message.role == "tool":
@@ -391,7 +391,7 @@ def with_cut_attached(message: Message, each: int = _LEAST) -> Message:
 
 
 async def bounded(message: Message, tokens: int, counter: Counter) -> Message:
-    """Return ``message`` with its attachments cut to about ``tokens``, as far as that is possible.
+    """Return ``message`` with its attachments cut to about ``tokens``, as far as possible.
 
     The longest texts are cut first, to the length of the next longer one. The model's own
     tokenizer, if it is to be asked, counts the whole; the rest after a cut is estimated from that.

@@ -1,8 +1,8 @@
 """How a model's actual input compares with the estimate: DATA/calibration.json (context.md).
 
-The ratio is actual tokens by estimated ones, without an earlier ratio in the estimate. All sessions
-and processes learn it together. If anything is wrong with the file, the server goes on with what it
-knows; a file from a newer version is left alone.
+The ratio is the actual tokens divided by the estimated ones, with no earlier ratio in the estimate.
+All sessions and processes learn it together. If anything is wrong with the file, the server goes on
+with what it knows; a file from a newer version is left alone.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import locked
 from aish_lsp.foundation.jsonl import Document, now
 
-#: No ratio, and no single observation, is outside of these.
+#: No ratio, and no single observation, is outside these.
 LOWEST: Final = 0.5
 HIGHEST: Final = 3.0
 
 #: Tokens. In a smaller request the template's own tokens outweigh the text's.
 SMALLEST_REQUEST: Final = 50
 
-#: The least weight of the newest observation: the mean of the first two, then an average that has
-#: forgotten four fifths of what it knew after three calls. Each request contains the conversation's
-#: history, so the newest says most about the next; but not all, since it may be wrong.
+#: The least weight of the newest observation. The ratio is the mean of the first two, then an
+#: average that forgets four fifths of what it knew within three calls. Each request contains the
+#: conversation's history, so the newest says most about the next; but it may be wrong.
 LEAST_WEIGHT: Final = 0.4
 
-#: Models in the file; those that were learned longest ago are dropped.
+#: Models in the file; those last learned longest ago are dropped.
 MOST_MODELS: Final = 500
 
 #: Observations that wait to be written; earlier ones hardly affect the average.
 _MOST_WAITING: Final = 1000
 
-#: Bytes. 500 models take less than a tenth of it.
+#: Bytes; 500 models take less than a tenth of that.
 _LARGEST_FILE: Final = 1 << 20
 _MOST_CALLS: Final = 1 << 53
 
@@ -52,8 +52,8 @@ class _Observation:
 class Calibration:
     """The ratios of all models; those of another process count as soon as it has written them.
 
-    When this process writes its observations, it adds them to what the file then holds. So none is
-    lost if several processes learn the same model.
+    When this process writes its observations, it adds them to what the file then holds, so that
+    none is lost if several processes learn the same model.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,16 +61,16 @@ class Calibration:
         #: The file's state when it was last read (None before), and its last good content.
         self._seen: tuple[int, ...] | None = None
         self._document = self._file.empty()
-        #: What was observed and is not in the file yet. While it is being written it still waits.
+        #: What was observed and is not yet in the file, including what is just being written.
         self._waiting: list[_Observation] = []
         self._writing = asyncio.Lock()
         self._troubles: list[str] = []
         self._told: set[str] = set()
 
     def ratio(self, key: str) -> float:
-        """Return actual by estimated tokens of a model: in [0.5, 3], 1.0 if nothing is known.
+        """Return a model's actual tokens by estimated ones: in [0.5, 3], 1.0 if nothing is known.
 
-        This costs a ``stat``; the file is read only if it changed.
+        This costs a ``stat``; the file is read only if it has changed.
         """
         if not self._writing.locked():
             self._refresh()
@@ -83,8 +83,8 @@ class Calibration:
     def learn(self, key: str, estimated: int, actual: int) -> None:
         """Learn from a call whose input was ``estimated``, without a ratio, and was ``actual``.
 
-        It counts at once, and reaches the file with the next ``save``. A call that makes no sense,
-        or is too small to be significant, does not count.
+        This counts at once, and reaches the file with the next ``save``. A call that makes no
+        sense, or is too small to be significant, does not count.
         """
         if min(estimated, actual) < SMALLEST_REQUEST:
             return
@@ -102,7 +102,7 @@ class Calibration:
         await asyncio.shield(self._save())
 
     async def _save(self) -> None:
-        """Write what waits, one after the other; a second one finds nothing left to do."""
+        """Write what waits, one call at a time; a second one finds nothing left to do."""
         async with self._writing:
             batch = tuple(self._waiting)
             if not batch:
@@ -117,7 +117,7 @@ class Calibration:
             self._told.clear()
 
     def drain_warnings(self) -> list[str]:
-        """Return, once each, what is wrong with the file; again if it was well in between."""
+        """Return what is wrong with the file, each once; again if it was well in between."""
         troubles, self._troubles = self._troubles, []
         return troubles
 
@@ -161,7 +161,7 @@ class Calibration:
 
 
 def _mixed(models: Mapping[str, Any], batch: Sequence[_Observation]) -> dict[str, Any]:
-    """Return ``models`` with ``batch`` added, the last learned at the end, and at most 500.
+    """Return ``models`` with ``batch`` added: the last learned at the end, and at most 500.
 
     Unknown fields and entries stay.
     """
@@ -172,7 +172,7 @@ def _mixed(models: Mapping[str, Any], batch: Sequence[_Observation]) -> dict[str
 
 
 def _with(entry: object, one: _Observation) -> dict[str, Any]:
-    """Return a model's entry, which may be bad or missing, with an observation more."""
+    """Return a model's entry, which may be bad or missing, with one more observation."""
     ratio, calls = _learned(entry)
     weight = max(1 / (calls + 1), LEAST_WEIGHT)
     ratio = round(ratio + weight * (one.ratio - ratio), 4)

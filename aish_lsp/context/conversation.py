@@ -1,4 +1,4 @@
-"""The conversation: its messages in force, and what changes them (seed: aish-context-lua)."""
+"""The conversation: its messages in force, and how they change (seed: aish-context-lua)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANCELLED: Final = "cancelled"
 
 @dataclass(frozen=True, slots=True)
 class TakenOut:
-    """An exchange that was taken out of a conversation, and the place where it stood."""
+    """An exchange that was taken out of a conversation, and where it was."""
 
     messages: tuple[Message, ...]
     at: int
@@ -42,7 +42,8 @@ class Conversation:
     def append_output(self, output: ExecOutput) -> None:
         """Keep a command's output for the next user message.
 
-        It is never a message of its own: strict chat templates refuse two user messages in a row.
+        It never becomes a message of its own: strict chat templates refuse two user messages in a
+        row.
         """
         self.pending.append(output)
 
@@ -76,7 +77,7 @@ class Conversation:
         """Append the model's reply.
 
         Raises:
-            InvalidArgument: neither text nor a tool call, or nothing to answer.
+            InvalidArgument: there is neither text nor a tool call, or nothing to answer.
         """
         if not text and not tool_calls:
             raise InvalidArgument("A reply needs text or a tool call.", path="content")
@@ -127,7 +128,7 @@ class Conversation:
         """Take an exchange out and put its question at the end, to be answered anew.
 
         The question carries what it carried before; pending output waits for the next question.
-        Return what was taken out, or None if there is no such exchange (any more).
+        Return what was taken out, or None if there is no such exchange, or no longer.
         """
         places = (at for at in self.exchanges() if self.messages[at[0]].exchange == exchange)
         start, end = next(places, (0, 0))
@@ -141,7 +142,7 @@ class Conversation:
         return taken
 
     def put_back(self, taken: TakenOut, evicted: int) -> None:
-        """Undo ``ask_again``: there was no answer. Since then ``evicted`` messages have gone."""
+        """Undo ``ask_again``, which got no answer; ``evicted`` messages have gone since then."""
         if self.messages and self.messages[-1].role == "user":
             self.messages.pop()
         at = max(0, taken.at - evicted)
@@ -149,13 +150,13 @@ class Conversation:
         self._forget_anchors_beyond(at)
 
     def _forget_anchors_beyond(self, messages: int) -> None:
-        """Forget counts of servers that cover more than the first ``messages``."""
+        """Forget the servers' counts that cover more than the first ``messages``."""
         for model, anchor in list(self.anchors.items()):
             if anchor.messages > messages:
                 del self.anchors[model]
 
     def exchanges(self) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of each exchange: a user message with all that answers it."""
+        """Yield (start, end) of each exchange: a user message and all that answers it."""
         start = 0
         for index, message in enumerate(self.messages):
             if message.role == "user" and index > start:

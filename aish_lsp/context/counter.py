@@ -1,4 +1,4 @@
-"""How many tokens texts, messages and tools are for one model, by its tokenizer or an estimate."""
+"""How many tokens texts, messages and tools take in one model, counted or estimated."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LEARNED_ERROR: Final = 0.1
 #: Tokens that a template puts around a list of tools: Qwen's, the longest that was seen.
 TOOLS_HEADING: Final = 200
 
-#: How many tokens more than assumed a template may add to a message, if its marks are not tokens of
-#: their own; and more than learned to a call, as line ends between a text and its calls.
+#: How many more tokens than assumed a template may add to a message, if its marks are not tokens of
+#: their own; and more than learned to a call, for line ends between a text and its calls.
 _MESSAGE_SLACK, _CALL_SLACK = 16, 4
 
 #: What a chat template is assumed to add; ChatML's, Llama 3's and Gemma's add about as much.
@@ -58,7 +58,7 @@ class Counter:
     Args:
         preset: the model.
         tokenizer: the model's own; None to estimate everything.
-        ratio: this model's actual tokens by estimated ones, in earlier calls.
+        ratio: this model's actual tokens divided by estimated ones, in earlier calls.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Counter:
         self.ratio = ratio
         self.family = family_of(preset.model)
         self._tokenizer = tokenizer
-        #: All that a conversation's tokens depend on, except its messages and who counts them.
+        #: All that a conversation's tokens depend on, except its messages and what counts them.
         folded = "" if preset.use_tool_role else " folded"
         self.form = model_key(preset) + folded + (" compressed" if preset.local_compress else "")
         self._memo = f"{self.form} {self.name}"
@@ -85,7 +85,7 @@ class Counter:
 
     @property
     def slack(self) -> int:
-        """How many tokens more than assumed a template may add to a message."""
+        """How many more tokens than assumed a template may add to a message."""
         return 0 if self._tokenizer is not None and self._tokenizer.overhead else _MESSAGE_SLACK
 
     @property
@@ -104,7 +104,7 @@ class Counter:
         """Return an upper bound for ``tokens`` that holds in 99 of 100 cases.
 
         The family's error is that of plain estimates. What was learned may raise the bound but
-        never lowers it: it may have been learned from texts of another kind.
+        never lower it, since it may have been learned from texts of another kind.
         """
         share = max(1 + p99_error(self.family), self.ratio * (1 + LEARNED_ERROR))
         return tokens.counted + math.ceil(tokens.estimated * share)
@@ -131,7 +131,7 @@ class Counter:
         return self.text(_schema_text(tool)).plus(self.added(self.overhead.call))
 
     def messages(self, messages: Iterable[Message]) -> Tokens:
-        """Return the sum of the messages' sizes. Those of earlier calls are looked up."""
+        """Return the sum of the messages' sizes. Sizes that are already known are looked up."""
         sizes = COUNTS.by(self._memo)
         total = estimated = 0
         for message in messages:
@@ -182,7 +182,7 @@ class Counter:
 
 
 def model_key(preset: Preset) -> str:
-    """Return what names a model across sessions: who serves it, and its name there."""
+    """Return what identifies a model across sessions: who serves it, and its name there."""
     try:
         where = without_secrets(preset.endpoint) if preset.endpoint else preset.provider
     except ValueError:

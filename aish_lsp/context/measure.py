@@ -1,6 +1,6 @@
-"""How large the next request is: the only place that decides it (context.md).
+"""How large the next request is (context.md). Nothing else decides that.
 
-The display, the eviction, the cost cap and the request itself use this value (seed:
+The display, the eviction, the cost cap and the request itself all use this value (seed:
 dexto-context-calculation, "The formula").
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: By model, the last total that its parts exceeded: it is reported once, though shown repeatedly.
+#: By model, the last total that its parts exceeded. It is logged once, however often it is shown.
 _told: dict[str, int] = {}
 
 
@@ -39,10 +39,10 @@ class Draft:
 class MeasuredPrefix:
     """What a server has counted: a request and the reply to it, in tokens.
 
-    ``output`` is the part of the reply that goes back with the next request, and ``unsure`` the
-    estimated part of ``output``. ``messages`` is how many messages, from the first, request and
-    reply contain together; ``blocks`` and ``tools`` were sent with them. ``evicted`` is an estimate
-    of what has been evicted since.
+    ``output`` is the part of the reply that is sent back with the next request, and ``unsure`` the
+    estimated part of ``output``. ``messages`` is how many messages, from the first, the request and
+    the reply contain together; ``blocks`` and ``tools`` were sent with them. ``evicted`` is an
+    estimate of what has been evicted since.
     """
 
     input: int
@@ -83,9 +83,9 @@ class Breakdown:
 class Measure:
     """The size of a request in tokens.
 
-    ``basis`` is ``actual`` if the server counted all but what is new in its last call.
-    ``new_since`` is the tokens of the messages since then. ``margin`` is how much larger, in 99 of
-    100 cases at most, the request may turn out to be.
+    ``basis`` is ``actual`` if the server's last call counted everything but what is new.
+    ``new_since`` is the tokens of the messages since then. ``margin`` is the most by which the
+    request may turn out to be larger, in 99 of 100 cases.
     """
 
     total: int
@@ -134,7 +134,7 @@ def measure(draft: Draft, counter: Counter, anchor: MeasuredPrefix | None = None
 
 
 def draft_tokens(draft: Draft, counter: Counter) -> Tokens:
-    """Return the sum of all that is sent, without regard to earlier calls."""
+    """Return the sum of all that is sent, regardless of earlier calls."""
     return fixed_tokens(draft, counter).plus(counter.messages(draft.messages))
 
 
@@ -148,7 +148,7 @@ def fixed_tokens(draft: Draft, counter: Counter) -> Tokens:
 
 
 def margin_of(tokens: Tokens, counter: Counter) -> int:
-    """Return by how much these tokens may be too few, in 99 of 100 cases at most."""
+    """Return the most by which these tokens may be too few, in 99 of 100 cases."""
     return max(0, counter.at_most(tokens) - counter.settled(tokens))
 
 
@@ -168,7 +168,7 @@ def _new_messages(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> Tok
 
 
 class _Change(NamedTuple):
-    """How much something has grown, and how much of the added and removed was estimated."""
+    """How much something has grown, and how much of what came and went was estimated."""
 
     by: int
     estimated: int
@@ -192,7 +192,7 @@ def _changed_system(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> _
 
 
 def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
-    """Return the parts of ``total``: all are counted but the messages, which are the remainder.
+    """Return the parts of ``total``: all are counted except the messages, which are the rest.
 
     ``system`` includes the headings and blank lines between the blocks of the system message.
     """
@@ -216,7 +216,7 @@ def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
     if messages < 0:
         if _told.get(counter.form) != total:
             _told[counter.form] = total
-            # A template without a place for tools leaves them out, which is not a fault.
+            # A template without a place for tools omits them, which is not a fault.
             level = logging.INFO if draft.tools else logging.WARNING
             logger.log(
                 level, "the parts of a request were counted at %d tokens too many", -messages
@@ -239,7 +239,7 @@ def _shrunk(parts: dict[str, int], total: int) -> dict[str, int]:
     return shrunk
 
 
-# The report of it: where the tokens go, as data and as a page to read.
+# The report: where the tokens go, as data and as a page to read.
 
 _BAR: Final = 32
 
@@ -269,10 +269,10 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class ContextReport:
-    """Where the tokens of the next request go. All numbers but ``percent`` are tokens.
+    """Where the tokens of the next request go. All numbers except ``percent`` are tokens.
 
-    ``basis`` is actual if the server has counted all but the ``new_since`` tokens of messages that
-    came after its last call; ``tokenizer`` says what counts the rest: heuristic, or endpoint.
+    ``basis`` is actual if the server has counted everything but the ``new_since`` tokens of the
+    messages after its last call; ``tokenizer`` says what counts the rest: heuristic, or endpoint.
     """
 
     total: int
@@ -308,8 +308,8 @@ def context_page(
 ) -> str:
     """Return the report as a page: a bar, the parts, and what it means.
 
-    ``sent`` is the request itself: its characters are what the count is compared with. ``tools``
-    are the servers whose tools are offered, and about how many tokens their schemas take.
+    ``sent`` is the request itself, whose characters the count is compared with. ``tools`` are the
+    servers whose tools are offered, each with about how many tokens their schemas take.
     """
     characters = sum(len(message.content) for message in sent)
     used = min(_BAR, round(_BAR * report.total / report.token_budget))

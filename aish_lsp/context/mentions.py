@@ -28,10 +28,10 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 _SPECIAL: Final = re.compile(r"[\\\"`]")
 _LINES: Final = re.compile(r"(.+?)(?::|\#L)(\d{1,9})(?:-L?(\d{1,9}))?", re.DOTALL)
 
-#: Names that are looked at; a text with more of them was pasted.
+#: Names that are looked at; a text with more was pasted.
 _MOST_READ: Final = 1000
 
-#: What may follow a name in a sentence, or be a part of it: that depends on which file exists.
+#: What may follow a name in a sentence, or be part of it, depending on which file exists.
 _PUNCTUATION: Final = ".,;:!?)]}>'\u2019\u201d\u00bb*_\u2026"
 
 #: How many of these characters may be taken off a name.
@@ -157,7 +157,7 @@ class Proposal:
 
 
 def typed_name(line_prefix: str) -> Typed | None:
-    """Return the part of a name before the cursor, or None if no name is being typed."""
+    """Return the part of a name before the cursor; None if no name is being typed."""
     match = _TYPED.search(line_prefix)
     if match is None:
         return None
@@ -168,8 +168,8 @@ def typed_name(line_prefix: str) -> Typed | None:
 def proposals(typed: str, names: Iterable[str]) -> list[Proposal]:
     """Return what may be meant, the likeliest first, at most MOST.
 
-    What continues the name within its folder comes first, then longer paths and names that begin
-    so in another case, then names that contain it in any case.
+    Names in the same folder that continue it come first, then longer paths and those that begin
+    with it in another case, then names that contain it in any case.
     """
     found = nsmallest(MOST, _ranked(typed, names))
     return [Proposal(name, _inserted(name)) for _, _, name in found]
@@ -199,6 +199,6 @@ def _ranked(typed: str, names: Iterable[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _inserted(name: str) -> str:
-    """Return how to name it; the quotes around a folder stay open for what follows."""
+    """Return how to name a file; quotes around a folder stay open for what follows."""
     mention = mention_of(name)
     return mention.removesuffix('"') if name.endswith("/") else mention

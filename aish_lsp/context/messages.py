@@ -30,8 +30,8 @@ class Attached:
     """Text that a question is about, as it stood when the question was asked.
 
     Attributes:
-        kind: the selection, the definition around it, what an editor complains of there, or a file
-            that the question names, or what the terminal's last command printed.
+        kind: the selection, the definition around it, the problems that an editor reports there, a
+            file that the question names, or what the terminal's last command printed.
         path: relative to the workspace if it is inside; for a terminal, the command.
         text: the text, with LF as line ends.
         language: its language, as editors or file names call it; may be empty.
@@ -63,7 +63,7 @@ class Attached:
 class Message:
     """One message of the conversation. Never changed once it is appended.
 
-    ``content`` of a user message is the user's own text; ``exec`` and ``attached`` are what it
+    The ``content`` of a user message is the user's own text; ``exec`` and ``attached`` are what it
     carries before that; ``exchange`` is the id of the exchange that it begins; ``n`` is its number
     in the session log; ``serial`` identifies it within the process, even among equal messages.
     """

@@ -44,7 +44,7 @@ GOAL: complete
 When it cannot be reached, or you need the user, write this on a line of its own, with the reason:
 GOAL: blocked: REASON"""
 
-#: Headings that only aish writes. A line of data that begins like one gets a blank before it.
+#: Headings that only aish writes. A line of data that looks like one gets a blank before it.
 _OURS = re.compile(
     r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
     r"|selection|definition|problems|file|norris)\]|\[tool:|\[NORRIS )",
@@ -52,7 +52,7 @@ _OURS = re.compile(
 )
 
 
-#: What may follow a fence: the name of a language, and nothing else.
+#: What may follow a fence: only the name of a language.
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
 
 
@@ -129,7 +129,7 @@ def summary_block(summary: str) -> str:
 
 
 def as_data(text: str, *, on_one_line: bool = False) -> str:
-    """Return ``text`` in a form that cannot pass for a heading of aish's or hide what it says."""
+    """Return ``text`` so that it cannot pass for one of aish's headings or hide what it says."""
     clean = without_hidden(well_formed(text))
     return _OURS.sub(" ", one_line(clean) if on_one_line else clean)
 
@@ -156,7 +156,7 @@ def attached_block(attached: Attached) -> str:
 
 
 def user_text(message: Message) -> str:
-    """Return a user message as the model sees it: what was run, what is attached, then the text."""
+    """Return a user message as the model sees it: what ran, what is attached, then the text."""
     if not message.exec and not message.attached:
         return message.content
     blocks = "\n".join((*map(exec_block, message.exec), *map(attached_block, message.attached)))
@@ -225,7 +225,7 @@ def _cut(message: Message, limit: int) -> Message:
 def _cut_attached(message: Message, limit: int) -> Message:
     """Return ``message`` with the end of each attached text, or with none of them.
 
-    With the question they fit into ``limit`` characters: no fence is ever cut open.
+    With the question they fit into ``limit`` characters, so no fence is ever cut open.
     """
     room = limit
     while room:
@@ -261,7 +261,7 @@ def _folded(rendered: Iterable[RequestMessage]) -> Iterable[RequestMessage]:
             yield from group
             continue
         reply = list(group)
-        # A reply that is only a text goes as it is, with its reasoning.
+        # A reply that is only text is sent as it is, with its reasoning.
         alone = len(reply) == 1 and not reply[0].tool_calls
         yield reply[0] if alone else _as_text(reply)
 

@@ -1,6 +1,6 @@
 """A part of a document as it is sent with a question: its text, and the definition around it.
 
-Also how a block of a reply takes the place of a selection.
+Also the reverse: a block of a reply that replaces a selection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aish_lsp.context.messages import Attached
 #: Characters that are kept at each end of a text, whatever the budget.
 EACH_END: Final = 24_000
 
-#: Characters of a definition that is sent as a whole; of a longer one only the first line is.
+#: Characters of a definition that is sent whole; only the first line of a longer one is sent.
 _WHOLE_DEFINITION: Final = 6000
 
 
@@ -49,7 +49,7 @@ def selection(document: Document, start: Point, end: Point) -> list[Attached]:
     """Return the text between two places, and the definition around it if one is found.
 
     Places beyond the end mean the end. If both places are the same, the whole line is meant.
-    Nothing is returned for blanks.
+    Nothing is returned for blank text.
     """
     lines = document.lines
     start, end = (clamped(lines, point) for point in sorted((start, end)))
@@ -58,7 +58,7 @@ def selection(document: Document, start: Point, end: Point) -> list[Attached]:
     text = between(lines, start, end)
     if not text.strip():
         return []
-    # If it ends behind a line end, the line that begins there is not included.
+    # If it ends after a line end, the line that begins there is not included.
     last = end.line - (end.character == 0 and end.line > start.line)
     selected = Attached(
         "selection", document.path, text, document.language, start.line + 1, last + 1
@@ -77,7 +77,7 @@ def between(lines: Sequence[str], start: Point, end: Point) -> str:
 
 
 def language_of(path: str) -> str:
-    """Return the language of a file, as far as its name says."""
+    """Return the language of a file, as far as its name tells it."""
     return PurePath(path).suffix.removeprefix(".")
 
 
@@ -104,10 +104,10 @@ def _definition(document: Document, lines: Sequence[str], first: int, last: int)
 
 # The definition around a piece of code, found by indentation and braces.
 #
-# No grammar is loaded: this is a help to the model that costs a look at the lines above and below,
-# and if the layout of a text says nothing, no definition is found.
+# No grammar is loaded: this helps the model at the cost of a look at the lines above and below. If
+# the layout of a text says nothing, no definition is found.
 
-#: Characters of a line that are looked at, and how many enclosing definitions.
+#: Characters of a line, and enclosing definitions, that are looked at.
 _LOOK: Final = 300
 _MOST_HEADERS: Final = 20
 
@@ -137,7 +137,7 @@ class Lines(NamedTuple):
 def definition_around(lines: Sequence[str], first: int, last: int) -> Lines | None:
     """Return the innermost definition that contains the lines from ``first`` to ``last``.
 
-    None if none is found, or if it is just those lines.
+    Return None if none is found, or if it is exactly those lines.
     """
     said = [number for number in range(first, last + 1) if lines[number].strip()]
     if not said:
@@ -169,7 +169,7 @@ def _header_above(lines: Sequence[str], number: int, level: int) -> int | None:
         if indent >= level:
             continue
         if _CLOSER.match(line):
-            # The last line of a header, whose first line has the same indentation.
+            # The last line of a header whose first line has the same indentation.
             opens = opens or line.rstrip().endswith("{")
             level = indent + 1
             continue
@@ -214,7 +214,7 @@ def _with_decorators(lines: Sequence[str], header: int) -> int:
 
 
 def _indent(line: str) -> int:
-    """Return the width of a line's indentation, with tabs of eight."""
+    """Return the width of a line's indentation, with tab stops every eight columns."""
     white = line[: len(line) - len(line.lstrip())]
     return len(white.expandtabs(8))
 
@@ -227,9 +227,9 @@ _MOST_COMPARED: Final = 2_000
 
 
 def replacement(block: str, lines: Sequence[str], start: Point, end: Point) -> str:
-    """Return ``block`` in the form in which it replaces a selection.
+    """Return ``block`` as it replaces a selection.
 
-    It gets the indentation of the selected lines, since models often omit it, and it ends with a
+    It gets the indentation of the selected lines, since models often omit that, and it ends with a
     line end if the selection does.
 
     Args:
@@ -253,7 +253,7 @@ def replacement(block: str, lines: Sequence[str], start: Point, end: Point) -> s
 
 
 def difference(lines: Sequence[str], new: str, start: Point, end: Point) -> list[str]:
-    """Return what putting ``new`` there changes: lines marked by ``-``, ``+`` or a blank.
+    """Return what a replacement by ``new`` changes: lines marked with ``-``, ``+`` or a blank.
 
     Unchanged lines near a change are shown; ``...`` stands for others. ``lines`` are those of the
     document, and ``start`` and ``end`` enclose what is replaced.
@@ -269,6 +269,6 @@ def difference(lines: Sequence[str], new: str, start: Point, end: Point) -> list
 
 
 def _common_indent(lines: Iterable[str]) -> str:
-    """Return the white space that all lines which are not blank begin with."""
+    """Return the white space that all non-blank lines begin with."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
-    return os.path.commonprefix(indents)  # noqa: RUF071 - these are no paths
+    return os.path.commonprefix(indents)  # noqa: RUF071 - these are not paths

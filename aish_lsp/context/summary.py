@@ -1,6 +1,6 @@
 """The rolling summary of what was evicted (seed: aish-context-lua, ``summarize_fn``; context.md).
 
-There is no I/O here, only what a model is asked for and what is made of its answer.
+There is no I/O here, only what a model is asked and what is made of its answer.
 
 The model reads the conversation as one text, in which messages are cut so that all of them fit.
 """
@@ -41,7 +41,7 @@ _LOOPS: Final = 10
 
 
 def cleaned(reply: str) -> str:
-    """Return a model's reply as data, without its thinking, its wrapping, and repetitions.
+    """Return a model's reply as data, without its thinking, its wrapping or its repetitions.
 
     Nothing is left of a reply that runs in a loop.
     """

@@ -1,11 +1,11 @@
-"""Estimating tokens where no tokenizer is at hand (seed: aish-phase8-tokenization).
+"""Estimating tokens if no tokenizer is at hand (seed: aish-phase8-tokenization).
 
-A text's characters are put into classes, and how often some classes and neighbors occur is
+A text's characters are put into classes, and the occurrences of some classes and neighbours are
 counted: words, digits, marks, line ends, indents, and the characters of each script. Each of
-these is worth a part of a token; how much is fitted to real tokenizers, by family
+these is worth part of a token; how much is fitted to real tokenizers, by family
 (``token_constants.json``, written by ``tools/fit_tokens``; ``docs/tokens.md`` has the errors).
 
-All of it is ``bytes.translate`` and ``bytes.count``: a few passes in C, whatever the text is.
+It only uses ``bytes.translate`` and ``bytes.count``: a few passes in C, whatever the text.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from pathlib import Path
 
 _CONSTANTS = json.loads(Path(__file__).with_name("token_constants.json").read_text("utf-8"))
 
-#: What each feature is worth in tokens, by family: those of ``PLAIN_FEATURES``, and of
-#: ``SCRIPT_FEATURES``.
+#: What each feature is worth in tokens, by family: ``PLAIN_FEATURES``, and ``SCRIPT_FEATURES``.
 PLAIN: dict[str, list[float]] = _CONSTANTS["plain"]
 SCRIPTS: dict[str, list[float]] = _CONSTANTS["scripts"]
 
-#: By how much of the estimate the real count is above it, in 99 of 100 texts at most.
+#: The most by which the real count exceeds the estimate, as a share of it, in 99 of 100 texts.
 P99: dict[str, float] = _CONSTANTS["p99"]
 
-#: The family of a model that is not known.
+#: The family of an unknown model.
 GENERAL = "general"
 
-#: Characters that are looked at at once: memory stays bounded, and the cache is used well.
+#: Characters that are looked at in one go: memory stays bounded, and the cache is used well.
 _CHUNK = 1 << 16
 
-#: A ruler of one mark is about one token for every so many.
+#: In a ruler, so many of the same mark are about one token.
 _RULERS = [(mark * 16, mark) for mark in (b"-", b"=", b"*", b"#", b"_", b".", b"~")]
 
-#: Characters of the longest tokens there are.
+#: Characters of the longest tokens.
 _LONGEST = 128
 
-#: The class of a character that is not ASCII, by the last of the first bytes that it has in UTF-8.
+#: The class of a character that is not ASCII, by the highest first byte that it may have in UTF-8.
 _CLASSES = (
     (0xC2, "x"),  # the marks of Latin-1
     (0xCA, "e"),  # Latin letters with accents
@@ -56,7 +55,7 @@ _CLASSES = (
     (0xEF, "w"),  # wide forms
     (0xFF, "f"),  # emoji
 )
-#: Marks that few words and operators are made of.
+#: Marks that occur in few words and operators.
 _ODD_MARKS = "$%@^~&|\\"
 
 #: Bytes of UTF-8 that begin no character.
@@ -80,7 +79,7 @@ def _class_of(byte: int) -> str:
 
 
 def _word_class_of(byte: int) -> str:
-    """Return what a class is in words: its alphabet's letter, or a blank."""
+    """Return what stands for a class when words are counted: its alphabet's letter, or a blank."""
     char = chr(byte)
     if char in "aAev":
         return "a"
@@ -139,8 +138,8 @@ def count(text: str, family: str = GENERAL) -> int:
     """Return about how many tokens ``text`` is; 0 for an empty text.
 
     Args:
-        text: any text, also one with lone surrogates.
-        family: the tokenizer's family, as ``family_of`` tells it.
+        text: any text, even one with lone surrogates.
+        family: the tokenizer's family, as ``family_of`` returns it.
 
     Raises:
         KeyError: there is no such family.
@@ -151,7 +150,7 @@ def count(text: str, family: str = GENERAL) -> int:
 
 
 def weigh(counted: list[int], family: str) -> float:
-    """Return the tokens that ``features`` are worth, not rounded.
+    """Return the tokens that counted features are worth, not rounded.
 
     Raises:
         KeyError: there is no such family.
@@ -177,7 +176,7 @@ def _features(text: str) -> list[int]:
     for ruler, mark in _RULERS:
         data = data.replace(ruler, mark)
     classes = data.translate(_TO_CLASSES, _CONTINUATIONS)
-    # The blank before lets a word at the begin be one that begins.
+    # With a blank before it, a word at the beginning counts as one that begins.
     words = b" " + classes.translate(_TO_WORDS)
     shape, word = classes.count, words.count
     odd = shape(b"$")
@@ -220,30 +219,30 @@ def _features(text: str) -> list[int]:
     ]
 
 
-# Which family of tokenizers a model has, told by its name.
+# The family of a model's tokenizer, by the model's name.
 
 
 @cache
 def _families() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the table of families, each with what is found in the names of its models."""
+    """Return the table of families, each with the pattern of its models' names."""
     lines = Path(__file__).with_name("token_families.txt").read_text("utf-8").splitlines()
     rows = (line.split() for line in lines if line and not line.startswith("#"))
     return tuple((family, re.compile(pattern)) for family, pattern in rows)
 
 
 def family_of(model: str) -> str:
-    """Return the family of a model's tokenizer; the general one where its name tells none.
+    """Return the family of a model's tokenizer; the general one if its name does not say.
 
     Args:
         model: the name that the endpoint is asked for, with or without a maker before it or a
-            size behind it: ``meta-llama/Llama-3.1-8B-Instruct``, ``gemma3:12b``.
+            size after it: ``meta-llama/Llama-3.1-8B-Instruct``, ``gemma3:12b``.
     """
     name = model.lower().replace("_", "-")
     return next((family for family, pattern in _families() if pattern.search(name)), GENERAL)
 
 
 def p99_error(family: str) -> float:
-    """Return by how much of the estimate the actual count is above it, in 99 of 100 texts at most.
+    """Return the most by which the count exceeds the estimate, as a share, in 99 of 100 texts.
 
     ``count(text, family) * (1 + p99_error(family))`` is hardly ever less than the real count.
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
 
-#: No call has more tokens or dollars than this; damaged numbers must not make endless sums.
+#: No call has more tokens or dollars than this; damaged numbers must not spoil the sums.
 MOST: Final = 10**15
 _BOUNDS: Final = {"minimum": 0, "maximum": MOST}
 
@@ -55,13 +55,13 @@ class UsageRecord:
 
     @property
     def usage(self) -> Usage:
-        """What the call has used."""
+        """What the call used."""
         cached = self.cache_read, self.cache_write
         return Usage(self.input, self.output, self.reasoning, *cached, self.cost)
 
 
 def tokens_of(usage: Usage) -> dict[str, int]:
-    """Return a call's tokens by the names that they have in our files and reports."""
+    """Return a call's tokens by their names in aish's files and reports."""
     return {
         "input": usage.input_tokens,
         "output": usage.output_tokens,
@@ -88,7 +88,7 @@ class SlotReport:
     def plus(self, other: SlotReport) -> SlotReport:
         """Return the sum of both.
 
-        ``local`` and ``unpriced`` stay set after one such call: a missing cost is not 0 dollars.
+        One ``local`` or ``unpriced`` call marks the sum: a missing cost is not 0 dollars.
         """
         cost = (self.cost or 0.0) + (other.cost or 0.0)
         local, unpriced = self.local or other.local, self.unpriced or other.unpriced
@@ -176,12 +176,12 @@ def is_local(preset: Preset) -> bool:
 
 
 def price_for(preset: Preset, tokens: int) -> Price | None:
-    """Return the price for a request of so many tokens: the preset's own, else the table's."""
+    """Return the price for a request of ``tokens``: the preset's own, else the table's."""
     return preset.price or price_of(preset, tokens)
 
 
 def call_cost(usage: Usage, preset: Preset) -> float | None:
-    """Return one call's cost in dollars: as the server reports it, else by the model's price."""
+    """Return a call's cost in dollars, as the server reports it or else by the model's price."""
     if usage.cost is not None:
         return usage.cost
     price = price_for(preset, usage.input_tokens)
@@ -189,10 +189,10 @@ def call_cost(usage: Usage, preset: Preset) -> float | None:
 
 
 def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) -> None:
-    """Check that a request of ``tokens``, with the longest reply to it, stays below the cap.
+    """Check that a request of ``tokens``, with the longest possible reply, stays below the cap.
 
     Raises:
-        CostCap: it might not, or its price is not known.
+        CostCap: it may not, or its price is not known.
     """
     cap = thresholds.cap_at_dollars
     price = price_for(preset, tokens)
@@ -206,7 +206,7 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
             capAtDollars=cap,
         )
     spent = used.cost()
-    # A provider may write all of it to its cache, for which some charge more.
+    # A provider may write the whole request to its cache, for which some charge more.
     written = tokens if (price.cache_write or 0) > price.input else 0
     most = _priced(Usage(tokens, reply_limit(preset), cache_write_tokens=written), price)
     if spent + most > cap:
@@ -227,7 +227,7 @@ def request_cost(preset: Preset, tokens: int) -> float:
 
 
 def _priced(usage: Usage, price: Price) -> float:
-    """Return the cost in dollars; a price is for a million tokens, cached input has its own."""
+    """Return the cost in dollars; prices are for a million tokens, and differ for cached input."""
     read = price.input if price.cache_read is None else price.cache_read
     write = price.input if price.cache_write is None else price.cache_write
     fresh = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens)
@@ -266,7 +266,7 @@ class CostReport:
 def cost_report(usage: UsageTotals, thresholds: Cost, total: int, budget: int | None) -> CostReport:
     """Return the report of a session; ``total`` and ``budget`` are the context's, in tokens.
 
-    ``budget`` is None where nobody knows it yet.
+    ``budget`` is None if it is not known yet.
     """
     return CostReport(
         models={model: dict(categories) for model, categories in usage.models.items()},
@@ -303,7 +303,7 @@ def _calls(slot: SlotReport) -> str:
 
 
 class Meter:
-    """Keeps the numbers of one session. Tokens, and dollars.
+    """Keeps the tokens and the dollars of one session.
 
     Args:
         usage: what it has used before.

@@ -1,6 +1,6 @@
 """Candidates for the memory: what a model found worth remembering (aish-phase4-memory, section 6).
 
-A candidate is a proposal and nothing more: it is remembered when the user accepts it.
+A candidate is only a proposal: it is remembered once the user accepts it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from aish_lsp.memory.items import (
 if TYPE_CHECKING:
     from aish_lsp.memory.scopes import MemoryScopes
 
-#: Candidates that are proposed at once.
+#: Candidates that are proposed at a time.
 MOST: Final = 10
 
-#: How an item says that it was a candidate, and was accepted.
+#: The ``how`` of an item's source if it was a candidate that the user accepted.
 ACCEPTED: Final = "accepted"
 
-#: Characters that a candidate shares with an output, at least, to count as read there.
+#: Characters; a shorter candidate may occur in an output by chance.
 _READ: Final = 12
 
-#: Characters of a candidate from which on its end may be out of sight.
+#: Characters; the end of a longer candidate may be out of sight.
 _LONG: Final = 300
 
-# A bullet, a number or a box, perhaps; the kind, perhaps in bold or in parentheses; a colon.
+# Perhaps a bullet, a number or a box; the kind, perhaps in bold or in parentheses; a colon.
 _LINE: Final = re.compile(
     r"\s*(?:[-*+•]\s*)?(?:\d{1,3}[.)]\s*)?(?:\[[ xX]?\]\s*)?"
     r"[*_`(]{0,3}(fact|pref|context)[*_`)]{0,3}\s*:[*_`]{0,3}\s*(.+)",
@@ -57,8 +57,8 @@ class Candidate:
     Attributes:
         kind: what it is.
         content: its text, on one line.
-        duplicate_of: the id of an item that says the same already.
-        flags: what the user should look at twice, a phrase each.
+        duplicate_of: the id of an item that already says the same.
+        flags: what the user should look at twice, in a phrase each.
     """
 
     kind: Kind
@@ -72,13 +72,14 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """Return the candidates in a model's reply, each once, at most MOST of them.
 
-    Lines that are none are passed over.
+    Other lines are skipped.
 
     Args:
         reply: the text, without the model's reasoning.
-        known: what is remembered already.
+        known: what is already remembered.
         said: all that the user has said.
-        read: the output of commands and tools: what stands there is flagged, unless it was said.
+        read: the output of commands and tools: a candidate from there is flagged, unless the user
+            said it too.
     """
     found: dict[str, tuple[Kind, str]] = {}
     for line in well_formed(reply).splitlines():
@@ -95,7 +96,7 @@ def candidates(
 
 
 def dangers(content: str) -> tuple[str, ...]:
-    """Return what is suspicious of a text that is to be remembered, a phrase each."""
+    """Return what is suspicious about a text that is to be remembered, in a phrase each."""
     flags = []
     secret = find_secret(content)
     if secret is not None:
@@ -112,7 +113,7 @@ def dangers(content: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A candidate as the user accepts it, changed at will."""
+    """A candidate as the user accepts it, perhaps after changing it."""
 
     kind: Kind
     content: str
@@ -123,10 +124,10 @@ class Accepted:
 def accept(memory: MemoryScopes, accepted: Sequence[Accepted], session: str) -> list[int]:
     """Remember what the user accepted; return the ids in the same order.
 
-    Of what is known already it is the id that is there. Nothing is stored where one is refused.
+    For what is already known, that is the existing item's id. If one is refused, none is stored.
 
     Args:
-        memory: where it goes.
+        memory: where to store it.
         accepted: what to remember.
         session: the id of the open session, for the items' ``source``.
 
@@ -164,7 +165,7 @@ def _flags(content: str, text: str, said: str, read: str) -> tuple[str, ...]:
 
 
 def _cleaned(content: str) -> str:
-    """Return a candidate's text on one line, without wrapping of the model's."""
+    """Return a candidate's text on one line, without marks that the model put around it."""
     text = " ".join(one_line(without_hidden(content)).split())
     for mark in ("**", '"', "`"):
         inner = text[len(mark) : -len(mark)]
@@ -175,7 +176,7 @@ def _cleaned(content: str) -> str:
 
 @cache
 def _wordings() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return what the table's wordings do, and how they are found."""
+    """Return the table's wordings: what each does, and the pattern that finds it."""
     rows = tomllib.loads(Path(__file__).with_name("wordings.toml").read_text("utf-8"))["wordings"]
     flags = re.IGNORECASE | re.VERBOSE
     return tuple((row["does"], re.compile(row["wording"], flags)) for row in rows)

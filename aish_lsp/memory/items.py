@@ -1,7 +1,7 @@
-"""What is remembered: an item, its kinds, and when two items say the same.
+"""What is remembered: items, their kinds, and when two items say the same.
 
-The lines of a memory.jsonl add up to items, less those that tombstones hide; a compaction keeps
-some of them.
+The lines of a memory.jsonl make up the items, except those that tombstones hide. A compaction drops
+the lines that no longer matter.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _END_PUNCTUATION: Final = ".,;:!?…。、！？ "  # noqa: RUF001 - those of Ch
 
 
 class MemoryItem(NamedTuple):
-    """One item (aish-phase4-memory, section 4). Of a tuple, 100,000 are made in no time.
+    """One item (aish-phase4-memory, section 4). A tuple, since 100,000 of them are made quickly.
 
-    ``id`` counts within its scope. ``ts`` is UTC, in the form of ``clock.TIMESTAMP``. ``source``
+    ``id`` is unique within its scope. ``ts`` is UTC, in the form of ``jsonl.TIMESTAMP``. ``source``
     says who added it, and from which session.
     """
 
@@ -44,12 +44,12 @@ class MemoryItem(NamedTuple):
     scope: Scope = "workspace"
 
 
-#: The key by which items sort; reversed, the newest comes first.
+#: The key that sorts items from the oldest to the newest.
 NEWEST_LAST: Final = attrgetter("ts", "id")
 
 
 def normalized(content: str) -> str:
-    """Return ``content`` without case, spacing and end punctuation: equal ones say the same."""
+    """Return ``content`` without case, spacing and end punctuation, to compare what it says."""
     text = " ".join(content.split()).casefold()
     return text.rstrip(_END_PUNCTUATION) or text
 
@@ -57,7 +57,7 @@ def normalized(content: str) -> str:
 def item_fields(
     kind: Kind, content: str, tags: Sequence[str], source: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return an item's line without its id and time; what it does not have is left out."""
+    """Return an item's line without its id and time; empty fields are left out."""
     fields: dict[str, Any] = {"kind": kind, "content": content}
     if tags:
         fields["tags"] = list(tags)
@@ -72,7 +72,7 @@ def tombstone(item_id: int) -> dict[str, Any]:
 
 
 def check_labels(kind: str, tags: Sequence[str]) -> None:
-    """Raise InvalidArgument for a kind that there is not, or a tag that is not a text."""
+    """Raise InvalidArgument for an unknown kind, or a tag that is empty or not a string."""
     if kind not in KINDS:
         msg = f"A memory's kind is one of {', '.join(KINDS)}, not {kind!r}."
         raise InvalidArgument(msg, path="kind")
@@ -81,7 +81,7 @@ def check_labels(kind: str, tags: Sequence[str]) -> None:
 
 
 def check_content(content: str, *, force: bool) -> None:
-    """Raise InvalidArgument where ``content`` is nothing to remember."""
+    """Raise InvalidArgument if ``content`` is empty, not proper text, or looks like a secret."""
     if not isinstance(content, str) or not content.strip():
         raise InvalidArgument("There is nothing to remember: the text is empty.", path="content")
     try:
@@ -101,27 +101,27 @@ def check_content(content: str, *, force: bool) -> None:
 #: The format that is written here, and the newest that is understood.
 VERSION: Final = 1
 
-#: The largest id: beyond it a number of JSON is no longer exact everywhere.
+#: The largest id: not all JSON parsers are exact beyond it.
 MAX_ID: Final = 2**53 - 1
 
 _KNOWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source"})
 
 
 class Contents:
-    """The state of one file as far as it was read.
+    """What one file holds, as far as it has been read.
 
     Attributes:
-        highest: the highest id ever given; 0 for none.
+        highest: the highest id ever given; 0 if none was.
     """
 
     def __init__(self, path: Path, scope: Scope) -> None:
         self._path = path
         self._scope = scope
-        # Only items are kept of the lines, and what is not in an item: 100,000 dicts would cost
-        # more than their parsing.
+        # Of each line only the item and unknown fields are kept: 100,000 dicts would cost more than
+        # parsing them.
         self._items: dict[int, MemoryItem] = {}
         self._unknown: dict[int, dict[str, Any]] = {}
-        # The targets of all tombstones, known or not: a target may stand behind its tombstone.
+        # The targets of all tombstones, known or not: a target may come after its tombstone.
         self._forgotten: set[int] = set()
         self._by_text: dict[str, int] | None = None
         self._sorted: tuple[MemoryItem, ...] | None = None
@@ -130,7 +130,7 @@ class Contents:
 
     @property
     def notices(self) -> list[str]:
-        """What is wrong with the file, a sentence each."""
+        """What is wrong with the file, in a sentence each."""
         return self._flaws.told()
 
     def take(
@@ -161,14 +161,14 @@ class Contents:
             self._take_header(record["meta"])
             return
         item_id = _checked_id(item_id, "id")
-        # Also that of a line which turns out to be bad: no id is given twice.
+        # This includes the id of a line that turns out to be bad: no id is given twice.
         self.highest = max(self.highest, item_id)
         if record.get("kind") == "forget":
             self._forget(_checked_id(record.get("target"), "target"))
             return
         item = _checked_item(item_id, record, self._scope)
         if item_id in self._items:
-            msg = f"the id {item_id} stands on an earlier line too"
+            msg = f"the id {item_id} is on an earlier line too"
             raise ValueError(msg)
         self._items[item_id] = item
         if not record.keys() <= _KNOWN:
@@ -191,12 +191,12 @@ class Contents:
             self.highest = max(self.highest, highest)
 
     def _forget(self, target: int) -> None:
-        # Another item may say the same as the one that goes.
+        # Another item may say the same as the forgotten one.
         self._by_text = None
         self._forgotten.add(target)
 
     def __contains__(self, item_id: int) -> bool:
-        """Return whether an item of that id is there and not forgotten."""
+        """Return whether there is an item of that id that is not forgotten."""
         return item_id in self._items and item_id not in self._forgotten
 
     def __getitem__(self, item_id: int) -> MemoryItem:
@@ -217,7 +217,7 @@ class Contents:
         return records
 
     def hides(self, record: dict[str, Any]) -> bool:
-        """Return whether a line says nothing any more: a tombstone, or a forgotten item."""
+        """Return whether a line no longer says anything: a tombstone, or a forgotten item."""
         try:
             if record.get("kind") == "forget":
                 return _checked_id(record.get("target"), "target") > 0
@@ -253,7 +253,7 @@ def is_header(record: dict[str, Any]) -> bool:
 def _checked_id(value: Any, name: str) -> int:
     if type(value) is int and 1 <= value <= MAX_ID:
         return value
-    msg = f"its {name} is not a whole number from 1 on"
+    msg = f"its {name} is not a whole number of 1 or more"
     raise ValueError(msg)
 
 
@@ -274,18 +274,18 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
     return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)
 
 
-# What of a memory.jsonl a compaction keeps, and what a crash in mid-compaction left.
+# Compaction: the lines that are kept, and what a crash during an earlier one left behind.
 
 
 def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[list[bytes], int]:
-    """Return the lines that are kept, header first, and how many are not.
+    """Return the lines that are kept, header first, and how many are dropped.
 
     Kept lines stay as they are, bad ones and unknown fields included. The header keeps ``highest``,
-    so that no id of what is gone is given again.
+    so that the id of a dropped item is never given again.
 
     Args:
         data: the whole file.
-        contents: what it adds up to.
+        contents: the items that its lines make up.
         highest: the highest id ever given.
     """
     meta: dict[str, Any] = {"version": VERSION}
@@ -307,7 +307,7 @@ def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[li
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what was to replace ``path`` when a crash came. Whoever holds the lock may do so."""
+    """Remove files that a crash kept from replacing ``path``. The lock is held."""
     path = Path(os.path.realpath(path))
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):

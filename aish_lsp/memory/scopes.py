@@ -1,6 +1,6 @@
-"""The two scopes of memory, the workspace's and the user's, taken together, and cleared.
+"""The two scopes of memory, the workspace's and the user's, taken together.
 
-Shown they are to their user, and to the model as the ``[background]`` block.
+They are listed for the user, and sent to the model as the ``[background]`` block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _holds_none(_text: str) -> bool:
 
 
 class MemoryScopes:
-    """A workspace's memory and the user's. Ids count within each; all of it blocks.
+    """A workspace's memory and the user's. Ids are unique within a scope. All methods block.
 
     ``prune_older_than_days`` hides older items from ``items``; they stay in the files.
     """
@@ -42,9 +42,9 @@ class MemoryScopes:
     def open(
         cls, user: Path, workspace: Path, holds_key: Callable[[str], bool] = _holds_none
     ) -> MemoryScopes:
-        """Return the two scopes by their files, which need not be there. Nothing is read yet.
+        """Return the two scopes of these files, which may be missing. Nothing is read yet.
 
-        ``holds_key`` tells texts with a model's key, which are refused whoever insists.
+        ``holds_key`` returns whether a text holds a model's key; such a text is always refused.
         """
         return cls(MemoryStore(user, "user"), MemoryStore(workspace, "workspace"), holds_key)
 
@@ -63,9 +63,9 @@ class MemoryScopes:
         return list(self._stores.values()) if scope is None else [self.store(scope)]
 
     def refresh(self) -> list[str]:
-        """Take in what other processes did; return what is wrong with the files.
+        """Read what other processes have changed; return what is wrong with the files.
 
-        Each trouble is told once. A file that cannot be read is one, and no error: the question
+        Each trouble is returned once. A file that cannot be read is not an error here: the question
         that is about to be asked does without that scope.
         """
         troubles: list[str] = []
@@ -82,7 +82,7 @@ class MemoryScopes:
     def items(self, scope: Scope | None = None) -> tuple[MemoryItem, ...]:
         """Return the items of one scope, or of both, the newest first.
 
-        Of both, a scope whose file cannot be read gives none; ``refresh`` says why.
+        If both are wanted, a scope whose file cannot be read is left out; ``refresh`` says why.
 
         Raises:
             InvalidArgument: there is no such scope.
@@ -115,15 +115,15 @@ class MemoryScopes:
         """Remember ``content`` in a scope, as ``MemoryStore.add``.
 
         Raises:
-            InvalidArgument: as ``MemoryStore.add``; it holds a model's key, whatever ``force``
-                says; there is no such scope.
+            InvalidArgument: as ``MemoryStore.add``; or it holds a model's key, even with ``force``;
+                or there is no such scope.
             Busy, StoreUnavailable: as ``MemoryStore.add``.
         """
         self.check_keys(content, *tags)
         return self.store(scope).add(kind, content, tags=tags, source=source, force=force)
 
     def check_keys(self, *texts: str) -> None:
-        """Raise InvalidArgument where one of ``texts`` holds the key of a model."""
+        """Raise InvalidArgument if any of ``texts`` holds the key of a model."""
         if any(isinstance(text, str) and self._holds_key(text) for text in texts):
             raise InvalidArgument(
                 "This holds the key of a model, or another secret of your environment. What is"
@@ -132,7 +132,7 @@ class MemoryScopes:
             )
 
     def forget(self, item_id: int, scope: Scope | None = None) -> int:
-        """Forget an item; return 1, or 0 where no such item is active.
+        """Forget an item; return 1, or 0 if no such item is active.
 
         Raises:
             InvalidArgument: both scopes have an item of that id and ``scope`` does not say which.
@@ -164,9 +164,9 @@ class MemoryScopes:
         return sum(store.clear() for store in self._chosen(scope))
 
     def compact(self, scope: Scope | None = None) -> int:
-        """Rewrite the files of one scope, or of both, without what is forgotten.
+        """Rewrite the files of one scope, or of both, without forgotten items.
 
-        Return how many lines went. A file that is not there stays so.
+        Return how many lines were dropped. A missing file is not created.
 
         Raises:
             Busy, StoreUnavailable: as ``MemoryStore.add``.
@@ -174,7 +174,7 @@ class MemoryScopes:
         return sum(store.compact() for store in self._chosen(scope) if store.path.exists())
 
     def _having(self, item_id: int, scope: Scope | None) -> list[MemoryStore]:
-        """Return the store that has the item, as a list of one, or none."""
+        """Return the one store that has the item, in a list, which is empty if none has."""
         stores = self._chosen(scope)
         for store in stores:
             store.refresh()
@@ -188,7 +188,7 @@ class MemoryScopes:
         return having
 
 
-# Forgetting all that is remembered, by the user's word alone.
+# Clearing the memory, which needs the user's consent.
 
 _OF: Final[Mapping[Scope, str]] = {
     "workspace": "of this workspace",
@@ -201,10 +201,10 @@ async def clear_by_consent(
 ) -> int | None:
     """Forget every item of one scope, or of both, if the user says yes.
 
-    What comes or is changed while the question stands is not what the user was asked about: it
-    stays. Items that are hidden for their age go too.
+    Items that are added or changed while the user is being asked are not what the question was
+    about: they stay. Items that are hidden because of their age are forgotten too.
 
-    Return how many were forgotten; None where it was not confirmed.
+    Return how many were forgotten; None if the user did not say yes.
 
     Raises:
         InvalidArgument, Busy, StoreUnavailable: as ``MemoryScopes.clear``.
@@ -227,9 +227,9 @@ def _items(store: MemoryStore) -> tuple[MemoryItem, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An item, field for field, as ``aish.memory.list`` shows it.
+    """An item, field by field, as ``aish.memory.list`` shows it.
 
-    ``injected``: the model is told of it.
+    ``injected`` says whether it is sent to the model.
     """
 
     id: int
@@ -252,9 +252,9 @@ def listed(
 
     Args:
         memory: what to list, as of its last refresh.
-        inject_max_chars: the characters of items that the model is told.
-        scope: of both without it.
-        query: looked for in contents and tags, whatever the case.
+        inject_max_chars: how many characters of items are sent to the model.
+        scope: which scope; None for both.
+        query: what contents or tags must contain, ignoring case.
     """
     items = memory.items()
     told = {(item.scope, item.id) for item in select(items, inject_max_chars).items}
@@ -266,14 +266,14 @@ def listed(
 
 
 def _matches(item: MemoryItem, query: str | None) -> bool:
-    """Return whether an item's content or tags hold ``query``, whatever the case."""
+    """Return whether an item's content or a tag contains ``query``, ignoring case."""
     if not query:
         return True
     wanted = query.casefold()
     return any(wanted in text.casefold() for text in (item.content, *item.tags))
 
 
-# The ``[background]`` block: which items are sent to the model, and how they stand there.
+# The ``[background]`` block: which items are sent to the model, and in what form.
 
 HEADING: Final = "[background] (memory; manage with :memory)"
 
@@ -285,7 +285,7 @@ class Selection:
     Attributes:
         items: those that fit.
         dropped: how many did not.
-        characters: how many the items' lines take, each with its line end.
+        characters: the length of the items' lines, including line ends.
     """
 
     items: tuple[MemoryItem, ...]
@@ -294,11 +294,11 @@ class Selection:
 
 
 def select(items: Sequence[MemoryItem], max_chars: int) -> Selection:
-    """Return as many items from the first on as ``max_chars`` characters hold.
+    """Return as many items, from the first, as fit in ``max_chars`` characters.
 
-    The first that does not fit ends it, so that no older item stands where a newer one is missing
-    (aish-phase4-memory, section 5); one that could never fit is passed over. What counts is an
-    item's line with its line end; the heading does not.
+    The first item that does not fit is the end, so that no older item is sent in place of a newer
+    one (aish-phase4-memory, section 5); an item that could never fit is skipped. Lines count with
+    their line ends; the heading does not count.
     """
     chosen = []
     characters = 0
@@ -314,11 +314,11 @@ def select(items: Sequence[MemoryItem], max_chars: int) -> Selection:
 
 
 def background_text(items: Iterable[MemoryItem]) -> str:
-    """Return the block, or an empty text where there are no items."""
+    """Return the block, or an empty text if there are no items."""
     lines = [_line(item) for item in items]
     return "\n".join([HEADING, *lines]) if lines else ""
 
 
 def _line(item: MemoryItem) -> str:
-    """Return an item's line. One line, whatever is in it: it cannot pass for a block of ours."""
+    """Return an item as one line, whatever is in it: it cannot pass for a block of aish's."""
     return f"- ({item.kind}) {without_hidden(one_line(item.content))}"

@@ -1,7 +1,7 @@
 """The store: one memory.jsonl, append-only, shared by any number of processes.
 
 Every append takes the file's exclusive lock, reads what others have appended since, numbers its
-line, and returns when the line is on the disk. All methods block.
+line, and returns once the line is on disk. All methods block.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from aish_lsp.memory.items import (
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The item's id; ``duplicate`` if an item that says the same was there already."""
+    """The item's id; ``duplicate`` is set if an item that says the same already existed."""
 
     id: int
     duplicate: bool
@@ -56,8 +56,8 @@ class Added:
 class MemoryStore:
     """The items of one scope.
 
-    Nothing is read before it is needed; ``items`` shows the file as of the last ``refresh`` or
-    change of our own. A method may be called from any thread.
+    Nothing is read before it is needed; ``items`` shows the file as of the last ``refresh`` or our
+    own last change. Methods may be called from any thread.
     """
 
     def __init__(self, path: Path, scope: Scope = "workspace") -> None:
@@ -68,7 +68,7 @@ class MemoryStore:
         self._stamp: FileStamp | None = None
         # How much of the file was read: its bytes, their checksum, and its lines.
         self._end = self._checksum = self._lines = 0
-        # Where in the file a last line begins that was never finished.
+        # The offset of a last line that was never finished.
         self._torn_at: int | None = None
         # Never lowered, not even by a file that was cut short by hand: no id is given twice.
         self._highest = 0
@@ -91,7 +91,7 @@ class MemoryStore:
             return self._contents.items()
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the lines of the items that are not forgotten, as of now, in the file's order.
+        """Return the lines of the items that are not forgotten now, in the file's order.
 
         Raises:
             StoreUnavailable: as ``refresh``.
@@ -101,9 +101,9 @@ class MemoryStore:
             return self._contents.records()
 
     def refresh(self) -> bool:
-        """Read what others have done to the file; return whether anything has changed.
+        """Read what others have done to the file; return whether it has changed.
 
-        This costs a stat if nothing has changed. A torn last line is put aside.
+        If it has not, this costs a stat. A torn last line is put aside.
 
         Raises:
             StoreUnavailable: the file cannot be read, or is from a newer version.
@@ -127,17 +127,17 @@ class MemoryStore:
         source: Mapping[str, Any] | None = None,
         force: bool = False,
     ) -> Added:
-        """Remember ``content``; return when it is on the disk.
+        """Remember ``content``; return once it is on disk.
 
-        An item that says the same (case, white space and end punctuation aside) is not added again:
-        its id is returned.
+        If an item already says the same (apart from case, white space and end punctuation), nothing
+        is added and that item's id is returned.
 
         Args:
             kind: what it is.
             content: the text, kept as it is.
             tags: words to find it by.
             source: who added it and from which session: ``{"session", "how"}``.
-            force: even if it looks like a secret.
+            force: add it even if it looks like a secret.
 
         Raises:
             InvalidArgument: a bad kind or tag, empty content, or what looks like a secret.
@@ -253,7 +253,7 @@ class MemoryStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[int]:
-        """Hold the lock, with the file open, without a torn line, and read to its end."""
+        """Hold the lock and yield the open file, read to its end and without a torn line."""
         # Read first without the lock, so that it is held only briefly: a large file takes a while.
         with self._reading() as readable:
             if readable is not None:
@@ -306,8 +306,8 @@ class MemoryStore:
     def _catch_up(self, fd: int) -> bool:
         """Read what has changed since the last look; return whether anything has.
 
-        Of a file that has only grown, only what is new is parsed: to parse 100,000 items anew for
-        each line of another process takes longer than the lock may be held.
+        If the file has only grown, only its new lines are parsed: parsing 100,000 items again for
+        each line of another process would take longer than the lock may be held.
         """
         if stamp_of(os.fstat(fd)) == self._stamp:
             return False
@@ -323,8 +323,8 @@ class MemoryStore:
         self._end = self._checksum = self._lines = 0
 
     def _take(self, fd: int) -> None:
-        """Read what was not read yet."""
-        # Before the read, with the size that is read: what comes meanwhile is still to be seen.
+        """Read what has not been read yet."""
+        # The time before the read, and the size that was read: what is added meanwhile still shows.
         device, inode, _, modified = stamp_of(os.fstat(fd))
         data = _read(fd, self._end)
         torn = self._contents.take(iter_jsonl(data, self._lines + 1))
@@ -336,17 +336,17 @@ class MemoryStore:
         self._stamp = (device, inode, self._end, modified)
 
     def _mend_at_leisure(self) -> None:
-        """Put a torn last line aside, if it still is one once the lock is held."""
+        """Put a torn last line aside, if it is still torn once the lock is held."""
         try:
             with self._writing():
                 pass
         except Busy:
-            pass  # Somebody is writing: perhaps that very line.
+            pass  # Another process is writing, perhaps that very line.
         except StoreUnavailable as error:
             self._notice(f"The last line of {self.path} was never finished. {error.message}")
 
     def _put_aside(self, fd: int, torn_at: int) -> None:
-        """Move a last line that was never finished into a file of its own. The lock is held."""
+        """Move a torn last line into a file of its own. The lock is held."""
         aside = aside_of(self.path, "torn")
         with store_errors(self.path, "mend"):
             write_atomic(aside, _read(fd, torn_at))

@@ -1,4 +1,4 @@
-"""The sessions of a workspace: listed, found by id, by name or by what was said, deleted."""
+"""The sessions of a workspace: listed, found by id, name or what was said, and deleted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from aish_lsp.foundation.files import open_append, open_to_read, read_file, stor
 from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, load, meta_of
 
-#: What tells a message, an event, a reply, a new name, a summarizer's own message, a reply's model,
-#: a question, one that is asked again and one that got no answer in a line that is written here.
-#: Inside a text a quotation mark is escaped, so that nothing in a text can look like these.
+#: What identifies, in a line as this version writes it, a message, a question, a step of the
+#: autonomous loop, a question asked again, an event, a reply, a new name, a summarizer's own
+#: message, a question without an answer, a reply's model, and a line's number and time.
+#: Quotation marks inside a text are escaped, so that no text can look like these.
 _TURN: Final = b'Z", "role": "'
 _QUESTION: Final = b'Z", "role": "user", '
 _STEP: Final = b', "meta": "norris"}'
@@ -39,7 +40,7 @@ class SessionInfo:
     """A line of the list.
 
     ``questions`` counts what the user asked, ``turns`` all messages; ``cost`` is in dollars, None
-    where unknown.
+    if unknown.
     """
 
     id: str
@@ -54,7 +55,7 @@ class SessionInfo:
 
 
 class _Gleaned(NamedTuple):
-    """What is told of a log. The times of its first and its last line are empty for unknown."""
+    """What is known of a log. The times of its first and last line are empty if unknown."""
 
     meta: Mapping[str, Any]
     first: str
@@ -70,10 +71,10 @@ _UNREADABLE: Final = _Gleaned({}, "", "", 0, 0, None)
 def list_sessions(
     directory: Path, costs: Mapping[str, float | None] | None = None
 ) -> list[SessionInfo]:
-    """Return the sessions of a folder, the one that was last written to first.
+    """Return the sessions of a folder, the last written to first.
 
-    Each file is read, and of its lines only those are parsed that say something here. A log that
-    cannot be read, or is from a newer version, is listed with what can be told of it.
+    Each file is read, but only the lines that matter here are parsed. A log that cannot be read, or
+    is from a newer version, is listed with what is known of it.
 
     Args:
         directory: the folder of the workspace's sessions; it may be missing.
@@ -90,17 +91,17 @@ def list_sessions(
             return []
     folder = os.fspath(directory)
     found = [one for name in names if (one := _info(folder, name, costs or {})) is not None]
-    # Of those of one second, the file's own time tells.
+    # Within one second, the file's own time decides.
     found.sort(key=lambda one: (one[0].updated or "", one[1], one[0].id), reverse=True)
     return [info for info, _ in found]
 
 
 def last_session(directory: Path, taken: Collection[str]) -> SessionInfo | None:
-    """Return the session last written to that nobody has open; None where there is none.
+    """Return the session last written to that nobody has open; None if there is none.
 
     Args:
         directory: the folder of the workspace's sessions; it may be missing.
-        taken: the ids of those that are passed over.
+        taken: the ids of sessions to skip.
 
     Raises:
         StoreUnavailable: the folder cannot be read.
@@ -125,14 +126,14 @@ def _is_free(path: Path) -> bool:
 
 
 def find_session(directory: Path, key: str) -> Path:
-    """Return the log of a session by its id, or by the name it was last saved under.
+    """Return the log of the session with this id, or else this name.
 
     Raises:
         NotFound: there is none; the message names the nearest.
         StoreUnavailable: the folder cannot be read.
     """
     infos = list_sessions(directory)
-    # Of a name that several have, the one last written to.
+    # If several have the same name, it means the one last written to.
     ids = {info.name: info.id for info in reversed(infos) if info.name}
     ids |= {info.id: info.id for info in infos}
     if key in ids:
@@ -165,9 +166,9 @@ def delete_session(directory: Path, key: str) -> str:
 def _info(
     folder: str, name: str, costs: Mapping[str, float | None]
 ) -> tuple[SessionInfo, int] | None:
-    """Return what is told of one log, and when it was written, in nanoseconds.
+    """Return the list's line for one log, and when it was written, in nanoseconds.
 
-    None for an empty file, which holds no session.
+    Return None for an empty file, which holds no session.
     """
     session_id = name.removesuffix(SUFFIX)
     path = f"{folder}/{name}"
@@ -197,12 +198,12 @@ def _info(
 def _content(path: str) -> tuple[bytes, int]:
     """Return what a file holds, and when it was written, in nanoseconds.
 
-    Of the ways to read a small one this is the quickest.
+    This is the quickest way to read a small file.
     """
-    # Without waiting, should it be a pipe: that is empty then.
+    # Without waiting, in case it is a pipe, which is then empty.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        # A byte more, so that a file that grows is not cut in silence: its last line is torn then.
+        # One byte more, so that a file that has grown is not cut silently: its last line is torn.
         status = os.fstat(fd)
         return os.read(fd, status.st_size + 1), status.st_mtime_ns
     finally:
@@ -214,15 +215,15 @@ def _text(value: object) -> str | None:
 
 
 def _glean(data: bytes) -> _Gleaned | None:
-    """Return what a log says whose lines all look as they are written here, else None.
+    """Return what a log says if all its lines look as this version writes them, else None.
 
-    They do where as many messages and events are found as the last line has for its number.
+    They do if as many messages and events are found as the last line's number says.
     """
     if _SUMMARIZER in data or _UNANSWERED in data:
         return None
     last = _LAST.match(data, data.rfind(b"\n", 0, -1) + 1)
     turns = data.count(_TURN)
-    # To look for what is not there is quick, to count it is not.
+    # Looking for what is not there is quick, counting it is not.
     events = data.count(_EVENT) if data.rfind(_EVENT) > 0 else 0
     if last is None or turns + events != int(last[1]) or not data.endswith(b"\n"):
         return None
@@ -247,7 +248,7 @@ def _glean(data: bytes) -> _Gleaned | None:
 
 
 def _read(path: Path) -> _Gleaned:
-    """Return what a log says, line for line."""
+    """Return what a log says, by parsing each line."""
     loaded = load(path, newer=True)
     times = [ts for line in loaded.records if isinstance(ts := line.get("ts"), str)]
     first, last = (times[0], times[-1]) if times else ("", "")
@@ -260,9 +261,9 @@ def _read(path: Path) -> _Gleaned:
 
 
 def _count_questions(lines: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many questions were asked; one that is asked again is the same question.
+    """Return how many questions were asked; one that is asked again counts once.
 
-    So is one that repeats, word for word, the question before it that got no answer.
+    So does one that repeats, word for word, the question before it that got no answer.
     """
     count = 0
     waiting: object = None
@@ -275,26 +276,26 @@ def _count_questions(lines: Iterable[Mapping[str, Any]]) -> int:
     return count
 
 
-# Sessions found by what was said in them. All of it blocks.
+# Searching sessions for what was said in them. These functions block.
 
-#: Characters of a snippet, and of what it shows before the word that was found.
+#: Characters of a snippet, and of what it shows before the word found.
 _SNIPPET: Final = 120
 _BEFORE: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A session in which something was found, with one line of where it stands."""
+    """A session in which something was found, and a line of text around that."""
 
     session: SessionInfo
     snippet: str
 
 
 def search(directory: Path, infos: Sequence[SessionInfo], query: str) -> list[Found]:
-    """Return those of ``infos`` in which every word of ``query`` stands, in their order.
+    """Return those of ``infos`` that contain every word of ``query``, in their order.
 
-    All words are to stand in the title and the name, or in one message or command's output,
-    whatever their case. A log that cannot be read is found by its title alone.
+    All words must be in the title and the name, or in one message or command's output; case does
+    not matter. A log that cannot be read is found by its title or name alone.
     """
     words = [word.casefold() for word in query.split()]
     found = []
@@ -308,7 +309,7 @@ def search(directory: Path, infos: Sequence[SessionInfo], query: str) -> list[Fo
 
 
 def _said(path: Path, words: Sequence[str]) -> str | None:
-    """Return a snippet of the first text of a log that holds all ``words``, or None."""
+    """Return a snippet of the first text in a log that contains all ``words``, or None."""
     try:
         if not _may_hold(read_file(path), words):
             return None
@@ -320,7 +321,7 @@ def _said(path: Path, words: Sequence[str]) -> str | None:
 
 
 def _may_hold(data: bytes, words: Sequence[str]) -> bool:
-    """Return whether a log could hold ``words``: to parse it takes much longer than to look."""
+    """Return whether a log could contain ``words``: parsing it takes much longer than this."""
     lower = data.lower()
     return all(word.encode() in lower for word in words if word.isascii() and word.isalnum())
 
@@ -334,13 +335,13 @@ def _texts(record: Record) -> Iterator[str]:
 
 
 def _snippet(text: str, words: Sequence[str]) -> str | None:
-    """Return the surroundings of the first of ``words`` in ``text``, None unless all are there."""
+    """Return the text around the first of ``words`` in ``text``, None unless all are there."""
     line = " ".join(text.split())
     folded = line.casefold()
     places = [folded.find(word) for word in words]
     if -1 in places:
         return None
-    # Folding may lengthen a text: the place is then a little late, and still one of the text.
+    # Folding may lengthen a text: the place found is then a little too late, which does no harm.
     start = max(0, min(places, default=0) - _BEFORE)
     start = line.find(" ", start) + 1 if start else 0
     end = start + _SNIPPET

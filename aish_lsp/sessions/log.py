@@ -1,6 +1,6 @@
 """The log of one session: a header, then a line for each message and event; never rewritten.
 
-All of it blocks. One process at a time has a log open: it holds a lock on the file itself.
+All methods block. Only one process at a time has a log open: it holds a lock on the file itself.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ from aish_lsp.sessions.records import (
     title_of,
 )
 
-#: What a question without a reply says of itself, and the room that its line keeps for it.
+#: What marks a question without a reply, and the room that a question's line reserves for it.
 _MARK: Final = b', "meta": "unanswered"'
 _ROOM: Final = b" " * len(_MARK)
 
-#: Fields that go back to a provider as they are: a signature that is blacked out is not a
-#: signature.
+#: Fields that are sent back to a provider as they came: a redacted signature would not be valid.
 _OPAQUE: Final = frozenset({"metadata"})
 
 
@@ -67,12 +66,12 @@ class SessionLog:
         workspace_uri: str | None,
         redact: Callable[[str], str] = str,
     ) -> SessionLog:
-        """Return the log of a new session; its file is made with its first line.
+        """Return the log of a new session; the file is created with the first line.
 
         Args:
             directory: the folder of the workspace's sessions.
-            workspace_uri: the workspace's folder, None for the user's own context.
-            redact: takes keys and other secrets out of every text that is written.
+            workspace_uri: the workspace's folder; None for the user's own context.
+            redact: removes keys and other secrets from every text that is written.
         """
         return cls(*_fresh(directory, workspace_uri), redact)
 
@@ -80,11 +79,11 @@ class SessionLog:
     def resume(
         cls, path: Path, redact: Callable[[str], str] = str
     ) -> tuple[SessionLog, LoadedSession]:
-        """Open a log to go on in it; return it with what it holds.
+        """Open a log to continue it; return it and what it holds.
 
         Raises:
             Busy: another editor has this session open.
-            NotFound: it is gone, or was deleted at this very moment.
+            NotFound: it is gone, or is just being deleted.
             StoreUnavailable: it cannot be read or written, or is from a newer version.
         """
         loaded = load(path)
@@ -93,7 +92,7 @@ class SessionLog:
         try:
             _refuse_empty(fd, path)
             log._stamp = stamp_of(os.fstat(fd))
-            # Once more: until the lock was held, its last owner may have gone on.
+            # Again: its last owner may have written more before the lock was held.
             loaded = load(path)
         except BaseException:
             log.close()
@@ -106,9 +105,9 @@ class SessionLog:
     def copy(
         cls, loaded: LoadedSession, path: Path, redact: Callable[[str], str] = str
     ) -> SessionLog:
-        """Return the log of a new session, beside ``path``, that begins with what was ``loaded``.
+        """Return the log of a new session, next to ``path``, that begins with what was ``loaded``.
 
-        The lines keep their numbers and times; the name stays with the one at ``path``.
+        The lines keep their numbers and times; only the session at ``path`` keeps the name.
 
         Raises:
             StoreUnavailable: it cannot be written.
@@ -130,7 +129,7 @@ class SessionLog:
 
     @property
     def title(self) -> str | None:
-        """The first question's first line, or what it was changed to."""
+        """The first question's first line, or what replaced it."""
         title: str | None = self._meta.get("title")
         return title
 
@@ -145,12 +144,12 @@ class SessionLog:
 
         Args:
             record: the line without ``n`` and ``ts``.
-            sync: return only when it is on the disk.
+            sync: return only when it is on disk.
 
         Raises:
-            Busy: another process has opened this very file.
-            StoreUnavailable: it could not be written. The number is given to the next line then.
-                Or somebody put a log of a newer version in its place.
+            Busy: another process has opened the file.
+            StoreUnavailable: it could not be written, and its number goes to the next line; or a
+                log of a newer version has taken its place.
         """
         with self._mutex:
             clean = self._redacted(record)
@@ -172,15 +171,15 @@ class SessionLog:
             self._last = number
             self._stamp = stamp_of(os.fstat(fd))
             if markable:
-                # Behind the room stand the brace and the line feed.
+                # The brace and the line feed follow the room.
                 self._rooms[number] = os.fstat(fd).st_size - 2 - len(_ROOM)
             return number
 
     def mark_unanswered(self, n: int) -> None:
-        """Write that the question ``n`` got no reply: as ``meta`` of its own line.
+        """Write that the question ``n`` got no reply, as ``meta`` of its own line.
 
-        Its line keeps room for that, so that no line is ever moved or cut. Where there is no such
-        room any more (the log was opened anew, or the file changed) it is an event of its own.
+        Its line reserves room for that, so that no line is ever moved or cut. If that cannot be
+        used any more (the log was opened again, or the file changed), an event is appended.
 
         Raises:
             StoreUnavailable: as ``append``.
@@ -192,9 +191,9 @@ class SessionLog:
         self.append(records.unanswered(n), sync=True)
 
     def _mark(self, room: int) -> bool:
-        """Write the mark into the room at this offset; return False where it is not there."""
+        """Write the mark into the room at this offset; return False if the room is not there."""
         with contextlib.suppress(OSError):
-            # What is opened for appending would append, wherever it is told to write.
+            # A file that is opened for appending would append, whatever the offset.
             fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 same = self._fd is not None and os.path.samestat(os.fstat(fd), os.fstat(self._fd))
@@ -209,7 +208,7 @@ class SessionLog:
         return False
 
     def set_name(self, name: str | None) -> None:
-        """Save the session under a name; None takes it away.
+        """Save the session under a name; None removes the name.
 
         Raises:
             StoreUnavailable: as ``append``.
@@ -218,7 +217,7 @@ class SessionLog:
         self._meta["name"] = name
 
     def close(self) -> None:
-        """Let go of the file; a later ``append`` opens it again."""
+        """Close the file; a later ``append`` opens it again."""
         with self._mutex:
             if self._fd is not None:
                 os.close(self._fd)
@@ -226,10 +225,10 @@ class SessionLog:
                 self._rooms.clear()
 
     def _open(self) -> int:
-        """Return the descriptor; open and lock the file where that is still to do.
+        """Return the descriptor; open and lock the file if that is still to be done.
 
-        A file that somebody deleted, moved or replaced is let go of: nobody would ever see what is
-        added to it. What has its name now is gone on with; if nothing has, it is begun anew.
+        A file that was deleted, moved or replaced is closed, since nobody would ever see what is
+        added to it. The file that now has its name is continued, or else a new one is begun.
         """
         if self._fd is not None and not is_at(self._fd, self.path):
             os.close(self._fd)
@@ -246,9 +245,9 @@ class SessionLog:
         return self._fd
 
     def _catch_up(self, fd: int) -> None:
-        """Number the next line behind all that stands in the file, whoever wrote it there.
+        """Let the next line's number follow all those in the file, whoever wrote them.
 
-        A line whose number does not rise is taken for damaged when it is read.
+        A line whose number does not rise counts as damaged when the log is read.
         """
         if stamp_of(os.fstat(fd)) == self._stamp:
             return
@@ -279,7 +278,7 @@ def hold(fd: int, path: Path) -> None:
     Raises:
         Busy: another editor has it open.
         NotFound: it was deleted before it was locked.
-        StoreUnavailable: the file system knows no locks.
+        StoreUnavailable: the file system has no locks.
     """
     import fcntl  # noqa: PLC0415 - not on every platform that can import this
 
@@ -297,7 +296,7 @@ def hold(fd: int, path: Path) -> None:
 
 
 def _fresh(directory: Path, workspace_uri: str | None) -> tuple[Path, dict[str, Any]]:
-    """Return where the log of a new session lies, and its header."""
+    """Return the path and the header of a new session's log."""
     moment = datetime.now(UTC)
     session_id = f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     meta = {
@@ -312,14 +311,14 @@ def _fresh(directory: Path, workspace_uri: str | None) -> tuple[Path, dict[str, 
 
 
 def _refuse_empty(fd: int, path: Path) -> None:
-    """Raise NotFound where the log was deleted, and what was opened is a new file of its name."""
+    """Raise NotFound if the log was deleted, and a new file was opened in its place."""
     if os.fstat(fd).st_size == 0:
         path.unlink(missing_ok=True)
         raise gone(path)
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    """Return a line's text, without the metadata of reasoning where JSON has no form for it."""
+    """Return a line's text, without the metadata of reasoning if JSON has no form for it."""
     try:
         return json_line(record)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a log adds up to: what is in force when it is gone on with, and all that was said."""
+"""What a log amounts to: the state that a session is resumed with, and all that was said."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-#: What is known of what may be attached to a question; a newer version may know more.
+#: The known kinds of what is attached to a question; a newer version may know more.
 _KINDS: Final = get_args(AttachedKind)
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What a session comes to; a new one to nothing.
+    """The state that a session is resumed with; that of a new session is empty.
 
     Attributes:
         messages: the messages in force, with their numbers in the log. They begin with a question;
-            two questions never follow each other; each tool call has its result, one that is
-            missing being ``cancelled`` with the number 0.
+            two questions never follow each other; each tool call has a result, which is
+            ``cancelled``, with the number 0, if it is missing in the log.
         summary: the rolling summary of what was evicted; empty for none.
         pending: output of commands that the next question is to carry.
-        model: the model last switched to; None where it never was.
-        commands: what of the last reply's suggestions was neither run nor dropped, each with its
-            id and its place among them, from 1.
+        model: the model last switched to; None if there was no switch.
+        commands: the last reply's suggestions that were neither run nor dropped, each with its id
+            and its place among the reply's suggestions, from 1.
         evictions: how many times messages were evicted.
-        calls_before: how many of the session's first calls no longer count to its costs.
+        calls_before: how many of the session's first calls no longer count towards its costs.
     """
 
     messages: tuple[Message, ...] = ()
@@ -51,9 +51,9 @@ class Resumption:
 
 
 def resumption(loaded: LoadedSession) -> Resumption:
-    """Return what a log comes to: after its last reset, less what was evicted or not answered.
+    """Return the state after a log's last reset, without what was evicted or not answered.
 
-    A log that a crash cut off, or that lost lines, gives as much as makes sense without them.
+    From a log that a crash cut off, or that lost lines, as much is kept as makes sense.
     """
     messages: list[Record] = []
     outputs: list[Mapping[str, Any]] = []
@@ -82,7 +82,7 @@ def resumption(loaded: LoadedSession) -> Resumption:
                 model = _text(record.get("model")) or model
     questions = [message for message in messages if message["role"] == "user"]
     kept = _in_order(message for message in messages if message["n"] not in withdrawn)
-    # An earlier question that was taken back gave its output to the one after it.
+    # An earlier question that was withdrawn gave its output to the one after it.
     if questions and questions[-1] not in kept:
         outputs = [*_taken(questions[-1]), *outputs]
     return Resumption(
@@ -97,7 +97,7 @@ def resumption(loaded: LoadedSession) -> Resumption:
 
 
 def attached_of(message: Record) -> list[Mapping[str, Any]]:
-    """Return the text that a message is about, what is damaged of it left out."""
+    """Return the texts that a message is about, without damaged ones."""
     parts = message.get("attached")
     return [part for part in parts if _is_attached(part)] if isinstance(parts, list) else []
 
@@ -112,9 +112,9 @@ def _is_attached(part: object) -> bool:
 def _waiting(
     kept: Sequence[Record], lines: Iterable[Record]
 ) -> Iterator[tuple[str, FoundCommand, int]]:
-    """Yield what the last reply suggests, less what was run or dropped of it.
+    """Yield the last reply's suggestions, except those that were run or dropped.
 
-    One that held a secret is left out: what the log has of it is not what was suggested.
+    One that held a secret is left out: the log does not have it as it was suggested.
     """
     replies = [message for message in kept if message["role"] == "assistant"]
     if not replies:
@@ -124,21 +124,24 @@ def _waiting(
     for number, found in enumerate(suggestions_of(replies[-1]["content"]), 1):
         suggested.setdefault(found.text, []).append((found, number))
     for command in replies[-1].get("commands") or ():
-        command_id, text = command["id"], command["text"]
-        is_readable = REDACTED not in text and MASK not in text
-        if command_id not in taken and is_readable and suggested.get(text):
-            yield command_id, *suggested[text].pop(0)
+        text = command["text"]
+        if REDACTED in text or MASK in text or not suggested.get(text):
+            continue
+        # Even if this one was taken: the same command may be suggested twice.
+        found, number = suggested[text].pop(0)
+        if command["id"] not in taken:
+            yield command["id"], found, number
 
 
 def _calls_before(lines: Iterable[Record]) -> int:
-    """Return how many calls had been made when costs were last counted from nothing."""
+    """Return how many calls had been made when costs were last reset."""
     resets = [line.get("calls") for line in lines if line.get("event") == "costsReset"]
     last = resets[-1] if resets else 0
     return last if type(last) is int and last >= 0 else 0
 
 
 def _taken(message: Record) -> list[Mapping[str, Any]]:
-    """Return the pending output that a message took; one that asks again has what it had before."""
+    """Return the pending output that a message took; one that asks again took none."""
     return [] if "again" in message else message.get("exec") or []
 
 
@@ -147,7 +150,7 @@ def _still_pending(outputs: list[Mapping[str, Any]], message: Record) -> list[Ma
 
 
 def _output(event: Record) -> list[Mapping[str, Any]]:
-    """Return the output that an event is about, as a message carries it; none of a damaged one."""
+    """Return an event's output, in a list, as a message carries it; none if it is damaged."""
     output = {name: event.get(name) for name in ("command", "exit", "output")}
     return [output] if [type(value) for value in output.values()] == [str, int, str] else []
 
@@ -160,7 +163,7 @@ def _without(messages: list[Record], first: object, last: object) -> list[Record
 
 
 def _with_message(messages: list[Record], message: Record) -> list[Record]:
-    """Return the messages and one more; without an exchange asked again, once that answers."""
+    """Return the messages and one more; a reply to a question asked again drops the earlier one."""
     messages.append(message)
     if message["role"] != "assistant":
         return messages
@@ -179,7 +182,7 @@ def _with_message(messages: list[Record], message: Record) -> list[Record]:
 
 
 def _in_order(messages: Iterable[Record]) -> list[Record]:
-    """Return the messages that follow each other as a model's server wants them."""
+    """Return those messages that follow each other as a model's server requires."""
     kept: list[Record] = []
     waiting: list[str] = []
     for message in messages:
@@ -212,7 +215,7 @@ def _cancelled(calls: Iterable[str]) -> list[Record]:
     ]
 
 
-# The messages of a session as they are shown: all that was said, whatever is still sent of it.
+# The messages of a session as they are shown: all that was said, whether or not it is still sent.
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,16 +228,16 @@ class HistoryMessage:
         role: ``user``, ``assistant`` or ``tool``.
         content: its text.
         exec: the output that a question carried: ``{"command", "exit", "output"}`` each.
-        attached: the text that it was about: ``{"kind", "path", "text", "first", "last"}`` each,
-            at the least.
+        attached: the texts that it was about: at least ``{"kind", "path", "text", "first",
+            "last"}`` each.
         model: who replied.
         finish: why the reply ended.
         commands: what it suggests: ``{"id", "text"}`` each.
         tool_calls: ``{"id", "name", "arguments"}`` each.
-        tool_call_id: whose result it is.
-        in_force: whether it goes with the next request: it was neither evicted nor reset, and it
+        tool_call_id: the id of the call whose result it is.
+        in_force: whether it is sent with the next request: it was neither evicted nor reset, and it
             got an answer.
-        turn_id: of a question of an open session that can be asked again: its exchange.
+        turn_id: the exchange of a question that can be asked again, in an open session.
     """
 
     n: int
@@ -255,9 +258,9 @@ class HistoryMessage:
 def history(
     loaded: LoadedSession, exchanges: Mapping[int, str] | None = None
 ) -> list[HistoryMessage]:
-    """Return the messages of a session, the oldest first, less those of a summarizer.
+    """Return the messages of a session, the oldest first, without those of a summarizer.
 
-    ``exchanges`` are the ids of those that can be asked again, by the number of their question.
+    ``exchanges`` are the ids of exchanges that can be asked again, by their question's number.
     """
     exchanges = exchanges or {}
     in_force = {message.n for message in resumption(loaded).messages}
@@ -286,13 +289,13 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-# A session that is gone on with.
+# Resuming a session.
 
 
 def open_to_resume(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedSession]:
-    """Open a log to go on in it, or in a copy where it is from a newer version. Blocks.
+    """Open a log to continue it, or a copy of it if it is from a newer version. Blocks.
 
-    What was loaded has all that the user is to be told of it.
+    The loaded session's notices are what the user should be told.
     """
     loaded = load(path, newer=True)
     if not loaded.newer:
@@ -306,7 +309,7 @@ def open_to_resume(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog
 
 
 def records_before(records: Sequence[Record], number: int) -> tuple[Record, ...]:
-    """Return the lines before a question, or before the one that it has asked again."""
+    """Return the lines before a question, or before the one that it asks again."""
     asked = {record["n"]: record for record in records if record.get("role") == "user"}
     while isinstance(again := asked.get(number, {}).get("again"), int):
         number = again
@@ -353,7 +356,7 @@ def _attached(record: Record) -> Iterator[Attached]:
 
 
 def _reasoning(value: object) -> StoredReasoning | None:
-    """Return a reply's reasoning; none where it is damaged, since it is never needed."""
+    """Return a reply's reasoning; None if it is damaged, since it is never essential."""
     match value:
         case {"text": str(text), "provider": str(provider), "metadata": dict(metadata)}:
             return StoredReasoning(text, provider, cast("dict[str, Any]", metadata))

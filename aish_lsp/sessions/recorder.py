@@ -1,9 +1,9 @@
-"""What a session writes down while it goes on: its log, and what its calls used.
+"""What a session writes down as it goes: its log, and what its calls used.
 
-A full disk does not stop a conversation: what could not be written is told once, as a trouble.
+A full disk does not stop a conversation: the user is told once what could not be written.
 
-``usage.jsonl`` holds what each call to a model took, across sessions. All that reads and writes it
-blocks.
+``usage.jsonl`` holds what each call to a model used, across sessions. The functions that read and
+write it block.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ R = TypeVar("R")
 
 
 class Recorder:
-    """Writes one session, in threads: a slow disk or a held lock holds nothing else up.
+    """Writes one session, in threads, so that a slow disk or a held lock delays nothing else.
 
-    That is the one of ``log``, or a new one.
+    The session is that of ``log``, or a new one.
 
-    Lines are written in the order in which their methods were called. Whoever stops waiting for a
-    method does not stop its line.
+    Lines are written in the order in which the methods were called. Cancelling a call does
+    not cancel its write.
     """
 
     def __init__(
@@ -58,7 +58,13 @@ class Recorder:
         self._log = log or SessionLog.create(folder / "sessions", workspace_uri, redact)
         self._troubles: list[str] = []
         self._told: dict[str, str] = {}
-        # One thread each, since usage may wait long for other processes and the log never does.
+        self._set_threads()
+
+    def _set_threads(self) -> None:
+        """Provide a thread for each file; it starts with the first write.
+
+        They are separate, since usage may wait long for other processes and the log never does.
+        """
         self._log_thread = ThreadPoolExecutor(1, "session log")
         self._usage_thread = ThreadPoolExecutor(1, "usage")
 
@@ -69,7 +75,7 @@ class Recorder:
 
     @property
     def session_path(self) -> Path:
-        """The session's log; it is there once something was written down."""
+        """The session's log; the file exists once something has been written."""
         return self._log.path
 
     @property
@@ -86,11 +92,11 @@ class Recorder:
         await self._in_order(self._log_thread, lambda: self._log.set_name(name))
 
     async def settled(self) -> None:
-        """Wait until what was to be written to the log by now is written."""
+        """Wait until everything that is to be written to the log so far is written."""
         await self._in_order(self._log_thread, lambda: None)
 
     async def history(self) -> LoadedSession:
-        """Return what was written down by now; nothing before the first question.
+        """Return what has been written so far; nothing before the first question.
 
         Raises:
             StoreUnavailable: it cannot be read.
@@ -102,10 +108,10 @@ class Recorder:
             return LoadedSession(self.session_id, {}, ())
 
     async def question(self, question: Message, again: int = 0, *, is_step: bool = False) -> int:
-        """Write a question down, synced; return its number, 0 where it could not be written.
+        """Write a question down, synced; return its number, 0 if it could not be written.
 
         ``again`` is the number of the question that it asks again, 0 for none; ``is_step`` says
-        that it is the autonomous loop's.
+        whether the autonomous loop asked it.
         """
         outputs = [asdict(output) for output in question.exec]
         about = [asdict(part) for part in question.attached]
@@ -124,7 +130,7 @@ class Recorder:
         tool_calls: Sequence[ToolCall],
         commands: Sequence[CommandInfo],
     ) -> int:
-        """Write a model's reply down, whole or cut off, synced; return its number."""
+        """Write down a model's reply, whole or cut off, synced; return its number."""
         record = records.assistant(
             text,
             model,
@@ -137,14 +143,14 @@ class Recorder:
         return await self._append(record, sync=True)
 
     async def tool_result(self, call_id: str, result: str) -> int:
-        """Write a tool's result down; return its number."""
+        """Write down a tool's result; return its number."""
         return await self._append(records.tool(call_id, result))
 
     async def extraction(self, text: str, model: str, finish: str, usage: Usage | None) -> None:
         """Write down that a model looked for what to remember, and what it said.
 
-        Both messages are marked as a summarizer's own. The question is but named: it repeats the
-        log.
+        Both messages are marked as a summarizer's own. The question is only named, since it would
+        repeat the log.
         """
         meta, used = records.SUMMARIZE, _usage_fields(usage)
         await self._append(records.user(":memory summarize", meta=meta))
@@ -156,13 +162,13 @@ class Recorder:
             await self._logged(lambda: self._log.mark_unanswered(n))
 
     async def evicted(self, messages: Sequence[Message], summary: str | None = None) -> None:
-        """Write that these messages are sent no more."""
+        """Write that these messages are no longer sent."""
         numbers = [message.n for message in messages if message.n]
         if numbers:
             await self._append(records.evicted(min(numbers), max(numbers), summary))
 
     async def ran(self, command_id: str, output: ExecOutput) -> None:
-        """Write what a command printed, which the next question carries."""
+        """Write down what a command printed, which the next question carries."""
         await self._append(records.ran(command_id, asdict(output)), sync=True)
 
     async def pursued(self, status: Literal["start", "step", "end"], **fields: Any) -> None:
@@ -170,7 +176,7 @@ class Recorder:
         await self._append(records.norris(status, **fields), sync=True)
 
     async def reset(self) -> None:
-        """Write that the conversation began anew."""
+        """Write that the conversation started over."""
         await self._append(records.reset(), sync=True)
 
     async def dismissed(self, command_id: str) -> None:
@@ -178,10 +184,10 @@ class Recorder:
         await self._append(records.dismissed(command_id))
 
     async def costs_reset(self) -> None:
-        """Write that costs are counted from nothing again."""
+        """Write that costs are counted from zero again."""
         path, session = self._usage_path, self.session_id
         try:
-            # Behind the calls before it, which may still have to be written.
+            # After the earlier calls, some of which may not be written yet.
             before = await self._in_order(self._usage_thread, lambda: read_usage(path, session))
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
@@ -189,7 +195,7 @@ class Recorder:
         await self._append(records.costs_reset(len(before)), sync=True)
 
     async def model(self, name: str) -> None:
-        """Write that another model answers from now on."""
+        """Write that this model answers from now on."""
         await self._append(records.model(name))
 
     async def usage(
@@ -223,21 +229,28 @@ class Recorder:
         return read_usage(self._usage_path)
 
     def drain_warnings(self) -> list[str]:
-        """Return, once each, what could not be written; again where it could be meanwhile."""
+        """Return what could not be written, each once; again if writing worked in between."""
         troubles, self._troubles = self._troubles, []
         return troubles
 
     async def aclose(self) -> None:
-        """Wait until everything is written, and let go of the file."""
+        """Wait until everything is written, close the file, and end the threads.
+
+        A later write opens the file again.
+        """
+        threads = self._usage_thread, self._log_thread
         await self._in_order(self._usage_thread, lambda: None)
         await self._in_order(self._log_thread, self._log.close)
+        self._set_threads()
+        for thread in threads:
+            thread.shutdown(wait=False)
 
     async def _in_order(self, thread: ThreadPoolExecutor, write: Callable[[], R]) -> R:
-        """Write in a thread, after what was begun before it; a cancel does not stop it."""
+        """Write in a thread, after earlier writes; cancelling this does not stop the write."""
         return await asyncio.shield(asyncio.wrap_future(thread.submit(write)))
 
     async def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
-        """Append a line; return its number, 0 where it could not be written."""
+        """Append a line; return its number, 0 if it could not be written."""
         return await self._logged(lambda: self._log.append(record, sync=sync)) or 0
 
     async def _logged(self, write: Callable[[], R]) -> R | None:
@@ -256,7 +269,7 @@ class Recorder:
 
 
 def _usage_fields(usage: Usage | None) -> dict[str, Any] | None:
-    """Return a usage as the log has it."""
+    """Return a usage in the form that the log has."""
     if usage is None:
         return None
     return {key: value for key, value in to_wire(usage).items() if key != "kind"}
@@ -266,7 +279,7 @@ _KEYS: Final = frozenset(camel_case(field.name) for field in fields(UsageRecord)
 
 
 def append_usage(path: Path, record: UsageRecord) -> None:
-    """Add a call to ``usage.jsonl``; return when it is on the disk.
+    """Add a call to ``usage.jsonl``; return once it is on disk.
 
     Raises:
         Busy: another process held the file for too long.
@@ -282,10 +295,10 @@ def append_usage(path: Path, record: UsageRecord) -> None:
 
 
 def read_usage(path: Path, session: str | None = None) -> list[UsageRecord]:
-    """Return the calls of one session, or all, in their order. Damaged lines are left out.
+    """Return the calls of one session, or of all, in order. Damaged lines are left out.
 
     Raises:
-        StoreUnavailable: the file is there and cannot be read.
+        StoreUnavailable: the file exists and cannot be read.
     """
     lines = (line for _, line in read_jsonl(path) if isinstance(line, dict))
     calls = (_call(line) for line in lines if session in (None, line.get("session")))
@@ -293,7 +306,7 @@ def read_usage(path: Path, session: str | None = None) -> list[UsageRecord]:
 
 
 def _call(line: dict[str, Any]) -> UsageRecord | None:
-    """Return a line's call, or None where a field is missing or of the wrong type."""
+    """Return a line's call, or None if a field is missing or of the wrong type."""
     known = {key: value for key, value in line.items() if key in _KEYS}
     try:
         return structure(known, UsageRecord, camel_case=True)
@@ -301,7 +314,7 @@ def _call(line: dict[str, Any]) -> UsageRecord | None:
         return None
 
 
-#: A line as it is written here, its session and its cost, if no text in it has an escape.
+#: A line as this version writes it, if no text in it has an escape; its session and its cost.
 _LINE: Final = re.compile(
     rb'^\{"ts": "[^"]*", "session": "([^"]*)", .*"cost": (null|[-+.e0-9]+), "local": .*\}$',
     re.MULTILINE,
@@ -309,13 +322,13 @@ _LINE: Final = re.compile(
 
 
 def read_costs(path: Path) -> dict[str, float | None]:
-    """Return the dollars of each session; None where no call of it had a price.
+    """Return the dollars of each session; None if none of its calls had a price.
 
     Raises:
-        StoreUnavailable: the file is there and cannot be read.
+        StoreUnavailable: the file exists and cannot be read.
     """
     data = read_file(path)
-    # The list of sessions waits for this: to parse each line as JSON takes four times as long.
+    # The list of sessions waits for this: parsing each line as JSON would take four times as long.
     calls = _LINE.findall(data)
     if len(calls) == data.count(b"\n") and b"\\" not in data:
         with suppress(ValueError):

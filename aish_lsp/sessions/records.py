@@ -1,6 +1,6 @@
 """The lines of a session log, as plain data. ``SessionLog.append`` adds ``n`` and ``ts``.
 
-``load`` reads a log back as far as it is sound. Nothing here changes a file.
+``load`` reads as much of a log as is sound. Nothing here changes a file.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from aish_lsp.foundation.jsonl import BadLine, Flaws, TornLine, read_jsonl
 
 Record: TypeAlias = dict[str, Any]
 
-#: The ``meta`` of a summarizer's own messages, and of a question without a reply.
+#: The ``meta`` of a summarizer's own messages.
 SUMMARIZE: Final = "summarize"
-#: Marks what the autonomous loop says after a step: no question of the user's.
+#: The ``meta`` of what the autonomous loop says after a step: the user did not ask it.
 STEP: Final = "norris"
+#: The ``meta`` of a question without a reply.
 UNANSWERED: Final = "unanswered"
 
 
@@ -38,8 +39,8 @@ def user(
         exec_: the output that it carries: ``{"command", "exit", "output"}`` each.
         attached: the text that it is about: ``{"kind", "path", "text", "language", "first",
             "last", "cut"}`` each.
-        again: the number of the question that this one asks again: once it has a reply, the
-            earlier one and its answers are sent no more.
+        again: the number of the question that this one asks again: once this one has a reply, the
+            earlier one and its answers are no longer sent.
         meta: SUMMARIZE, STEP, or nothing.
     """
     return _with(
@@ -91,50 +92,53 @@ def tool(tool_call_id: str, content: str) -> Record:
 
 
 def evicted(first: int, last: int, summary: str | None) -> Record:
-    """Return that messages ``first`` to ``last`` went; None: the prior summary stays in force."""
+    """Return the event that messages ``first`` to ``last`` were evicted.
+
+    Without a ``summary`` the prior one stays in force.
+    """
     return _with({"event": "evicted", "from": first, "to": last}, summary=summary)
 
 
 def reset() -> Record:
-    """Return that messages, summary and pending output went."""
+    """Return the event that messages, summary and pending output were dropped."""
     return {"event": "reset"}
 
 
 def ran(command_id: str, output: Mapping[str, Any]) -> Record:
-    """Return that a command ended: ``{"command", "exit", "output"}``, for the next question.
+    """Return the event that a command ended, with its ``{"command", "exit", "output"}``.
 
-    That question has it too, so that each message stands for itself.
+    The next question holds that output too, so that each message is complete by itself.
     """
     return {"event": "exec", "id": command_id, **output}
 
 
 def dismissed(command_id: str) -> Record:
-    """Return that the user dropped a suggestion."""
+    """Return the event that the user dropped a suggestion."""
     return {"event": "dismissed", "id": command_id}
 
 
 def costs_reset(calls: int) -> Record:
-    """Return that costs are counted from nothing again, after so many calls of the session."""
+    """Return the event that costs count from zero again, after so many calls of the session."""
     return {"event": "costsReset", "calls": calls}
 
 
 def model(name: str) -> Record:
-    """Return that the active model changed."""
+    """Return the event that the active model changed."""
     return {"event": "model", "model": name}
 
 
 def norris(status: Literal["start", "step", "end"], **fields: Any) -> Record:
-    """Return what the autonomous loop did; ``fields`` are its own."""
+    """Return an event of the autonomous loop, which has ``fields`` of its own."""
     return {"event": "norris", "status": status, **fields}
 
 
 def unanswered(question: int) -> Record:
-    """Return that the ``question`` got no reply, where its own line could not be marked."""
+    """Return the event that a ``question`` got no reply, if its line could not be marked."""
     return {"event": UNANSWERED, "turn": question}
 
 
 def described(**fields: str | None) -> Record:
-    """Return a new ``title`` or ``name`` of the session; the header's counts no more."""
+    """Return the event that the session's ``title`` or ``name`` replaces the header's."""
     return {"event": "meta", **fields}
 
 
@@ -148,13 +152,13 @@ VERSION: Final = 1
 
 SUFFIX: Final = ".jsonl"
 
-#: The largest number of a line: beyond it a number of JSON is no longer exact everywhere.
+#: The largest number of a line: not all JSON parsers are exact beyond it.
 MAX_NUMBER: Final = 2**53 - 1
 
 #: Characters of a title.
 _TITLE_LIMIT: Final = 80
 
-#: What a message may hold lists of, and the fields of each.
+#: The lists that a message may hold, and the fields of their items.
 _PARTS: Final[Mapping[str, Mapping[str, type]]] = {
     "exec": {"command": str, "exit": int, "output": str},
     "tool_calls": {"id": str, "name": str, "arguments": str},
@@ -168,10 +172,10 @@ class LoadedSession:
 
     Attributes:
         id: the session's id, which is the file's name.
-        meta: the header, with the title and the name that were last given.
-        records: the lines behind it in their order, good ones only.
-        notices: what is wrong with the file, a sentence each.
-        newer: it is from a newer version, and is not to be written to.
+        meta: the header, with the latest title and name.
+        records: the good lines after it, in order.
+        notices: what is wrong with the file, in a sentence each.
+        newer: whether it is from a newer version, and must not be written to.
     """
 
     id: str
@@ -182,16 +186,16 @@ class LoadedSession:
 
 
 def gone(path: Path) -> NotFound:
-    """Return the error that a log is not there any more."""
+    """Return the error for a log that no longer exists."""
     return NotFound(f"There is no session {path.name.removesuffix(SUFFIX)} any more.")
 
 
 def load(path: Path, *, newer: bool = False) -> LoadedSession:
-    """Read a log as far as it is sound. The file is not changed.
+    """Read as much of a log as is sound. The file is not changed.
 
     Args:
         path: the log.
-        newer: whether to read one from a newer version too, as far as it is understood.
+        newer: whether to read a log from a newer version too, as far as it is understood.
 
     Raises:
         NotFound: it is missing.
@@ -229,7 +233,7 @@ def load(path: Path, *, newer: bool = False) -> LoadedSession:
 
 
 def meta_of(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
-    """Return a header with the title and the name that the lines behind it give."""
+    """Return a header with the title and the name that the lines after it give."""
     current: dict[str, Any] = {"title": None, "name": None, **meta}
     for record in lines:
         if record.get("event") == "meta":
@@ -240,7 +244,7 @@ def meta_of(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
 
 
 def is_question(record: Mapping[str, Any]) -> bool:
-    """Return whether a line is a question of the user's own, nobody else's."""
+    """Return whether a line is a question that the user asked."""
     return record.get("role") == "user" and record.get("meta") not in (SUMMARIZE, STEP)
 
 
@@ -278,7 +282,7 @@ def _is_list_of(value: object, fields: Mapping[str, type]) -> bool:
 
 
 def check_version(meta: Mapping[str, Any], path: Path) -> None:
-    """Raise StoreUnavailable where a header is that of a newer version."""
+    """Raise StoreUnavailable if a header is from a newer version."""
     if _is_newer(meta):
         msg = (
             f"{path} is from a newer version of aish (format {meta['version']}; this one knows"
@@ -293,9 +297,9 @@ def _is_newer(meta: Mapping[str, Any]) -> bool:
 
 
 def title_of(content: str) -> str:
-    """Return a question's first line that says something, cut at a word where it is long.
+    """Return a question's first line that is not blank, cut at a word if it is long.
 
-    A line that only names files says what the question is about, and not yet what it is.
+    Lines that only name files are skipped if another line says what is asked about them.
     """
     lines = [line for line in (" ".join(line.split()) for line in content.splitlines()) if line]
     asking = (line for line in lines if not all(word[0] == "@" for word in line.split()))

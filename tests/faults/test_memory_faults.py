@@ -175,7 +175,7 @@ ALL = {1: "one", 3: "three"}
         (by_hand(lambda data: data.replace(b'"one"', b'"one", "x": NaN')), {3: "three"}, "NaN"),
         (by_hand(lambda data: data.replace(b'"one"', b'"one", "x": 1e999')), {3: "three"}, "large"),
         (by_hand(lambda data: b"".join(reversed(data.splitlines(True)))), ALL, ""),
-        (by_hand(lambda data: data + data), ALL, "line 7: the id 1 stands on an earlier line"),
+        (by_hand(lambda data: data + data), ALL, "line 7: the id 1 is on an earlier line"),
         (by_hand(lambda data: data.split(b"\n", 1)[1]), ALL, ""),
     ],
 )

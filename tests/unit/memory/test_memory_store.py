@@ -403,7 +403,7 @@ def test_a_file_that_was_torn_in_its_header_starts_over(path: Path) -> None:
         ({"id": 5, "ts": TS, "kind": "fact", "content": "x", "tags": [1]}, "its tags"),
         ({"id": 5, "ts": TS, "kind": "fact", "content": "x", "source": 1}, "its source"),
         ({"id": 5, "ts": TS, "kind": "forget", "target": "1"}, "its target is not a whole number"),
-        ({"id": 1, "ts": TS, "kind": "fact", "content": "twice"}, "the id 1 stands"),
+        ({"id": 1, "ts": TS, "kind": "fact", "content": "twice"}, "the id 1 is on an earlier line"),
         ({"meta": {"version": "1"}}, "the header has no version"),
         ({"meta": 1}, "the header has no version"),
     ],

@@ -143,6 +143,13 @@ def test_what_was_dropped_is_suggested_no_more() -> None:
     assert [(one, found.text, n) for one, found, n in rebuilt(*lines).commands] == [("c", "ls", 1)]
 
 
+def test_of_a_command_suggested_twice_the_other_one_keeps_its_place() -> None:
+    commands = [{"id": "c", "text": "ls"}, {"id": "d", "text": "ls"}]
+    lines = [records.user("q"), reply("CMD: ls\nCMD: ls", commands=commands)]
+    result = rebuilt(*lines, records.dismissed("c"))
+    assert [(one, found.text, n) for one, found, n in result.commands] == [("d", "ls", 2)]
+
+
 def test_costs_count_from_where_they_were_last_reset() -> None:
     assert rebuilt(records.user("q"), reply("a")).calls_before == 0
     resets = [records.costs_reset(3), records.costs_reset(5)]

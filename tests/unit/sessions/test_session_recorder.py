@@ -79,6 +79,21 @@ async def test_costs_are_reset_behind_the_calls_before(tmp_path: Path) -> None:
     assert (line["event"], line["calls"]) == ("costsReset", 3)
 
 
+async def test_a_closed_recorder_keeps_no_threads_and_still_writes(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    recorder = Recorder(tmp_path, None, str)
+    await recorder.question(Message("user", "Well?"))
+    await usage(recorder)
+    threads = set(threading.enumerate()) - before
+    assert {thread.name.rpartition("_")[0] for thread in threads} == {"session log", "usage"}
+    await recorder.aclose()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 20)
+        assert not thread.is_alive()
+    assert await recorder.tool_result("late", "x") == 2
+    await recorder.aclose()
+
+
 async def test_what_could_not_be_written_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "sessions").write_text("no folder")
     recorder = Recorder(tmp_path, None, str)
