@@ -46,13 +46,10 @@ _LEAST_AGE = 10.0
 
 
 class _Seen(NamedTuple):
-    """A folder that is shown when it was last looked at: its time, 0 if it never was.
+    """What the last look at a folder found: its time, and the names there that were not known."""
 
-    ``differing`` are the names that were known and not there, or there and not known.
-    """
-
-    changed: int = 0
-    differing: AbstractSet[str] = frozenset()
+    changed: int
+    unknown: AbstractSet[str]
 
 
 #: A file's time, size and inode, which differ after a change; None if there is no file.
@@ -77,9 +74,11 @@ class CurrentFiles:
         self._pending: dict[str, None] = {}
         self._edited: dict[str, None] = {}
         self._traces: dict[Path, _Trace] = {}
+        #: When the last scan began: by the clock that dates files, and by one that is never set.
+        self._begun = 0
         self._scanned_at = 0.0
         self._took = 0.0
-        self._shown: dict[str, _Seen] = {}
+        self._shown: dict[str, _Seen | None] = {}
         self._listeners: list[ScanListener] = []
         self.lock = asyncio.Lock()
 
@@ -177,11 +176,11 @@ class CurrentFiles:
         # What changed during the scan may be missing from it.
         if any(trace is not None and trace[0] >= begun for trace in self._traces.values()):
             self._doubtful = True
-        self._scanned_at, self._took = clock, time.monotonic() - clock
+        self._begun, self._scanned_at, self._took = begun, clock, time.monotonic() - clock
 
     def watch_over(self, prefixes: Iterable[str]) -> None:
         """Check these folders at each update for what came or went; "" is the root."""
-        self._shown = {prefix: self._shown.get(prefix, _Seen()) for prefix in prefixes}
+        self._shown = {prefix: self._shown.get(prefix) for prefix in prefixes}
 
     def _take_in(self, git: Git, names: Iterable[str]) -> bool | None:
         """Update the list at ``names``, and in the folders that are shown.
@@ -238,15 +237,19 @@ class CurrentFiles:
             folder = self._root / prefix
             with suppress(OSError):
                 changed = folder.stat().st_mtime_ns
-                if changed == before.changed:
+                if before is not None and changed == before.changed:
                     continue
+                known = self.listing.known.names_in(prefix)
                 on_disk = {name for name in os.listdir(folder) if name != ".git"}  # noqa: PTH208 - names alone
-                differing = on_disk ^ self.listing.known.names_in(prefix)
-                self._shown[prefix] = _Seen(changed, differing)
-                if len(differing) > ASKED_AT_ONCE:
-                    # Most of so many are ignored ones: to ask about them again would be a scan.
-                    differing = differing - before.differing if before.changed else set()
-                yield from (prefix + name for name in sorted(differing))
+                new = unknown = on_disk - known
+                self._shown[prefix] = _Seen(changed, unknown)
+                if len(unknown) > ASKED_AT_ONCE:
+                    # Most of so many are ignored, and asking about all of them takes a scan.
+                    if before is not None:
+                        new = unknown - before.unknown
+                    elif changed < self._begun:
+                        new = set()
+                yield from (prefix + name for name in (known - on_disk) | new)
 
     def _is_old(self) -> bool:
         """Return whether the list is to be renewed, if nobody tells of changes."""
