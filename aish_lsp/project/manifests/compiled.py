@@ -136,8 +136,9 @@ def cargo(manifests: Manifests) -> Iterator[Task]:
         return
     # Without it, only the root's own package is meant, if it is one.
     all_of_it = " --workspace" if "workspace" in manifest else ""
-    words = {"all_of_it": all_of_it, "all_files": " --all" if all_of_it else ""}
-    yield from table_tasks(manifests, COMMANDS["cargo"], _CARGO_TOML, **words)
+    files = " --all" if all_of_it else ""
+    commands = COMMANDS["cargo"]
+    yield from table_tasks(manifests, commands, _CARGO_TOML, all_of_it=all_of_it, all_files=files)
     if manifests.has(".config/nextest.toml"):
         yield Task("test", f"cargo nextest run{all_of_it}", ".config/nextest.toml")
     yield from _programs(manifests, manifest)
