@@ -170,14 +170,13 @@ def _kind_schema(kind: Any) -> dict[str, Any]:
 
 
 def first_line(cls: type) -> str:
-    """Return what a table's class says of it, in a line."""
+    """Return the first line of a table's description."""
     return (cls.__doc__ or "").partition("\n")[0].replace("``", "`")
 
 
-# What a workspace's own configuration may say by itself, and what it needs a grant for.
+# What a workspace's own configuration may set by itself, and what needs a grant.
 #
-# The same holds for ``.aish.toml`` and for settings that an editor may have taken from the
-# workspace.
+# This applies to ``.aish.toml`` and to settings that an editor may have taken from the workspace.
 
 #: Tables whose entries are one thing each: they are granted, and replaced, as a whole. Half of a
 #: stranger's preset in one of the user's could send the user's key to the stranger's address.
@@ -190,13 +189,13 @@ USERS_ALONE: Final = (("safety", "confine"),)
 def part(
     data: Mapping[str, Any], base: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...], str]:
-    """Return valid ``data`` of a workspace parted by trust.
+    """Return a workspace's valid ``data``, split by trust.
 
-    These are the tables that count without a grant; each further key, by its dotted path, with the
-    value asked for; and what names exactly what is asked for: any change of it is another hash.
+    The parts are the tables that count without a grant; every other key, by its dotted path, with
+    its value; and a hash of these, which changes with any of them.
 
-    What says the same as ``base``, the plain data in force without it, asks for nothing: editors
-    send their settings' defaults too.
+    A value equal to that in ``base``, the plain data in force without the workspace's, needs no
+    grant: editors also send the defaults of their settings.
     """
     harmless: dict[tuple[str, ...], Any] = {}
     asked: dict[tuple[str, ...], Any] = {}

@@ -1,8 +1,8 @@
-"""The configuration in force: all sources, strongest last, with what is wrong and what is asked.
+"""The configuration in force, from all sources, with their problems and requests for grants.
 
 From the weakest: the defaults, the workspace's ``.aish.toml``, the user's ``config.toml``, the
 environment, ``initializationOptions``, and the ``workspace/configuration`` section ``aish``. The
-workspace's own and the last may be a stranger's: ungranted, only harmless keys of them count.
+workspace's file and the last may be a stranger's: without a grant, only harmless keys count.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ _USERS_ALONE: Final = "only your own config.toml, or the editor's initialization
 class Configuration:
     """The configuration of one folder (or, with ``root`` None, of the user) as it is in force.
 
-    A source that turns bad keeps its last good contents; one that was never good counts as far as
-    it is good. Reading blocks, shortly.
+    A source that becomes invalid keeps its last valid contents; of one that was never valid, the
+    valid keys count. Reading blocks briefly.
 
     Attributes:
         loaded: the configuration in force with its problems, origins and requests.
@@ -105,13 +105,13 @@ class Configuration:
 
     @property
     def trusted(self) -> bool:
-        """Whether nothing that the workspace asks for waits for a grant."""
+        """Whether all that the workspace asks for is granted."""
         return all(request.granted for request in self.loaded.requests)
 
     def initialize(self, options: object) -> None:
-        """Take in ``initializationOptions``: what stands under ``aish`` there.
+        """Take the settings under ``aish`` in ``initializationOptions``.
 
-        What a client declares there that it can do is not a key.
+        What a client declares there about its abilities is not a setting.
         """
         section = options.get("aish") if isinstance(options, Mapping) else None
         if isinstance(section, Mapping):
@@ -119,15 +119,16 @@ class Configuration:
         self.update("initializationOptions", section)
 
     def update(self, source: Source, data: object) -> None:
-        """Take in what the editor sent: the section ``aish``, with keys as in ``config.toml``.
+        """Take the section ``aish`` from the editor, with keys as in ``config.toml``.
 
-        None says nothing. It counts at once; a running turn keeps the configuration it began with.
+        None is an empty section. The settings count at once, but a running turn keeps those it
+        began with.
         """
         self._clients[source].take(from_client({} if data is None else data, source))
         self.loaded = self._load()
 
     def reload(self) -> list[str]:
-        """Read what changed on disk, grants included; return what is wrong and was not told yet."""
+        """Read what changed on disk, grants included; return the problems not reported yet."""
         self._read_files()
         self.loaded = self._load()
         told = [str(problem) for problem in self.loaded.problems]
@@ -137,7 +138,7 @@ class Configuration:
         return new
 
     def grant(self, shown: Iterable[Request]) -> None:
-        """Grant what was ``shown`` of what the workspace asks for, whatever it asks for by now.
+        """Grant the ``shown`` requests, even if the workspace asks for something else by now.
 
         Raises:
             StoreUnavailable, Busy: see ``TrustStore.grant``.
@@ -148,7 +149,7 @@ class Configuration:
         self.loaded = self._load()
 
     def revoke(self) -> int:
-        """Take back what was granted to the workspace; return the number of grants.
+        """Revoke the workspace's grants; return how many there were.
 
         Raises:
             StoreUnavailable, Busy: see ``TrustStore.grant``.
@@ -183,7 +184,7 @@ class Configuration:
     def _trusted_part(
         self, what: What, name: str, layer: Layer, base: Mapping[str, Any]
     ) -> tuple[Layer, list[Request], list[Problem]]:
-        """Return what of a workspace's layer counts, what it asks for, and what is the user's."""
+        """Return what counts of a workspace's layer, its request, and keys that it may not set."""
         # With no folder open there is no workspace that the settings could come from.
         if self._root is None:
             return layer, [], []
@@ -205,7 +206,7 @@ def _servers(layer: Layer) -> frozenset[str]:
 
 
 class _Kept:
-    """A source as it was when it was last good, and what is wrong with it now."""
+    """A source as it was when it was last valid, and what is wrong with it now."""
 
     def __init__(self) -> None:
         self.layer = checked({}, str)
@@ -214,7 +215,7 @@ class _Kept:
         self._seen: tuple[int, ...] | None = ()
 
     def changed(self, path: Path) -> bool:
-        """Return whether the file is another than at the last call."""
+        """Return whether the file has changed since the last call."""
         try:
             status = path.stat()
         except (OSError, ValueError):
@@ -226,7 +227,7 @@ class _Kept:
         return changed
 
     def take(self, layer: Layer) -> None:
-        """Take in the source as it is now."""
+        """Take the source as it is now."""
         self.problems = layer.problems
         if not layer.problems:
             self._good = True
@@ -262,12 +263,12 @@ def user_values(own: Sequence[Layer]) -> dict[str, Any]:
 def combine(
     overlay: Layer, own: Sequence[Layer], settings: Layer
 ) -> tuple[Config, list[Problem], dict[str, str]]:
-    """Return the configuration, what does not hold together, and the origin of each value.
+    """Return the configuration, its inconsistencies, and the origin of each value.
 
     Args:
-        overlay: what counts of the workspace's.
-        own: the user's own, weakest first.
-        settings: what counts of the editor's.
+        overlay: what counts of the workspace's file.
+        own: the user's own layers, weakest first.
+        settings: what counts of the editor's settings.
     """
     users: Mapping[str, Any] = {}
     for layer in own:
@@ -294,7 +295,7 @@ def _rules(data: Mapping[str, Any], cls: type[RiskRule] = RiskRule) -> list[Risk
 
 
 def _workspace_rules(layer: Layer) -> list[RiskRule]:
-    """Return a workspace's rules beside the user's, not in their place: they only make stricter."""
+    """Return a workspace's rules, which add to the user's and can only be stricter."""
     return _rules(layer.data, WorkspaceRule)
 
 
@@ -317,7 +318,7 @@ def _merged(
 
 
 def _origin(sources: Iterable[Sequence[Layer]], path: KeyPath) -> str:
-    """Return where the value at ``path`` came from, of groups of layers, the strongest first."""
+    """Return where the value at ``path`` came from; ``sources`` are in order, strongest first."""
     keys = tuple(part for part in path if isinstance(part, str))
     unit = next((keys[: len(table) + 1] for table in WHOLE if keys[: len(table)] == table), None)
     for group in sources:

@@ -1,7 +1,7 @@
-"""The places that configuration comes from, each read into a checked layer.
+"""The sources of configuration, each read into a checked layer.
 
-Checked is also what the types of the schema cannot say: no keys in files, addresses, names that
-must exist.
+The checks include what the schema's types cannot express: files hold no secret keys, addresses are
+valid, and named presets exist.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from aish_lsp.foundation.redaction import is_secret, is_secret_name
 from aish_lsp.foundation.text import KeyPath, arms, dotted, nearest, shown, shown_path
 from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, Problem, sift, without
 
-#: Variables that are no keys: where our files lie, what is looked for, what is logged.
+#: Variables that are not keys: where our files are, what is discovered, what is logged.
 SPECIAL: Final = frozenset({"AISH_CONFIG", "AISH_DATA_DIR", "AISH_DISCOVERY", "AISH_LANDLOCK_ABI"})
 PREFIX: Final = "AISH_"
 
@@ -67,7 +67,7 @@ def from_file(path: Path) -> Layer:
         where = _place(path, error.line)
         problem = Problem("", error.reason, where)
         return Layer({}, (problem,), lambda _: shown_path(path))
-    # Few files have a problem that is to be located.
+    # On demand: few files have problems.
     lines = cache(lambda: _lines_of_keys(text))
 
     def locate(key: str) -> str:
@@ -96,8 +96,8 @@ def from_client(data: object, source: str) -> Layer:
 def from_environment(environ: Mapping[str, str]) -> Layer:
     """Return the layer of the ``AISH_`` variables; an empty one is not set.
 
-    A variable is named ``AISH_`` and its key in capitals with ``__`` for each dot. Texts stand as
-    they are, all else as in JSON.
+    A variable is named ``AISH_`` followed by its key in capitals, with ``__`` for each dot. Texts
+    are taken as they are; other values are JSON.
     """
     values: dict[tuple[str, ...], Any] = {}
     unknown: list[Problem] = []
@@ -127,7 +127,7 @@ def _special(variable: str) -> bool:
 
 
 def _value(text: str, kind: Any) -> object:
-    """Return what a variable says: JSON, unless a text is wanted."""
+    """Return the value of a variable: its text or, if the key is not a text, its JSON value."""
     wanted = (arms(kind) or [kind])[0]
     if wanted not in (bool, int, float) and get_origin(wanted) not in (list, dict):
         return text
@@ -138,7 +138,7 @@ def _value(text: str, kind: Any) -> object:
 
 
 def _variable_at(key: str, environ: Mapping[str, str]) -> str:
-    """Return the variable that set ``key`` or what is around it."""
+    """Return the variable that set ``key`` or a table around it."""
     while key:
         variable = variable_of(tuple(key.split(".")))
         if variable in environ:
@@ -148,7 +148,7 @@ def _variable_at(key: str, environ: Mapping[str, str]) -> str:
 
 
 def _around(key: str) -> str:
-    """Return the dotted path of what ``key`` stands in; empty at the top."""
+    """Return the dotted path of the table or list around ``key``; empty at the top."""
     return key[: max(key.rfind("."), key.rfind("["), 0)]
 
 
@@ -165,7 +165,7 @@ def _place(path: Path, line: int | None) -> str:
     return shown_path(path) if line is None else f"{shown_path(path)}:{line}"
 
 
-# Configuration files: read with care, and where in them a key stands.
+# Configuration files: careful reading, and the line of each key.
 
 #: Bytes of a configuration file; a larger one is a mistake.
 LARGEST_FILE: Final = 1 << 18
@@ -237,7 +237,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _lines_of_keys(text: str) -> dict[str, int]:
-    """Return the line (from 1) of each key and table, as well as a look at each line can tell."""
+    """Return the line (from 1) of each key and table, as far as single lines show it."""
     lines: dict[str, int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.split("\n"), start=1):
@@ -252,7 +252,7 @@ def _lines_of_keys(text: str) -> dict[str, int]:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Return the parts of a dotted key; nothing where it is none after all."""
+    """Return the parts of a dotted key; none if it is not a key after all."""
     if _BARE_KEY.fullmatch(name):
         return (name,)
     if len(name) > LONGEST_KEY:
@@ -268,7 +268,7 @@ def _parts(name: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-#: The model that is always there; a preset may be left out where this is meant.
+#: The model that always exists, even without a preset.
 OFFLINE: Final = "offline"
 
 _NO_KEYS_IN_HEADERS: Final = (
@@ -328,7 +328,7 @@ def _refused_of_preset(path: KeyPath, key: str, value: object) -> Iterator[tuple
 
 def _refused_of_server(path: KeyPath, server: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     if not _SERVER_NAME.fullmatch(str(path[-1])):
-        # A tool is offered as SERVER__NAME: where the server ends must be certain.
+        # A tool is offered as SERVER__NAME: no two tools may have the same name.
         yield path, 'accepted: a name of letters, digits and "-", with single "_" between them'
     url = server.get("url")
     if isinstance(url, str) and (reason := _address_problem(url)):
@@ -373,9 +373,9 @@ def _address_problem(text: str) -> str | None:
 
 
 def consistent(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[KeyPath, str]]]:
-    """Return merged data without what names a preset that is not there, and what that was.
+    """Return merged data without references to missing presets, and what was removed.
 
-    A tool server that has not exactly one of ``command`` and ``url`` goes as well.
+    A tool server without exactly one of ``command`` and ``url`` is removed too.
     """
     known = [*_table(data, "models"), OFFLINE]
     wrong = [

@@ -29,9 +29,9 @@ _ANSWERS: Final = {"granted": True, "denied": False}
 
 
 class TrustStore:
-    """The user's grants. Another process's change counts at once.
+    """The user's grants. A change by another process counts at once.
 
-    All methods block briefly; a look costs one ``stat`` if the file has not changed.
+    All methods block briefly; reading costs one ``stat`` if the file has not changed.
     """
 
     def __init__(self, path: Path) -> None:

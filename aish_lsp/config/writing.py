@@ -1,8 +1,8 @@
-"""Adding a model to the user's ``config.toml``: all that stands there stays as it is.
+"""Adding a model to the user's ``config.toml``, which otherwise stays as it is.
 
-The text is edited and not written anew, so that comments and order stay. What comes of it is read
-back and compared before it is saved: a file that is written in an unusual way is refused, with the
-lines to add by hand, rather than damaged.
+The text is edited, not rewritten, so that comments and order are kept. The result is parsed and
+compared before it is saved: a file in an unusual style is refused, with the lines to add by hand,
+rather than damaged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def lines_of(preset: Preset, *, default: bool) -> str:
 
 
 def add_model(path: Path, preset: Preset, *, default: bool) -> None:
-    """Add ``preset`` to the configuration file, which is made where it is missing.
+    """Add ``preset`` to the configuration file, which is created if it is missing.
 
     Raises:
         InvalidArgument: it has a model of that name, the preset is not a sound one, or the file
@@ -87,7 +87,7 @@ def add_model(path: Path, preset: Preset, *, default: bool) -> None:
 
 
 def _edited(before: str, data: Mapping[str, Any], preset: Preset, *, default: bool) -> str | None:
-    """Return the file's text with the model in it, or None where that does not work out."""
+    """Return the file's text with the model added, or None if that does not work."""
     models = data.get("models", {})
     if isinstance(models, Mapping) and preset.name in models:
         msg = f"There is a model called {preset.name} already. Choose another name."

@@ -1,7 +1,8 @@
 """The list of a workspace's files, kept up to date at little cost.
 
-The editor tells what changed, or a look at the few files that decide finds out. git is asked about
-what is new; if that does not settle it, the whole folder is scanned again.
+The editor reports what changed; if it does not, a look at the few files that determine the list
+shows whether it may have. git is asked about what is new. If that settles nothing, the whole folder
+is scanned again.
 """
 
 from __future__ import annotations
@@ -29,33 +30,31 @@ from aish_lsp.project.files import (
 from aish_lsp.project.git import Git, GitFailed
 from aish_lsp.project.known import KnownFiles
 
-#: Called when a scan begins, with it and with the task that is done when it ends.
+#: Called when a scan begins, with the scan and the task that runs it.
 ScanListener: TypeAlias = Callable[[Scan, "asyncio.Task[Listing]"], None]
 
-#: Changes that are looked at one by one; for more, a scan is cheaper.
+#: Changes that are looked at one by one; if there are more, a scan is cheaper.
 PENDING_LIMIT = 1000
 
-#: Files edited of late that are remembered.
+#: Recently edited files that are remembered.
 _EDITED_LIMIT = 50
 
-#: If nobody tells of changes: a scan that took less than this (seconds) is repeated for each look;
-#: one that took longer, once it is older than so many times that, and than so many seconds.
+#: If nobody reports changes, a scan that took less than _CHEAP seconds is repeated for each look.
+#: One that took longer is repeated once it is older than _AGE_FACTOR times as long, and older than
+#: _LEAST_AGE seconds.
 _CHEAP = 0.1
 _AGE_FACTOR = 20
 _LEAST_AGE = 10.0
 
 
 class _Seen(NamedTuple):
-    """A folder that is shown when it was last looked at: its time, 0 if it never was.
+    """What the last look at a folder found: its time, and the names there that were not known."""
 
-    ``differing`` are the names that were known and not there, or there and not known.
-    """
-
-    changed: int = 0
-    differing: AbstractSet[str] = frozenset()
+    changed: int
+    unknown: AbstractSet[str]
 
 
-#: A file's time, size and inode, which differ after a change; None if there is no file.
+#: A file's time, size and inode: one of them differs after a change. None if there is no file.
 _Trace: TypeAlias = tuple[int, int, int] | None
 
 
@@ -63,7 +62,7 @@ class CurrentFiles:
     """The files of the folder ``root``.
 
     Attributes:
-        watched: whether the editor tells of every file that comes or goes.
+        watched: whether the editor reports every file that is created or deleted.
         listing: the files as of the last update.
         lock: held while the list changes; hold it to read the list in a thread.
     """
@@ -77,9 +76,11 @@ class CurrentFiles:
         self._pending: dict[str, None] = {}
         self._edited: dict[str, None] = {}
         self._traces: dict[Path, _Trace] = {}
+        #: When the last scan began, by the clock that dates files and by the monotonic one.
+        self._begun = 0
         self._scanned_at = 0.0
         self._took = 0.0
-        self._shown: dict[str, _Seen] = {}
+        self._shown: dict[str, _Seen | None] = {}
         self._listeners: list[ScanListener] = []
         self.lock = asyncio.Lock()
 
@@ -93,18 +94,18 @@ class CurrentFiles:
         self._listeners.append(listener)
 
     def changed(self, names: Iterable[str]) -> None:
-        """Remember that something may have come, gone or changed at ``names``; costs nothing."""
+        """Note that something at ``names`` may be new, gone or changed; costs nothing."""
         self._pending.update(dict.fromkeys(names))
         if len(self._pending) > PENDING_LIMIT:
             self.distrust()
 
     def distrust(self) -> None:
-        """Remember that much has changed: the next update scans the whole folder."""
+        """Note that much may have changed: the next update scans the whole folder."""
         self._pending.clear()
         self._doubtful = True
 
     def edited(self, name: str) -> None:
-        """Remember that the user works on this file."""
+        """Note that the user is working on this file."""
         self._edited.pop(name, None)
         self._edited[name] = None
         if len(self._edited) > _EDITED_LIMIT:
@@ -117,7 +118,7 @@ class CurrentFiles:
         self._given_up = False
 
     def watch(self) -> None:
-        """Rely on being told of changes from now on; the next update still scans the folder."""
+        """Rely on reports of changes from now on; the next update still scans the folder."""
         self.watched = True
         self.distrust()
 
@@ -132,7 +133,7 @@ class CurrentFiles:
                 try:
                     taken_in = await in_thread(lambda: self._take_in(git, names), git.end)
                 except BaseException:
-                    self._doubtful = True  # ``names`` are no longer known to have changed
+                    self._doubtful = True  # the changes at ``names`` are forgotten
                     raise
                 if taken_in is not None:
                     return taken_in
@@ -147,7 +148,7 @@ class CurrentFiles:
             return set()
         git = self._git()
         left_out = await in_thread(lambda: self._left_out(git, unknown), git.end)
-        # We may not have been told of a new file yet.
+        # A new file may not have been reported yet.
         self.changed(set(filterfalse(known.is_folded, unknown)) - left_out)
         return left_out
 
@@ -177,17 +178,17 @@ class CurrentFiles:
         # What changed during the scan may be missing from it.
         if any(trace is not None and trace[0] >= begun for trace in self._traces.values()):
             self._doubtful = True
-        self._scanned_at, self._took = clock, time.monotonic() - clock
+        self._begun, self._scanned_at, self._took = begun, clock, time.monotonic() - clock
 
     def watch_over(self, prefixes: Iterable[str]) -> None:
-        """Check these folders at each update for what came or went; "" is the root."""
-        self._shown = {prefix: self._shown.get(prefix, _Seen()) for prefix in prefixes}
+        """Check these folders at each update for new and deleted files; "" is the root."""
+        self._shown = {prefix: self._shown.get(prefix) for prefix in prefixes}
 
     def _take_in(self, git: Git, names: Iterable[str]) -> bool | None:
-        """Update the list at ``names``, and in the folders that are shown.
+        """Update the list at ``names`` and in the folders that are shown.
 
-        Reports are never trusted: the disk says what exists, git whether it counts. Return whether
-        there was anything to look at, or None if only a new scan can tell.
+        Reports are never trusted: the disk shows what exists, and git decides whether it counts.
+        Return whether there was anything to look at, or None if only a new scan can tell.
         """
         if self._look() != self._traces or (not self.watched and self._is_old()):
             return None
@@ -206,7 +207,7 @@ class CurrentFiles:
         return bool(places)
 
     def _ask(self, git: Git, places: set[str]) -> bool:
-        """Replace what is known at ``places`` by what git lists there, if it can be asked."""
+        """Replace what is known at ``places`` with what git lists; return whether it was asked."""
         known = self.listing.known
         if self.listing.way == "walk" or known.unnamed or len(places) > ASKED_AT_ONCE:
             return False
@@ -233,31 +234,35 @@ class CurrentFiles:
         return is_left_out(self._root, name)
 
     def _came_or_went(self) -> Iterator[str]:
-        """Yield names in the folders shown that are on the disk and not known, or the reverse."""
+        """Yield the names in shown folders that are on disk but not known, or the reverse."""
         for prefix, before in self._shown.items():
             folder = self._root / prefix
             with suppress(OSError):
                 changed = folder.stat().st_mtime_ns
-                if changed == before.changed:
+                if before is not None and changed == before.changed:
                     continue
+                known = self.listing.known.names_in(prefix)
                 on_disk = {name for name in os.listdir(folder) if name != ".git"}  # noqa: PTH208 - names alone
-                differing = on_disk ^ self.listing.known.names_in(prefix)
-                self._shown[prefix] = _Seen(changed, differing)
-                if len(differing) > ASKED_AT_ONCE:
-                    # Most of so many are ignored ones: to ask about them again would be a scan.
-                    differing = differing - before.differing if before.changed else set()
-                yield from (prefix + name for name in sorted(differing))
+                new = unknown = on_disk - known
+                self._shown[prefix] = _Seen(changed, unknown)
+                if len(unknown) > ASKED_AT_ONCE:
+                    # Most of so many are ignored, and asking about all of them takes a scan.
+                    if before is not None:
+                        new = unknown - before.unknown
+                    elif changed < self._begun:
+                        new = set()
+                yield from (prefix + name for name in (known - on_disk) | new)
 
     def _is_old(self) -> bool:
-        """Return whether the list is to be renewed, if nobody tells of changes."""
+        """Return whether the list needs a new scan, if nobody reports changes."""
         if self._took < _CHEAP:
             return True
         age = time.monotonic() - self._scanned_at
         return age > max(_LEAST_AGE, _AGE_FACTOR * self._took)
 
     def _look(self) -> dict[Path, _Trace]:
-        """Return the traces of the files that decide."""
-        # With the own index: another repository decides if git had nothing to list in this one.
+        """Return the traces of the files that determine the list."""
+        # The root's own index too: the others are another repository's if git lists nothing here.
         own = (".git", ".git/index", ".gitignore")
         paths = (*self.listing.deciding, self._root, *(self._root / name for name in own))
         return {path: _trace(path) for path in paths}
@@ -268,22 +273,22 @@ def _trace(path: Path) -> _Trace:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    # A folder's time changes with each file made in it; it is enough to see that it was replaced.
+    # Each new file changes its folder's time; only whether the folder was replaced matters.
     return (
         (0, 0, found.st_ino) if path.is_dir() else (found.st_mtime_ns, found.st_size, found.st_ino)
     )
 
 
-#: Stands for the whole folder among the places in it.
+#: Among places in the folder, stands for the whole of it.
 _ROOT = "."
 
 
 def _place_of(name: str) -> str:
-    """Return the place whose files a change at ``name`` may affect; empty if there is none."""
+    """Return the place whose files a change at ``name`` may affect; empty if it affects none."""
     above, _, last = name.rpartition("/")
     parts = name.split("/")
     if ".git" in parts:
-        # A repository inside comes or goes; for the folder's own, the traces show it.
+        # A nested repository was made or removed; the traces show changes of the folder's own.
         return "/".join(parts[: parts.index(".git")])
     if last == ".gitignore":
         return above or _ROOT

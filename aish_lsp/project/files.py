@@ -1,6 +1,6 @@
-"""The files of a workspace: those that git knows or would add, or else those that a walk finds.
+"""The files of a workspace: those that git knows or would add or, without git, that a walk finds.
 
-Opening a stranger's folder must run nothing that is in it.
+Opening a stranger's folder must not run anything in it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from aish_lsp.project.safe_read import read_regular
 
 #: Names that are kept; if there are more, those in deep folders are only counted.
 FILE_LIMIT = 200_000
-#: Seconds that git may take, and a walk after it.
+#: Seconds that git may take, and then again a walk.
 TIME_LIMIT = 60.0
-#: Places that git is asked about at once: it compares each file with each of them.
+#: Places that git is asked about at once; it compares each file with each of them.
 ASKED_AT_ONCE = 100
-#: Names that are kept of what the last commits changed.
+#: Names of files changed by the last commits that are kept.
 _RECENT_LIMIT = 2000
 
 #: How files are found: by git in their repository, by git in an empty one, or by a walk.
@@ -43,9 +43,9 @@ class Listing:
     Attributes:
         known: the files. Bytes of a name that are not UTF-8 are decoded as ``os.fsdecode`` does.
         truncated: whether the scan ended before it had seen everything.
-        reason: why it did, or why there are no files.
+        reason: why it ended early, or why there are no files.
         way: how the files were found.
-        deciding: files outside the list that, when they change, may change it.
+        deciding: files outside the list whose changes may change it.
         recent: names that the last commits changed, the latest first.
     """
 
@@ -73,7 +73,7 @@ class Scan:
 
     Args:
         root: the folder.
-        limit: how many names are kept; None: all.
+        limit: how many names are kept; None for all.
 
     Attributes:
         found: how many files have been found so far.
@@ -91,8 +91,8 @@ class Scan:
     async def listing(self) -> Listing:
         """Return what is found; end git if this is cancelled.
 
-        A folder that is gone or cannot be read gives nothing, with a reason. If git is missing or
-        fails, the folder is walked.
+        The list of a folder that is gone or unreadable is empty and has a reason. If git is missing
+        or fails, the folder is walked.
         """
         return await in_thread(self.run, self.stop)
 
@@ -187,17 +187,17 @@ def list_again(root: Path, git: Git, places: Sequence[str]) -> list[str]:
     return [name for name in names if os.path.lexists(root / name)]
 
 
-# Without a usable git: a walk that follows the ignore files in the folder. Their rules are git's,
-# except that there are no escapes, no named classes of characters and no reversed ranges, and that
-# "?" is any character rather than any byte.
+# If git is unusable: a walk that obeys the ignore files in the folder. Their rules are git's,
+# except that there are no escapes, named classes of characters or reversed ranges, and that "?"
+# matches any character rather than any byte.
 
-#: Bytes of an ignore file that are read, and characters of a pattern; a longer one is left out.
+#: Bytes of an ignore file that are read, and characters of a pattern; longer patterns are ignored.
 _IGNORE_LIMIT = 128 << 10
 _PATTERN_LIMIT = 4096
 
 _MAGIC = re.compile(r"[*?\[]")
 
-#: A glob; a name as it is; or, None, any number of folders.
+#: A glob, a literal name or, if None, any number of folders.
 _Segment: TypeAlias = re.Pattern[str] | str | None
 
 
@@ -218,8 +218,8 @@ _Rules: TypeAlias = tuple[_Rule, ...]
 def walk(root: Path) -> Iterator[list[str]]:
     """Yield the names of the files under ``root``, folder by folder.
 
-    Links are named but not followed; of a repository inside only its folder is named. What cannot
-    be read is skipped.
+    Links are named but not followed. A nested repository is named as a folder, without its files.
+    What cannot be read is skipped.
     """
     waiting: list[tuple[tuple[str, ...], _Rules]] = [((), _first_rules(root))]
     while waiting:
@@ -258,7 +258,7 @@ def is_left_out(root: Path, name: str) -> bool:
 
 
 def _is_repository(folder: Path) -> bool:
-    # Not by Path, which raises an error if the folder may not be entered or a name is too long.
+    # Path's methods raise an error if the folder may not be entered or a name is too long.
     return os.path.exists(folder / ".git" / "HEAD") or os.path.isfile(folder / ".git")  # noqa: PTH110, PTH113 - see above
 
 
@@ -275,7 +275,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _rules_in(file: Path, above: int) -> _Rules:
-    """Return the rules of an ignore file; as in git, none unless it is a regular file."""
+    """Return the rules of an ignore file; as in git, none if it is not a regular file."""
     text = os.fsdecode(read_regular(file, _IGNORE_LIMIT) or b"").removeprefix("\ufeff")
     rules = []
     for line in text.split("\n"):
@@ -296,7 +296,7 @@ def _segment(part: str) -> _Segment:
 
 
 def _is_ignored(path: Sequence[str], rules: _Rules, *, folder: bool) -> bool:
-    """Return whether ``path`` is ignored, if no folder above it is; the last rule wins."""
+    """Return whether ``path`` is ignored, given that no folder above it is; the last rule wins."""
     for rule in reversed(rules):
         if (folder or not rule.folders_only) and _matches(rule.segments, path[rule.above :]):
             return rule.ignores
@@ -306,7 +306,7 @@ def _is_ignored(path: Sequence[str], rules: _Rules, *, folder: bool) -> bool:
 def _matches(segments: Sequence[_Segment], path: Sequence[str]) -> bool:
     """Return whether ``segments`` match the whole of ``path``.
 
-    Only the last ``**`` is ever tried again, as with the stars of a glob, so the time is bounded.
+    As with the stars of a glob, only the last ``**`` is ever retried, so the time is bounded.
     """
     at = place = 0
     star, star_place = -1, 0

@@ -1,6 +1,6 @@
-"""git, started so that it runs nothing from the workspace: its repository may be hostile.
+"""git, started so that it runs nothing from the workspace, whose repository may be hostile.
 
-It is asked for a folder's files, for those that are gone, and for what recent commits changed.
+It lists a folder's files, those that are gone, and what recent commits changed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import IO
 
 from aish_lsp.project.safe_read import read_regular
 
-#: Bytes of git's output that are read at a time: they are parsed in about a millisecond.
+#: Bytes of git's output that are read at a time; parsing them takes about a millisecond.
 _PIECE = 1 << 16
 
-#: The longest name, in bytes: no file system has a longer one.
+#: The longest name, in bytes; no file system allows a longer one.
 _NAME_LIMIT = 16 << 10
 
-#: Bytes that are read of a repository's own ignore file, if git refuses the repository.
+#: Bytes of a repository's own ignore file that are read if git refuses the repository.
 _EXCLUDE_LIMIT = 128 << 10
 
 #: ``-t`` shows what a sparse checkout leaves out, ``-s`` what is a submodule.
@@ -37,23 +37,23 @@ _CHANGED = ("diff-tree", "--stdin", "-r", "-z", "--relative", "--name-only", "--
 
 
 class GitFailed(Exception):
-    """git is not there, could not be started, or reported a failure."""
+    """git is not installed, could not be started, or reported a failure."""
 
 
 class Git:
     """git in the folder ``root``. All of its processes can be ended at once, from any thread.
 
-    Each question starts a process at once; its answer is read when it is needed. It is used once:
-    for one block of ``at_work``.
+    Each question immediately starts a process, whose answer is read when it is needed. An instance
+    is used once, for one block of ``at_work``.
 
     Args:
         root: the folder.
-        given: whether git is given an empty repository. By that it can apply its own ignore rules
-            to a folder that is in no repository, or in one that it refuses.
+        given: whether git is given an empty repository. With one, git can apply its ignore rules to
+            a folder that is in no repository, or in one that it refuses.
 
     Attributes:
-        ended: whether it was ended, by a caller or because it took too long.
-        late: whether it took too long.
+        ended: whether git was ended, by a caller or because it took too long.
+        late: whether git took too long.
     """
 
     def __init__(self, root: Path, *, given: bool = False) -> None:
@@ -66,7 +66,7 @@ class Git:
 
     @contextmanager
     def at_work(self, seconds: float) -> Iterator[None]:
-        """Let git work within the block; end what still runs after it, or after ``seconds``.
+        """Let git work within the block; end what still runs at its end or after ``seconds``.
 
         Raises:
             GitFailed: the empty repository could not be made.
@@ -131,15 +131,15 @@ class Git:
             process.kill()
         return process
 
-    # Each of these raises GitFailed: at once if git cannot be started, while its answer is read if
-    # git has failed.
+    # Each of these raises GitFailed: at once if git cannot be started, or while its answer is read
+    # if git has failed.
 
     def tracked(self, *places: str) -> Iterator[list[str]]:
-        """Return the names of what is tracked at these files and folders, or of all that is."""
+        """Return the names of what is tracked, at ``places`` if there are any."""
         return self._read(self._start(*_TRACKED, "--", *places), _tracked_names)
 
     def others(self, *places: str) -> Iterator[list[str]]:
-        """Return the names of what is new and not ignored; ``places`` as for ``tracked``."""
+        """Return the names of what is new and not ignored, at ``places`` if there are any."""
         return self._read(self._start(*_OTHERS, "--", *places), _names)
 
     def gone(self) -> Iterator[list[str]]:
@@ -152,14 +152,14 @@ class Git:
         return self._read(self._start(*_CHANGED, fed_by=commits.stdout), _names)
 
     def deciding(self) -> Iterator[Path]:
-        """Return the files of the repository that, when they change, may change the list."""
+        """Return the repository's files whose changes may change the list."""
         answer = self._start(*_DECIDING).stdout
         assert answer is not None
         return (self._root / os.fsdecode(line).rstrip("\n") for line in answer)
 
     def ignores(self, name: str) -> bool:
         """Return whether a file of that name is ignored, whether it exists or not."""
-        # check-ignore has no --literal-pathspecs; with --no-index, "./" stops a name being magic.
+        # check-ignore has no --literal-pathspecs; with --no-index, "./" makes any name literal.
         status = self._start("check-ignore", "-q", "--no-index", "--", f"./{name}").wait()
         if status > 1 or self.ended:
             raise GitFailed
@@ -168,7 +168,7 @@ class Git:
     def _read(
         self, process: subprocess.Popen[bytes], names_of: Callable[[bytes], list[str]]
     ) -> Iterator[list[str]]:
-        """Yield the names that git prints, in pieces that end at a NUL; what follows is dropped."""
+        """Yield the names that git prints, in pieces; text after the last NUL is dropped."""
         assert process.stdout is not None
         rest, last = b"", ""
         while piece := process.stdout.read(_PIECE):
@@ -204,7 +204,7 @@ def _names(records: bytes) -> list[str]:
 
 
 def _inside(names: list[str], records: bytes) -> list[str]:
-    """Return ``names`` without those that lead outside: git itself never puts one in an index."""
+    """Return ``names`` without those that lead outside, which git itself never puts in an index."""
     if not any(sign in records for sign in (b"..", b"\0/", b"\t/")):
         return names
     return [name for name in names if not name.startswith("/") and ".." not in name.split("/")]
@@ -221,7 +221,7 @@ _NOTHING_IS_FETCHED = {
     "GIT_ALLOW_PROTOCOL": "none",  # for versions that do not know the variable above
     "GIT_TERMINAL_PROMPT": "0",
 }
-#: What would point git at a repository other than the workspace's (``rev-parse --local-env-vars``).
+#: Variables that point git at another repository (``git rev-parse --local-env-vars``).
 _OTHER_REPOSITORY = frozenset(
     {
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -248,7 +248,7 @@ _OTHER_REPOSITORY = frozenset(
 def git_command(root: Path, *arguments: str) -> list[str] | None:
     """Return the command that runs git with ``arguments``, or None if there is no git.
 
-    Only absolute entries of PATH count, and none that lies in the workspace at ``root``.
+    Only absolute entries of PATH outside the workspace at ``root`` count.
     """
     real_root = Path(os.path.realpath(root))
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
@@ -262,6 +262,6 @@ def git_command(root: Path, *arguments: str) -> list[str] | None:
 
 
 def git_environment() -> dict[str, str]:
-    """Return the environment in which ``git_command`` is to run."""
+    """Return the environment for a ``git_command``."""
     kept = {key: value for key, value in os.environ.items() if key not in _OTHER_REPOSITORY}
     return kept | _NOTHING_IS_FETCHED

@@ -1,6 +1,6 @@
-"""The names of a workspace's files: sorted and bounded.
+"""The names of a workspace's files, sorted and bounded.
 
-If there are more than the limit, those in deep folders are folded into a count for each folder.
+If there are more than the limit, the files in deep folders are folded into a count for each folder.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
 
-#: Stands in a folded folder for everything in it. No file has such a name.
+#: Stands for everything in a folded folder. No file has such a name.
 FOLDED = "\0"
 
-#: The character after the slash: a folder's path and this sort right after all that is in it.
+#: The character after the slash: a folder's path with it sorts right after all that is in it.
 _AFTER_SLASH = "0"
 
 
@@ -41,9 +41,9 @@ class KnownFiles:
     # Made and changed
 
     def extend(self, names: list[str]) -> None:
-        """Add names that are new; call ``sort`` after the last ones.
+        """Add new names; call ``sort`` after the last ones.
 
-        What is folded depends on the names and their order, not on the pieces that they come in.
+        What is folded depends on the names and their order, not on how they are split over calls.
         """
         limit = self._limit
         if limit is None:
@@ -60,18 +60,18 @@ class KnownFiles:
         """Put the names in order."""
         names = self._plain()
         names += self.folded
-        names.sort()  # in place: a copy would make the other threads wait longer
+        names.sort()  # in place: copying would block the other threads for longer
         self.names = names
 
     def _fold(self, limit: int) -> None:
-        """Fold what lies deepest, if possible until half of the limit is free.
+        """Fold the deepest folders, if possible until half of the limit is free.
 
-        A level at a time would look at all the names again for each level.
+        Folding one level at a time would look at all names again for each level.
         """
         names, folded = self._plain(), self.folded
         self.folded = Counter()
         if self._depth == 0:
-            # Too many in the root itself: some are named.
+            # The root itself has too many: only some keep their names.
             self._depth = -1
             self.names = names[: limit // 2]
             self.unnamed = len(names[limit // 2 :]) + folded.total()
@@ -109,7 +109,7 @@ class KnownFiles:
         return self._depth is not None and _depth_of(name) > self._depth
 
     def folder_of(self, name: str) -> str:
-        """Return the folder that ``name`` is folded with."""
+        """Return the folded folder that ``name`` lies in."""
         return self._mark(name).removesuffix(f"/{FOLDED}")
 
     def _mark(self, name: str) -> str:
@@ -117,7 +117,7 @@ class KnownFiles:
         return "/".join([*above, FOLDED])
 
     def drop(self, names: Collection[str]) -> None:
-        """Drop these names, with or without the slash of a repository inside; before ``sort``."""
+        """Drop these names, which may lack a nested repository's slash; call before ``sort``."""
         before = len(self.names)
         self.names = [name for name in self.names if name.removesuffix("/") not in names]
         if self._depth == -1:
@@ -143,7 +143,7 @@ class KnownFiles:
 
     @property
     def total(self) -> int:
-        """The number of files, folded ones included; after ``sort``."""
+        """The number of files, folded ones included; valid after ``sort``."""
         return self.count(0, len(self.names)) + self.unnamed
 
     def count(self, low: int, high: int) -> int:
@@ -158,7 +158,7 @@ class KnownFiles:
         return low, bisect_left(self.names, behind(folder), low)
 
     def names_in(self, prefix: str) -> set[str]:
-        """Return the names of the files and folders in a folder itself; ``prefix`` ends in /."""
+        """Return the names of the files and folders directly in a folder; ``prefix`` ends in /."""
         found = set()
         at, end = self.inside(prefix[:-1]) if prefix else (0, len(self.names))
         while at < end:

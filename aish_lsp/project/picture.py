@@ -20,33 +20,33 @@ from aish_lsp.project.tree import INSTRUCTIONS, ProjectBlock, tree
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Project
 
-#: Seconds that a turn waits for a new picture; after that it uses the old one.
+#: Seconds that a turn waits for a new picture before it uses the old one.
 _PATIENCE = 3.0
 
-#: Characters of the instruction file that are read, and of the nested ones together.
+#: Characters that are read of the instruction file, and of all nested ones together.
 _INSTRUCTIONS_CHARS = 8000
 _NESTED_CHARS = 4000
 
-#: Characters of the tasks' line.
+#: The longest line of tasks, in characters.
 _TASKS_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a picture is: folders deep, characters."""
+    """How large a picture may be: its depth in folders and its length in characters."""
 
     depth: int
     max_chars: int
 
 
 class ProjectPicture:
-    """One workspace's picture. The user or the configuration can switch it off.
+    """The picture of one workspace. The user or the configuration can switch it off.
 
     Attributes:
         files: the files that it is made from; None if no folder is open.
         block: the file tree as of the last refresh.
-        tasks: what can be run here, on one line, as of then; empty if nothing is known.
-        instructions: the workspace's instruction file as of then, and those for the focus.
+        tasks: what can be run here as of then, on one line; empty if nothing is known.
+        instructions: as of then, the workspace's instruction file and those for the focus file.
     """
 
     def __init__(self, root: Path | None) -> None:
@@ -65,19 +65,19 @@ class ProjectPicture:
         self._look_begun = False
 
     def set_focus_file(self, path: Path) -> None:
-        """Show the instruction files for ``path`` as well, until another file is at hand.
+        """Also show the instruction files for ``path``, until another file has the focus.
 
-        They stay in the prompt for later questions that name no file: no server can cache a prompt
-        whose beginning changes at each turn.
+        They stay in the prompt for later questions that name no file, because no server can cache a
+        prompt whose beginning changes with each turn.
         """
         self._focus_file = path
 
     def switch(self, *, on: bool) -> None:
-        """Switch on or off whether the model sees the project."""
+        """Choose whether the model sees the project, whatever the configuration says."""
         self._switched = on
 
     def shape(self, depth: int | None, max_chars: int | None) -> None:
-        """Keep another depth or size for the pictures that follow."""
+        """Set the depth or size of the pictures that follow, instead of the configured ones."""
         self._depth = self._depth if depth is None else depth
         self._max_chars = self._max_chars if max_chars is None else max_chars
 
@@ -86,12 +86,12 @@ class ProjectPicture:
         return config.auto_tree if self._switched is None else self._switched
 
     def renew(self) -> None:
-        """Make the next refresh scan the whole folder, whatever is known of it."""
+        """Make the next refresh scan the whole folder, whatever is known about it."""
         if self.files is not None:
             self.files.renew()
 
     async def refresh(self, config: Project, *, patience: float | None = _PATIENCE) -> None:
-        """Look at the project again; after ``patience`` seconds, keep the old picture meanwhile."""
+        """Look at the project again; if it takes longer than ``patience``, keep the old picture."""
         if self._root is None or self.files is None:
             return
         self._wanted = Shape(
@@ -99,7 +99,7 @@ class ProjectPicture:
             config.max_chars if self._max_chars is None else self._max_chars,
         )
         if self._look is None or self._look.done() or self._look_begun:
-            # A look that has begun may have missed the latest changes; one that waits will not.
+            # A look that has begun may miss the latest changes; one that still waits will not.
             self._look_begun = False
             self._look = asyncio.create_task(self._look_anew(self._look, self._root, self.files))
         look = self._look
@@ -152,10 +152,10 @@ def _told(root: Path, focus_file: Path | None) -> tuple[tuple[Instructions, ...]
     return nested, tasks_line(find_tasks(root), _TASKS_CHARS)
 
 
-#: The instruction files that a folder inside may have too, for what is in it.
+#: The instruction files that a folder inside may also have, for its own files.
 _NESTED_NAMES = tuple(name for name in INSTRUCTIONS if "/" not in name)
 
-#: Folders that are looked into, from a file's own upwards.
+#: Folders that are searched, from the file's own upwards.
 _LEVELS = 20
 
 #: The last line of a text that was cut.
@@ -171,10 +171,10 @@ class Instructions:
 
 
 def read_instructions(root: Path, max_chars: int) -> Instructions | None:
-    """Return the workspace's instruction file, ``max_chars`` characters of it at most.
+    """Return the workspace's instruction file, at most ``max_chars`` characters of it.
 
     A longer one is cut, after a whole line if possible, and ends in CUT. Files that are empty,
-    binary, unreadable, or that lead out of the workspace are skipped.
+    binary or unreadable, or that lead out of the workspace, are skipped.
     """
     return _first(root, "", INSTRUCTIONS, max_chars)
 
@@ -182,8 +182,8 @@ def read_instructions(root: Path, max_chars: int) -> Instructions | None:
 def nested_instructions(root: Path, at: Path, max_chars: int) -> tuple[Instructions, ...]:
     """Return the instruction files between ``root`` and the file ``at``, the nearest one last.
 
-    The one in ``root`` itself is not among them. Together they have at most ``max_chars``
-    characters, of which the nearest get theirs first. A file outside ``root`` has none.
+    The one in ``root`` itself is not included. Together they have at most ``max_chars`` characters,
+    which go to the nearest first. There are none for a file outside ``root``.
     """
     top = Path(os.path.realpath(root))
     folder = Path(os.path.realpath(at.parent))
@@ -194,7 +194,7 @@ def nested_instructions(root: Path, at: Path, max_chars: int) -> tuple[Instructi
     for one in inner[:_LEVELS]:
         prefix = f"{one.relative_to(top).as_posix()}/"
         read = _first(top, prefix, _NESTED_NAMES, max_chars)
-        # One that is repeated by a link says nothing new.
+        # A link to one that is there already says nothing new.
         if read is not None and all(read.text != other.text for other in found):
             found.append(read)
             max_chars -= len(read.text)
@@ -204,7 +204,7 @@ def nested_instructions(root: Path, at: Path, max_chars: int) -> tuple[Instructi
 def _first(root: Path, prefix: str, names: Sequence[str], max_chars: int) -> Instructions | None:
     """Return the first of the files ``prefix`` + name that has any text."""
     for name in names:
-        # Four bytes are the longest character; some more for what is stripped.
+        # A character has at most four bytes; the rest is for what is stripped.
         head = read_head(root, prefix + name, max_chars * 4 + 4096)
         if head is None:
             continue

@@ -1,4 +1,4 @@
-"""Reading text files of a workspace: up to a limit, and never from outside it."""
+"""Reading text files of a workspace, up to a limit and never from outside it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def read_head(
 ) -> tuple[str, bool] | None:
     """Return up to ``limit`` bytes of the file ``name`` under ``root``, and whether that is all.
 
-    None if there is no such file, if it cannot be read, is not a regular file, is binary, or really
-    lies outside ``root``; and if its name, or the name that a link leads to, is one of files that
-    hold secrets, unless ``secret`` says that the caller knows and asks the user. What is not UTF-8
-    is replaced.
+    None if the file does not exist, cannot be read, is not a regular file, is binary, or really
+    lies outside ``root``. None, too, if its name, or the name that a link leads to, is one of a
+    file that holds secrets, unless ``secret`` says that the caller knows and asks the user. Bytes
+    that are not UTF-8 are replaced.
     """
     real_root = os.path.realpath(root)
     real = Path(os.path.realpath(Path(root, name)))
@@ -36,7 +36,7 @@ def read_head(
 def read_regular(path: Path, limit: int) -> bytes | None:
     """Return up to ``limit`` bytes of ``path``, or None if it is not a readable regular file.
 
-    A link as the last part is not followed, and a pipe's other end is not waited for.
+    It does not follow a link as the last part of ``path``, or wait for the other end of a pipe.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)

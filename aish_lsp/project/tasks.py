@@ -1,4 +1,4 @@
-"""The tasks of a project, from every manifest in its folder, and what its own runners can do."""
+"""The tasks of a project, from every manifest in its folder, and the entries of its runners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from aish_lsp.project.manifests.reading import (
     is_plain_path,
 )
 
-#: One function for each kind of manifest. Tasks of the same rank keep the order of this table.
+#: A function for each kind of manifest. Tasks of equal rank keep the order of this table.
 _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
     runners.just,
     runners.taskfile,
@@ -57,18 +57,18 @@ _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
 )
 
 
-#: Files that make a folder inside a project of its own; folders that hold such folders; and folders
-#: whose manifests belong to others, or serve something other than the project.
+#: Files that make a folder inside a project of its own; folders that hold such projects; and
+#: folders whose manifests belong to others or do not serve the project.
 _MANIFESTS, _GROUPS, _NO_PARTS = map(
     frozenset[str], (COMMANDS["parts"][key] for key in ("manifests", "groups", "none"))
 )
-#: How many such projects inside are looked into.
+#: How many projects inside are looked into.
 _PARTS = 20
 
-#: The longest command in the prompt's line, in characters.
+#: The longest command in the prompt's line of tasks, in characters.
 _SHORT_COMMAND = 100
 
-#: The intents in the order of the prompt's line.
+#: The intents in the order of that line.
 _LINE: tuple[Intent, ...] = (
     *("test", "build", "run", "start", "lint", "format", "check", "install", "clean"),
 )
@@ -78,8 +78,8 @@ _HARMLESS = re.compile(r"[\w ./:@=&+,*'()\[\]-]+", re.ASCII)
 def find_tasks(root: Path) -> tuple[Task, ...]:
     """Return what can be done in the project at ``root``, the surest first.
 
-    Reads manifests as text and runs nothing. What is missing or broken is skipped; a folder that is
-    gone has no tasks. The tasks of a folder inside that is a project of its own run in that folder.
+    Manifests are read as text and nothing is run. What is missing or broken is skipped; a folder
+    that is gone has no tasks. The tasks of a project inside run in that project's folder.
     """
     manifests = Manifests(root)
     found: dict[tuple[Intent, str], Task] = {}
@@ -89,7 +89,7 @@ def find_tasks(root: Path) -> tuple[Task, ...]:
 
 
 def _told(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks that the manifests of one folder tell of."""
+    """Yield the tasks from the manifests of one folder."""
     for finder in _FINDERS:
         yield from finder(manifests)
 
@@ -109,11 +109,11 @@ def _parts(manifests: Manifests) -> Iterator[Task]:
 
 
 def tasks_line(tasks: Sequence[Task], max_chars: int) -> str:
-    """Return the surest command for each intent as one line, ``max_chars`` characters at most.
+    """Return the surest command for each intent on one line of at most ``max_chars`` characters.
 
     For example ``Tasks: test: uv run pytest; lint: uv run ruff check .``. Hints are left out, and
-    so are commands that contain names of files, which could say anything. Empty if no command is
-    left. The same tasks always give the same line.
+    so are commands that contain file names, which could say anything. The line is empty if no
+    command is left. The same tasks always give the same line.
     """
     line = ""
     for intent in _LINE:
@@ -128,7 +128,7 @@ def tasks_line(tasks: Sequence[Task], max_chars: int) -> str:
 
 
 def _is_plain(command: str) -> bool:
-    """Return whether a command is short, and holds no sentence in quotes."""
+    """Return whether a command is short and contains no quoted sentence."""
     if len(command) > _SHORT_COMMAND or not _HARMLESS.fullmatch(command):
         return False
     return all(" " not in quoted for quoted in command.split("'")[1::2])
@@ -139,9 +139,9 @@ class NamedTask:
     """A make target, a recipe, a task or a package's script.
 
     Attributes:
-        name: as the project calls it.
-        runner: the program that runs it: ``make``, ``just``, ``task``, ``npm``.
-        command: how it is run.
+        name: its name in the project.
+        runner: the program that runs it, such as ``make``, ``just``, ``task`` or ``npm``.
+        command: the command that runs it.
         source: the file that defines it.
     """
 
@@ -154,7 +154,7 @@ class NamedTask:
 def find_entries(root: Path) -> tuple[NamedTask, ...]:
     """Return the entries of the task runners at ``root`` whose names are plain.
 
-    Reads manifests as text and runs nothing. What is missing or broken is skipped.
+    Manifests are read as text and nothing is run. What is missing or broken is skipped.
     """
     return tuple(_entries(Manifests(root)))
 

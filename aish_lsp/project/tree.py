@@ -1,4 +1,4 @@
-"""The file tree as the model sees it: as much of it as fits, folders folded with their counts.
+"""The file tree as the model sees it: as much as fits, with the number of files in closed folders.
 
     ./
       README.md
@@ -6,11 +6,11 @@
         app.py
       tests/ … 214 files
 
-In each folder the entries that say most come first (``Rank``), and the folders that say most
-are opened first: those where something was changed of late, then sources, then the rest. Every
-entry is indented, so that no file name can stand where a heading of the prompt would.
+In each folder, the entries that say most come first (``Rank``). The folders that say most are
+opened first: those with recent changes, then sources, then the rest. Every entry is indented, so
+that no file name can pass for a heading of the prompt.
 
-Only what is shown is looked at: among names that are sorted, a folder is a range.
+Only what is shown is looked at: in sorted names, a folder is a range.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from typing import NamedTuple
 from aish_lsp.foundation.text import is_seen
 from aish_lsp.project.known import FOLDED, KnownFiles, behind
 
-#: A folder below the root with more entries stays folded: its count says more than its names.
+#: A folder below the root that has more entries stays closed: its count says more than its names.
 LONGEST = 60
 
 #: Entries of the root that are looked at.
 _ROOT_LIMIT = 5000
 
-#: So many folders, one after the other, that do not fit end the search for one that does.
+#: After so many folders in a row that do not fit, no more are tried.
 _MISSES = 40
 
 _TOP = "./"
@@ -41,7 +41,7 @@ _TOP = "./"
 
 @dataclass(frozen=True, slots=True)
 class ProjectBlock:
-    """The tree's text, the number of files it was made from, and whether any is not in it."""
+    """The tree's text, the number of files it was made from, and whether it leaves any out."""
 
     block: str
     files: int
@@ -50,7 +50,7 @@ class ProjectBlock:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file, or another repository, in its folder."""
+    """A file or a nested repository, by its name in its folder."""
 
     name: str
     rank: Rank
@@ -58,7 +58,7 @@ class _File:
 
 
 class _Folder:
-    """A folder: the names from ``low`` to before ``high``, which begin with ``prefix``."""
+    """A folder: the names from ``low`` up to ``high``, which begin with ``prefix``."""
 
     def __init__(self, known: KnownFiles, prefix: str, low: int, high: int) -> None:
         self.prefix = prefix
@@ -71,12 +71,12 @@ class _Folder:
 
     @cached_property
     def rank(self) -> Rank:
-        """Where it stands among the entries of its own folder."""
+        """Its place among the entries of the folder it is in."""
         return folder_rank(self.name, self._known.names, self._low, self._high)
 
     @cached_property
     def entries(self) -> list[_Folder | _File]:
-        """What is in it, the first in importance first; of very many, a part."""
+        """Its files and folders, the most important first; only some if there are very many."""
         return _in_order(islice(self._entries(), _ROOT_LIMIT))
 
     def _entries(self) -> Iterator[_Folder | _File]:
@@ -96,7 +96,7 @@ class _Folder:
 
     @cached_property
     def lines(self) -> list[str]:
-        """A line for each entry, the folders folded."""
+        """A line for each entry, with all folders closed."""
         indent = "  " * (self.level + 1)
         return [indent + _line(entry) for entry in self.entries]
 
@@ -106,9 +106,9 @@ class _Folder:
         return sum(entry.total for entry in self.entries)
 
     def shorten(self, room: int) -> str:
-        """Keep the first entries of the root, as many as fit into ``room`` with a last line.
+        """Keep as many of the root's first entries as fit into ``room`` together with a last line.
 
-        Return that line, which counts the other files; nothing where not even that fits.
+        Return that line, which counts the other files; empty if not even that fits.
         """
         length = _length([_TOP, *self.lines])
         named = self.named
@@ -123,10 +123,10 @@ class _Folder:
         return ""
 
     def cost(self, room: int) -> int | None:
-        """Return the characters that opening it adds; None where it stays folded.
+        """Return the number of characters that opening it adds; None if it stays closed.
 
-        So it does where they are more than ``room``, where it is long, and where what is in it is
-        not known or says nothing.
+        It does if they are more than ``room``, if it has many entries, and if its contents are not
+        known or say nothing.
         """
         is_mark = self._known.names[self._low] == self.prefix + FOLDED
         if is_mark or self.rank is Rank.STRANGERS:
@@ -139,7 +139,7 @@ class _Folder:
             cost += indent + len(_line(entry)) + 1
             if cost > room or len(found) > LONGEST:
                 return None
-        # It will be opened: they were looked for once.
+        # It will be opened: do not search for them again.
         self.entries = _in_order(found)
         return cost
 
@@ -153,10 +153,10 @@ class Tree(NamedTuple):
 
 
 def tree(known: KnownFiles, *, depth: int, max_chars: int, recent: Collection[str] = ()) -> Tree:
-    """Return the tree of the files that are known.
+    """Return the tree of the known files, at most ``depth`` folders deep.
 
-    Folders are ``depth`` deep, ``recent`` are names of files that were changed of late. The same
-    files give the same text, of ``max_chars`` characters at most.
+    ``recent`` are the names of recently changed files. The text has at most ``max_chars``
+    characters, and is the same for the same files.
     """
     if not known.total:
         return Tree("", True, ("",))
@@ -165,7 +165,7 @@ def tree(known: KnownFiles, *, depth: int, max_chars: int, recent: Collection[st
     top = _Folder(known, "", 0, len(known.names))
     rest = ""
     if top.named < known.total or _length([_TOP, *top.lines]) > max_chars:
-        # Half of the room is left to what is in its folders.
+        # Half of the room is left for the contents of its folders.
         has_folders = any(isinstance(entry, _Folder) for entry in top.entries)
         rest = top.shorten(max_chars // 2 if has_folders else max_chars) or top.shorten(max_chars)
         if not rest:
@@ -188,7 +188,7 @@ def _folders_of(names: Collection[str]) -> set[str]:
 
 
 def _open(top: _Folder, depth: int, room: int, recent: set[str]) -> tuple[set[str], bool]:
-    """Return the prefixes of the folders to open within ``room``, and whether that is all."""
+    """Return the prefixes of the folders to open within ``room``, and whether these are all."""
 
     def priority(folder: _Folder) -> tuple[bool, Rank, int, int, str, _Folder]:
         place = (folder.level, folder.total, folder.prefix)
@@ -237,7 +237,7 @@ def _in_order(entries: Iterable[_Folder | _File]) -> list[_Folder | _File]:
 
 
 def _line(entry: _Folder | _File) -> str:
-    """Return an entry's line, that of a folder when its own entries do not follow."""
+    """Return an entry's line; that of a folder counts its files instead of listing them."""
     if isinstance(entry, _Folder):
         return f"{_opened(entry)} … {_count(entry.total)}"
     return f"{shown(entry.name[:-1])}/" if entry.name.endswith("/") else shown(entry.name)
@@ -256,31 +256,31 @@ def _count(files: int, more: str = "") -> str:
     return f"{files} {more}file{'' if files == 1 else 's'}"
 
 
-# What of a project says most about it: manifests, then sources, then all the rest.
+# What says most about a project: manifests, then sources, then the rest.
 #
-# Told by names alone: nothing is read, so that the same names always come in the same order.
+# Names alone decide: nothing is read, so that the same names always come in the same order.
 
 
 class Rank(IntEnum):
-    """Where an entry stands in its folder; the lowest first."""
+    """The place of an entry in its folder, the lowest rank first."""
 
     MANIFEST = 0
     """A file that says what the project is, or how it is built."""
     SOURCE_FOLDER = 1
     SIDE_FOLDER = 2
-    """Tests, documentation, data: what supports the sources. Its one line says much."""
+    """Tests, documentation, data: what supports the sources. Its one line says a lot."""
     SOURCE = 3
     OTHER = 4
     STRANGERS = 5
-    """A folder whose inside says nothing of the project, where no ignore rule leaves it out."""
+    """A folder whose contents say nothing about the project, though no ignore rule excludes it."""
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Where the files lie that tell assistants how to work here, the most general first; only the first
-#: that says something is read.
+#: The files that tell assistants how to work here, the most general first. Only the first that has
+#: any text is read.
 INSTRUCTIONS = (
     "AGENTS.md",
     "AGENT.md",
@@ -336,12 +336,12 @@ _STRANGERS = _words(
     """
 )
 
-#: Names of a folder that are looked at to tell what it holds.
+#: Names in a folder that are looked at to tell what it holds.
 _SAMPLE = 8
 
 
 def file_rank(name: str) -> Rank:
-    """Return the rank of a file by its own name."""
+    """Return the rank of a file with this name."""
     lower = name.lower()
     suffix = _suffix(lower)
     if lower in _MANIFESTS or suffix in _MANIFEST_SUFFIXES or lower.startswith("readme"):
@@ -350,7 +350,7 @@ def file_rank(name: str) -> Rank:
 
 
 def folder_rank(name: str, names: Sequence[str], low: int, high: int) -> Rank:
-    """Return the rank of the folder ``name``, in which ``names[low:high]`` lie."""
+    """Return the rank of the folder ``name``, which contains ``names[low:high]``."""
     lower = name.lower()
     if lower in _STRANGERS:
         return Rank.STRANGERS
@@ -369,7 +369,7 @@ def _suffix(name: str) -> str:
     return suffix if dot else ""
 
 
-# File names as they may be shown: exact where harmless, else quoted and escaped.
+# File names as they are shown: exact if harmless, otherwise quoted and escaped.
 
 _SHORT_ESCAPES = {"\n": r"\n", "\t": r"\t", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 
@@ -377,8 +377,8 @@ _SHORT_ESCAPES = {"\n": r"\n", "\t": r"\t", "\r": r"\r", '"': r"\"", "\\": r"\\"
 def shown(name: str) -> str:
     """Return ``name`` as one line of visible text that stands for no other name.
 
-    Most names are returned as they are. One with control, bidi or invisible characters, with bytes
-    that are not UTF-8, with blanks at its ends, or that looks quoted or folded, is quoted.
+    Most names are returned unchanged. A name is quoted if it has control, bidi or invisible
+    characters, bytes that are not UTF-8, or blanks at its ends, or if it looks quoted or counted.
     """
     plain = is_seen(name) and name == name.strip() and not name.startswith('"') and "…" not in name
     return name if plain else f'"{"".join(map(_escaped, name))}"'

@@ -1,7 +1,7 @@
-"""What a server says of its tools, whether the user lets them be called, and what a server asks.
+"""What a server says about its tools, whether the user allows them, and what a server asks.
 
-A yes on a tool holds for one definition of it: what the server says of it, to the last character.
-What a server asks in the middle of a call is answered as far as buttons can answer it.
+Permission for a tool holds for one definition of it: every character that the server says about it.
+A question from a server during a call is answered if buttons can answer it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.foundation.ports import AskUser, Choose
 
-#: How long a yes holds: for the next call, in this session, or in this workspace for good.
+#: How long a permission holds: for the next call, for this session, or for good in this workspace.
 Scope = Literal["once", "session", "always"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
@@ -50,11 +50,11 @@ class ServerTool:
     """A tool of a server.
 
     Attributes:
-        name: as the server calls it.
-        schema: as a model is offered it, by the name ``SERVER__NAME``.
-        reads: the server says that it changes nothing.
-        definition: all that the server says of it, as lines that can be compared.
-        pin: a hash over the server's name and the definition.
+        name: the server's own name for it.
+        schema: the schema that a model is offered, with the name ``SERVER__NAME``.
+        reads: whether the server says that it changes nothing.
+        definition: all that the server says about it, as lines that can be compared.
+        pin: a hash of the server's name and the definition.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ServerTool:
 
 
 #: Characters of a tool's schema and of its description, and levels of its schema. A tool that
-#: exceeds one of these is left out: no model could do much with it, some servers of models fail.
+#: exceeds one of these is left out: a model could hardly use it, and some model servers would fail.
 _LARGEST_SCHEMA: Final = 1 << 16
 _LONGEST_DESCRIPTION: Final = 1 << 14
 _DEEPEST: Final = 40
@@ -93,7 +93,7 @@ def checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerTo
 
 
 def _definition(tool: McpTool) -> str:
-    """Return a server's description of a tool, all characters visible, a line for each part."""
+    """Return all that a server says about a tool, in visible characters, with a line per part."""
     annotations = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
     parts = {
         "name": tool.name,
@@ -109,7 +109,7 @@ def _definition(tool: McpTool) -> str:
 
 
 def _problem(tool: McpTool) -> str:
-    """Return why a tool cannot be offered; empty where it can."""
+    """Return why a tool cannot be offered; empty if it can."""
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - heavy
 
     schema = tool.input_schema
@@ -138,7 +138,7 @@ def _depth(schema: object) -> int:
 
 
 class Permissions:
-    """What the user allows the tools of servers, in one session of a workspace."""
+    """Which tools of servers the user allows, in one session of a workspace."""
 
     def __init__(self, trust: TrustStore, root: Path, ask_user: AskUser, choose: Choose) -> None:
         self._trust = trust
@@ -159,18 +159,18 @@ class Permissions:
     def allows(self, server: str, tool: ServerTool) -> bool:
         """Return whether the tool, as it is now, may be called without a question.
 
-        A tool of a trusted server that only reads may be, unless the user was asked about it
-        before: then it has changed, or they want to be asked.
+        A reading tool of a trusted server may be, unless the user was asked about it before: then
+        it has changed since, or they want to be asked.
         """
         if self.scope(server, tool) is not None:
             return True
         return tool.reads and self._before(server, tool.name) is None
 
     async def allow(self, server: str, tool: ServerTool, scope: Scope) -> None:
-        """Let the tool, as it is now, be called.
+        """Permit calls of the tool as it is now.
 
         Raises:
-            StoreUnavailable, Busy: a permission for good cannot be kept.
+            StoreUnavailable, Busy: a lasting permission cannot be stored.
         """
         if scope == "always":
             await self._keep(server, tool.name, tool.pin, tool.definition)
@@ -178,9 +178,9 @@ class Permissions:
             self._here[server, tool.name] = tool.pin, scope
 
     async def revoke(self, server: str, tool: str, there: Iterable[ServerTool]) -> None:
-        """Ask the user about a tool again, or about all of the server's if it is empty.
+        """Ask the user about a tool again, or about all tools of the server if it is empty.
 
-        ``there`` are the tools that the server has now: even those that only read are asked about.
+        ``there`` are the tools that the server has now; even those that only read are asked about.
 
         Raises:
             StoreUnavailable, Busy: the grants cannot be written.
@@ -200,7 +200,7 @@ class Permissions:
         """Return whether the tool may be called now, asking the user if necessary.
 
         Raises:
-            StoreUnavailable, Busy: the user's answer cannot be kept.
+            StoreUnavailable, Busy: the user's answer cannot be stored.
         """
         async with self._asking:
             if self.allows(server, tool):
@@ -215,12 +215,12 @@ class Permissions:
                 await self.allow(server, tool, scope)
             is_known = before == tool.definition[:_KEPT]
             if scope != "always" and not is_known and (scope is not None or before is None):
-                # If the server later says that it only reads, that is a change.
+                # So it counts as changed if the server later says that it only reads.
                 await self._keep(server, tool.name, _NOT_ALLOWED, tool.definition)
             return scope is not None
 
     def _before(self, server: str, name: str) -> str | None:
-        """Return a tool's definition when the user was last asked about it; None if never."""
+        """Return a tool's definition from when the user was last asked about it; None if never."""
         return self._trust.definition(self._root, "tool", f"{server}/{name}")
 
     async def _keep(self, server: str, name: str, pin: str, definition: str) -> None:
@@ -270,9 +270,9 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def _difference(before: str, after: str) -> list[str]:
-    """Return what was removed and what was added, with invisible characters escaped.
+    """Return the removed and added lines, with invisible characters escaped.
 
-    A description is one line; a long one is compared sentence by sentence.
+    Long lines, such as a description, are compared sentence by sentence.
     """
     rows = difflib.unified_diff(_parts(before), _parts(after), n=0, lineterm="")
     return [escaped(row) for row in rows if not row.startswith(("---", "+++", "@@"))]
@@ -302,7 +302,7 @@ class Elicitation:
     """Answers what a server asks while one of its tools is called, one question at a time.
 
     Attributes:
-        calls: how many calls it is carrying out; if there are none, it may not ask anything.
+        calls: how many calls the server is carrying out; without any, it may not ask.
     """
 
     def __init__(self, server: str, ask_user: AskUser, choose: Choose) -> None:
@@ -313,10 +313,10 @@ class Elicitation:
         self.calls = 0
 
     async def answer(self, context: Any, params: Any) -> Any:
-        """Return the user's answer: a yes or no, or one thing among several.
+        """Return the user's answer: yes, no, or one of several choices.
 
-        A question that wants text is declined, since no editor shows a form for it. So is one with
-        an address to open: it would be opened with the user's cookies.
+        A question that wants text is declined, since no editor shows a form for it. A question with
+        an address to open is declined too: it would be opened with the user's cookies.
         """
         from mcp_types import ElicitResult  # noqa: PLC0415 - brings pydantic
 
@@ -378,6 +378,6 @@ def _options(field: dict[str, Any]) -> list[tuple[str, str]]:
     named = titles if isinstance(titles, list) and len(titles) == len(values) else values
     shown = [escaped(str(title or value))[:60] for title, value in zip(named, values, strict=True)]
     if len(values) > _MOST_CHOICES or len({*shown, _CANCEL}) <= len(shown):
-        # There are too many, or two would look alike or like Cancel.
+        # There are too many, or two would look the same, or one like Cancel.
         return []
     return list(zip(values, shown, strict=True))

@@ -1,6 +1,6 @@
-"""The tools that we bring ourselves: their names, their arguments, and who carries them out.
+"""The built-in tools: their names, their arguments, and what carries them out.
 
-Those that ask the editor about the code are carried out here: problems, symbols, definitions.
+Those that ask the editor about the code are here too: problems, symbols, definitions.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def _schema(
     numbers: str = "",
     flags: str = "",
 ) -> ToolSchema:
-    """Return a schema; the arguments are given by their types, as names separated by blanks."""
+    """Return a schema; for each type, the names of its arguments are given, separated by blanks."""
     kinds = {"string": text, "integer": numbers, "boolean": flags}
     properties = {one: {"type": kind} for kind, names in kinds.items() for one in names.split()}
     parameters = {"type": "object", "properties": properties, "required": required.split()}
     return ToolSchema(name, description, parameters)
 
 
-# Short, since they are sent with each request. The order is kept: a prompt's beginning is cached.
+# Short, since they are sent with each request. Keep the order: a prompt's beginning is cached.
 _SCHEMAS: Final = (
     _schema(
         "read_file",
@@ -113,20 +113,20 @@ _SCHEMAS: Final = (
         numbers="timeout",
     ),
 )
-#: The tools that are offered only if the editor can answer.
+#: The tools that are offered only if the editor can answer them.
 _OF_EDITOR: Final = frozenset(("diagnostics", "symbols", "definition"))
 #: The tools that change nothing; those that run or change something ask the user themselves.
 _READING: Final = _OF_EDITOR | {"read_file", "list_files", "search"}
 
-#: The most places in an answer, and characters of the text for each.
+#: The most places in an answer, and characters of text for each.
 _MOST: Final = 200
 _SAID: Final = 300
 
 
 class EditorLookups:
-    """Asks the editor on a model's behalf, about files that the model may read.
+    """Asks the editor on a model's behalf about files that the model may read.
 
-    If the editor finds something elsewhere, the model is told only the place.
+    If the editor finds something in another file, the model is told only the place.
     """
 
     def __init__(self, workplace: Workplace, looking: Looking) -> None:
@@ -134,7 +134,7 @@ class EditorLookups:
         self._looking = looking
 
     async def diagnostics(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Return the problems that the editor has for a file, or for the whole workspace.
+        """Return the problems that the editor reports for a file, or for the whole workspace.
 
         Raises:
             AishError: there is no such file, or the model may not see it.
@@ -210,7 +210,7 @@ def _row(one: Found, root: Path, shown: set[str]) -> str:
 
 
 class BuiltInTools:
-    """Our own tools, in one session of a workspace."""
+    """The built-in tools in one session of a workspace."""
 
     def __init__(self, workplace: Workplace) -> None:
         looking = Looking(workplace)
@@ -241,7 +241,7 @@ class BuiltInTools:
         async def call(arguments: Mapping[str, Any], around: Around) -> ToolResult:
             known = schema.parameters["properties"]
             if unknown := [one for one in arguments if one not in known]:
-                # If a `file_path` were ignored, a model would take the result for that file's.
+                # If a `file_path` were ignored, the model would think that the result is about it.
                 raise InvalidArgument(
                     f"{schema.name} has no argument {shown(unknown[0])}. It takes:"
                     f" {', '.join(known)}."

@@ -1,6 +1,6 @@
-"""What a tool is written against: a call, its result, and who provides tools.
+"""What tools are written against: a call, its result, and a provider of tools.
 
-Also what our own tools work with: the workspace's files, its user, and the way to run a command.
+Also what the built-in tools work with: the workspace's files, its user, and a way to run a command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import ToolSchema
     from aish_lsp.shell.runner import RunResult
 
-#: What providers of models do not accept in a tool's name, and its length in characters.
+#: What model providers do not accept in a tool's name, and the most characters that they do.
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME: Final = 64
 
@@ -39,7 +39,7 @@ ResultStatus: TypeAlias = Literal["done", "failed", "denied"]
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a call, as the model is told it."""
+    """The result of a call, as the model sees it."""
 
     text: str
     status: ResultStatus = "done"
@@ -47,13 +47,13 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a call is made in.
+    """The context of a call.
 
     Attributes:
         emit: passes on what happens during the call.
         warn: tells the user something.
-        group: the group of changes with which its own are undone.
-        limit: how many characters its result may have.
+        group: the group of changes that an undo takes back together with those of the call.
+        limit: how many characters the result may have.
     """
 
     emit: Emit
@@ -62,8 +62,8 @@ class Around:
     limit: int
 
 
-#: Carries out a call with these arguments, asking the user if necessary. It may be cancelled. It
-#: raises an AishError if it failed, whose message tells the model why.
+#: Carries out a call with these arguments, asking the user if necessary. It may be cancelled. If it
+#: fails, it raises an AishError, whose message tells the model why.
 Call: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
 
 
@@ -72,10 +72,10 @@ class Tool:
     """A tool.
 
     Attributes:
-        schema: as a model is offered it; by its name there the model calls it.
-        reads: it changes nothing, so that several may be called at once.
-        allows: tells whether it is called without asking the user each time.
-        call: carries out a call of it.
+        schema: the schema that a model is offered, with the name by which it calls the tool.
+        reads: whether it changes nothing, so that several calls may be made at once.
+        allows: returns whether it is called without asking the user each time.
+        call: carries out a call.
     """
 
     schema: ToolSchema
@@ -86,13 +86,13 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A source of tools as it is now: our own, ``aish``, or a tool server.
+    """A source of tools as it is now: the built-in one, ``aish``, or a tool server.
 
     Attributes:
         name: the server's name.
         tools: the tools it has.
         state: ``off`` before it is needed, ``starting``, ``ready``, ``failed``.
-        granted: it may start.
+        granted: whether it may start.
         error: why it failed, or which of its tools cannot be used; empty if all is well.
     """
 
@@ -104,7 +104,7 @@ class Provider:
 
 
 def offered_name(server: str, name: str) -> str:
-    """Return ``SERVER__NAME``, in characters and of a length that providers of models accept."""
+    """Return ``SERVER__NAME``, with the characters and the length that model providers accept."""
     whole = _NOT_IN_NAMES.sub("_", f"{server}__{name}")
     if len(whole) <= _LONGEST_NAME:
         return whole
@@ -112,10 +112,10 @@ def offered_name(server: str, name: str) -> str:
     return f"{whole[: _LONGEST_NAME - 9]}_{digest}"
 
 
-#: Digits of a number that is larger than anything we count.
+#: The digits of a number that is larger than anything we count.
 _DIGITS: Final = 10
 
-#: Where whole results are kept, relative to the workspace. Git ignores it; the model may read it.
+#: Where full results are kept, relative to the workspace. Git ignores it; the model may read it.
 OUTPUTS: Final = ".aish/output/"
 
 #: Records a change while it is made, so that it can be undone.
@@ -123,7 +123,7 @@ Covered: TypeAlias = "Callable[[str, Around], AbstractAsyncContextManager[None]]
 
 
 class Run(Protocol):
-    """Runs a command as a model asked for it."""
+    """Runs a command for a model."""
 
     async def __call__(
         self, command: str, cwd: str | None, seconds: float | None, around: Around
@@ -137,17 +137,17 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What our own tools need of a session and its workspace.
+    """What the built-in tools need from a session and its workspace.
 
     Attributes:
         root: the workspace's folder.
         files: which files belong to the project.
-        open_text, edit_open: the files that an editor has open.
+        open_text, edit_open: read and change files that an editor has open.
         look_up: asks the editor about the code.
-        ask_user, consents: ask for the user's consent, also to reading files that hold keys.
-        without_secrets: takes the secrets out of a text.
+        ask_user, consents: ask for the user's consent, to changes and to reading files with keys.
+        without_secrets: removes the secrets from a text.
         run: runs a command.
-        read: runs a command of ours, confined; None if it cannot be confined.
+        read: runs one of our own commands, confined; None if it cannot be confined.
         covered: records a change for an undo.
     """
 
@@ -166,19 +166,19 @@ class Workplace:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file or folder that a model named: its real path, and that relative to the workspace."""
+    """A file or folder that a model named: its real path, and that path within the workspace."""
 
     path: Path
     name: str
 
     @property
     def is_output(self) -> bool:
-        """Whether it is where whole results are kept."""
+        """Whether it is in the folder where full results are kept."""
         return self.name.startswith(OUTPUTS)
 
 
 async def locate(root: Path, named: str) -> Place:
-    """Return the place that ``named`` stands for; nothing needs to exist there.
+    """Return the place that ``named`` stands for, whether anything exists there or not.
 
     Raises:
         Denied: it lies outside the workspace, or a link leads outside.
@@ -201,9 +201,9 @@ def _locate(root: Path, named: str) -> Place:
 
 
 async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -> str:
-    """Return ``text``, or the head and tail of a long one, which is then kept in a file.
+    """Return ``text`` or, if it is too long, its head and tail, and keep it in a file.
 
-    ``kept`` is the file that holds it already, if any, relative to the workspace.
+    ``kept`` is the file that already holds it, if any, relative to the workspace.
     """
     if len(text) <= around.limit:
         return text
@@ -226,7 +226,7 @@ async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -
 
 
 def nearest_names(name: str, names: list[str]) -> str:
-    """Return a sentence with the files that may have been meant; empty if there are none."""
+    """Return a sentence that names files that may have been meant; empty if there are none."""
     last = name.rpartition("/")[2]
     same = [one for one in names if one.rpartition("/")[2] == last][:3]
     near = same or difflib.get_close_matches(name, names[:20_000], n=3)
@@ -237,7 +237,7 @@ def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) 
     """Return a text from a model's arguments.
 
     Raises:
-        InvalidArgument: it is missing or not a proper text; the message tells the model so.
+        InvalidArgument: it is missing or not valid text; the message tells the model so.
     """
     value = arguments.get(key, default)
     if not isinstance(value, str):
@@ -250,7 +250,7 @@ def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) 
 def number_of(arguments: Mapping[str, Any], key: str) -> int | None:
     """Return a whole number of at least 1 from a model's arguments; None if it is not given.
 
-    It may be written as text.
+    The model may write it as text.
 
     Raises:
         InvalidArgument: it is something else, or larger than anything we count.

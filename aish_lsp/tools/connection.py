@@ -1,4 +1,4 @@
-"""One tool server: started when it is first needed, ended by the task that started it."""
+"""A tool server, which is started when it is first needed and ended by the same task."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ logger = logging.getLogger(__name__)
 
 State = Literal["off", "starting", "ready", "failed"]
 
-#: Seconds that a server has to answer ``initialize`` and to list its tools (``uvx`` and ``npx`` may
+#: Seconds that a server has to answer ``initialize`` and list its tools (``uvx`` and ``npx`` may
 #: have to fetch it first), and seconds that a call may take.
 _CONNECT_SECONDS: Final = 60.0
 _CALL_SECONDS: Final = 600.0
 
-#: Seconds before a server that failed may be started again: at first, and at most.
+#: Seconds until a server that failed may be started again: the first time, and at most.
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 
-#: How many pages of a list of tools are read, how many tools are kept, and seconds before the list
-#: is read again.
+#: How many pages of a list of tools are read, how many tools are kept, and seconds until the list
+#: may be read again.
 _MOST_PAGES: Final = 50
 _MOST_TOOLS: Final = 1000
 _LIST_PAUSE: Final = 1.0
@@ -53,7 +53,7 @@ _LIST_PAUSE: Final = 1.0
 _PROGRESS_PAUSE: Final = 0.1
 _LONGEST_PROGRESS: Final = 200
 
-#: The variables of our environment that a server gets: those that it needs to run, no secrets.
+#: The variables of our environment that a server gets: those that it needs to run, and no secrets.
 _INHERITED: Final = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"),
     *("USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
@@ -64,9 +64,9 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where servers are started, and how their user is asked.
+    """Where servers are started, and how the user is asked.
 
-    ``environ`` is our own environment, of which a server gets the harmless part.
+    ``environ`` is our own environment; a server gets the harmless part of it.
     """
 
     root: Path
@@ -76,10 +76,10 @@ class Surroundings:
 
 
 class Connection:
-    """A tool server, as it is configured, and the connection to it while there is one.
+    """A tool server as it is configured, and the connection to it while there is one.
 
     Attributes:
-        tools: its tools, as it last listed them.
+        tools: its tools as it last listed them.
         state: ``off`` before it is needed.
         error: why it failed, or which of its tools cannot be used; empty if all is well.
     """
@@ -120,7 +120,7 @@ class Connection:
             self._settled.clear()
             self._over.clear()
             self._changed.clear()
-            # One task enters and leaves all: the SDK's cancel scopes belong to a task.
+            # One task enters and leaves them all, since the SDK's cancel scopes belong to a task.
             self._task = asyncio.create_task(self._serve(), name=f"tool server {self.name}")
         await self._settled.wait()
         if self.state != "ready":
@@ -141,7 +141,7 @@ class Connection:
     async def call(
         self, tool: ServerTool, arguments: Mapping[str, Any], told: Callable[[str], Awaitable[None]]
     ) -> CallToolResult:
-        """Call a tool, passing its progress to ``told``. A cancel is passed on to the server.
+        """Call a tool, passing its progress to ``told`` and a cancel to the server.
 
         Raises:
             AishError: the call failed, or the server did.
@@ -170,7 +170,7 @@ class Connection:
             )
         except MCPError as error:
             if self._client is None or error.error.code == CONNECTION_CLOSED:
-                # Wait until it is known why the server ended.
+                # The task knows why the server ended.
                 if self._task is not None:
                     await asyncio.wait([self._task])
                 why = self.error or f"The tool server {self.name} ended."
@@ -189,12 +189,12 @@ class Connection:
         return result
 
     async def _serve(self) -> None:
-        """Run the connection from start to end."""
+        """Run the connection from its start to its end."""
         self._process = None
         try:
             await _import_sdk()
             async with AsyncExitStack() as stack:
-                # No scope of anyio's: one that is entered around the client cannot be left in it.
+                # Not anyio's timeout: its scopes must nest, and the client outlives this one.
                 async with asyncio.timeout(_CONNECT_SECONDS) as self._limit:
                     client = await stack.enter_async_context(self._client_of(self._transport()))
                     await self._list(client)
@@ -262,7 +262,7 @@ class Connection:
         raise InvalidArgument(f"its headers name the variable {name}, which is not set")
 
     def _wait_for_user(self, seconds: float) -> None:
-        """Give the server more time, while the user is asked something."""
+        """Give the server more time while the user is asked something."""
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
@@ -291,7 +291,7 @@ class Connection:
         )
 
     async def _stay(self, client: Client) -> None:
-        """Follow the server's list of tools until it is gone, or no longer wanted."""
+        """Keep the list of tools current until the server ends or is no longer wanted."""
         over = asyncio.create_task(self._over.wait())
         try:
             while not over.done():
@@ -349,7 +349,7 @@ async def _import_sdk() -> None:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first plain error of a group."""
+    """Return the first error in a group that is not itself a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -365,7 +365,7 @@ def _why(error: BaseException) -> str:
         case OSError():
             return error.strerror or type(error).__name__
         case ValueError() if callable(errors := getattr(error, "errors", None)):
-            # Of pydantic's, who names the type and a page of its own beside.
+            # Not all of pydantic's message, which adds the type and a link to its documentation.
             first = errors()[0]
             place = ".".join(map(str, first["loc"]))
             return cut(

@@ -1,4 +1,4 @@
-"""The tools that look: read a file or a part of it, list files, search in them."""
+"""The tools that look: read a file or part of it, list files, and search them."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ from aish_lsp.tools.calling import (
 if TYPE_CHECKING:
     from aish_lsp.tools.calling import Around
 
-#: How many folders deep a list goes unless the model says.
+#: How many folders deep a list goes unless the model says otherwise.
 _DEPTH: Final = 3
 
 #: The most names in a list; if there are more, folders are listed with their counts.
 _LISTED: Final = 1000
 
-#: Matches that a search shows in all, and in each file, and characters of a line.
+#: The most matches that a search shows in all and in each file, and characters of a line.
 _MATCHES: Final = 200
 _IN_FILE: Final = 20
 _LINE: Final = 240
 
 _RIPGREP: Final = "rg"
 
-#: Bytes that are read of a line; the rest of a longer one is dropped.
+#: Bytes of a line that are read; the rest of a longer one is dropped.
 _LONGEST_LINE: Final = 1 << 20
 
 
 class Looking:
     """Reads the files of one workspace for a model, and remembers what the model was shown.
 
-    It reads only what a question could name with ``@``: the project's own files by their real path,
-    none that an ignore rule leaves out, and files that hold keys only with the user's consent.
+    It reads only what a question could name with ``@``: the project's own files, by their real
+    path. Ignored files are not read, and files that usually hold keys only with the user's consent.
     """
 
     def __init__(self, workplace: Workplace) -> None:
@@ -65,15 +65,15 @@ class Looking:
         self._shown: dict[str, str] = {}
 
     def has_shown(self, name: str, text: str) -> bool:
-        """Return whether ``text`` is what the model was last shown the file ``name`` to hold."""
+        """Return whether ``text`` is what the model was last shown of the file ``name``."""
         return self._shown.get(name) == _digest(text)
 
     def showed(self, name: str, text: str) -> None:
-        """Remember that the model knows that the file ``name`` holds ``text``."""
+        """Remember that the model was shown ``text`` as the file ``name``."""
         self._shown[name] = _digest(text)
 
     async def read_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Return lines of a file, as many as there is room for.
+        """Return as many lines of a file as there is room for.
 
         Raises:
             AishError: there is no such file, or the model may not see it.
@@ -137,7 +137,7 @@ class Looking:
             raise Denied(f"{shown_path(named)} usually holds keys or passwords: it is not shown.")
 
     def _on_disk(self, place: Place) -> str | None:
-        """Return a file's text, or None for an output that is too long to be read at once."""
+        """Return a file's text, or None for an output that is too long to read at once."""
         head = read_head(self._at.root, place.name, LARGEST, secret=True)
         if head is None:
             raise Denied(f"{shown_path(place.name)} is binary or cannot be read.")
@@ -169,7 +169,7 @@ class Looking:
         return ToolResult(await bounded(text, around, self._at))
 
     async def search(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Return the lines of the project's files that hold a text, or match an expression.
+        """Return the lines of the project's files that contain a text or match an expression.
 
         Raises:
             AishError: there is no such place, or the expression is not valid.
@@ -220,7 +220,7 @@ class Looking:
     async def _by_ripgrep(
         self, pattern: str, place: Place, *, is_regex: bool
     ) -> list[tuple[str, str, str]] | None:
-        """Return ripgrep's matches; None where there is none, or it cannot be confined."""
+        """Return ripgrep's matches; None if it is not installed or cannot be confined."""
         if shutil.which(_RIPGREP) is None:
             return None
         command = [
@@ -246,7 +246,7 @@ class Looking:
         return found
 
     async def _candidates(self, place: Place) -> list[str]:
-        """Return the names of the files that are searched, when that is left to us."""
+        """Return the names of the files to search without ripgrep."""
         if place.path.is_file():
             return [place.name]
         prefix = f"{place.name}/" if place.name else ""
@@ -263,7 +263,7 @@ def _digest(text: str) -> str:
 
 
 def _page(name: str, lines: Sequence[str], start: int, count: int | None, around: Around) -> str:
-    """Return lines under a heading, as many as fit. ``count``: the lines of the whole file."""
+    """Return as many lines as fit, under a heading. ``count`` is the number in the whole file."""
     room, shown = around.limit, 0
     for line in lines:
         if room < len(line) and shown:
@@ -311,7 +311,7 @@ def _rows(names: Sequence[str], depth: int) -> list[str]:
 
 
 def _matches(root: Path, names: Sequence[str], text: str) -> list[tuple[str, str, str]]:
-    """Return the lines that hold ``text``: the file's name, the line's number, the line."""
+    """Return the lines that contain ``text``, each as file name, line number and line."""
     found: list[tuple[str, str, str]] = []
     for name in names:
         found += islice(_matches_in(root, name, text), _IN_FILE + 1)

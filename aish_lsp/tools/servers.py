@@ -1,4 +1,4 @@
-"""The tool servers of a workspace: which are configured and trusted, and their tools."""
+"""The tool servers of a workspace: which are configured, which are trusted, and their tools."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from aish_lsp.tools.calling import Around
     from aish_lsp.tools.connection import Surroundings
 
-    #: Bounds a result: reduces one that is too long to its head and tail.
+    #: Bounds a result: shortens one that is too long to its head and tail.
     Bound = Callable[[str, Around], Awaitable[str]]
 
-#: Seconds that a question waits for servers to start; a slower one is there for the next question.
+#: Seconds that a question waits for servers to start; a slower one is ready for the next question.
 _PATIENCE: Final = 20.0
 
 
 class ToolServers:
-    """The servers that are configured for a workspace; its sessions share them.
+    """The servers that are configured for a workspace and shared by its sessions.
 
-    A server that the workspace itself asks for starts only once the user has granted it.
+    A server that the workspace itself asks for starts only after the user has granted it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ToolServers:
         return self._trust.granted(self._at.root, "server", name, _digest(server))
 
     async def start(self, is_on: Callable[[str], bool]) -> list[str]:
-        """Start the servers that are not ready, wait a while for them, return what is wrong."""
+        """Start the servers that are not ready, wait a while for them, and return what is wrong."""
         waiting = [
             asyncio.create_task(connection.connect(), name=f"start {connection.name}")
             for connection in self.all()
@@ -84,7 +84,7 @@ class ToolServers:
             done, late = await asyncio.wait(waiting, timeout=_PATIENCE)
         finally:
             for task in waiting:
-                # The server itself goes on starting: it has a task of its own.
+                # The server, which has a task of its own, goes on starting.
                 task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         return [str(error) for task in done if isinstance(error := task.exception(), AishError)]
@@ -107,7 +107,7 @@ class ToolServers:
         await connection.connect()
 
     async def revoke(self, name: str) -> None:
-        """Take back the grant of a server that the workspace asks for, and end it.
+        """Revoke the grant of a server that the workspace asks for, and end it.
 
         Raises:
             NotFound: there is no such server.
@@ -139,13 +139,13 @@ class ToolServers:
         return found[name]
 
     async def aclose(self) -> None:
-        """End all of them."""
+        """End all servers."""
         ending = [connection.disconnect() for connection in self._connections.values()]
         await asyncio.gather(*ending, *self._ending, return_exceptions=True)
 
 
 class SessionServers:
-    """A workspace's tool servers as one of its sessions sees them: with its user's permissions."""
+    """A workspace's tool servers as one of its sessions sees them, with its own permissions."""
 
     def __init__(self, servers: ToolServers, permissions: Permissions, bound: Bound) -> None:
         self._servers = servers
@@ -194,7 +194,7 @@ class SessionServers:
         await self._servers.disconnect(name)
 
     async def allow(self, name: str, tool: str, scope: Scope) -> None:
-        """Let a tool, or all of a server's if it is empty, be called without a question.
+        """Permit calls of a tool, or of all the server's tools if it is empty, without a question.
 
         Raises:
             NotFound: there is no such server or tool.
@@ -204,9 +204,9 @@ class SessionServers:
             await self._permissions.allow(name, one, scope)
 
     async def revoke(self, name: str, tool: str) -> None:
-        """Ask the user again before a tool, or any tool of a server, is called.
+        """Ask the user again before a tool is called, or any of the server's tools if it is empty.
 
-        A server that the workspace asks for does not start again before it is granted again.
+        A server that the workspace asks for does not start again until it is granted again.
 
         Raises:
             NotFound: there is no such server.
@@ -230,7 +230,7 @@ class SessionServers:
 
 
 def _told(server: str, result: CallToolResult) -> str:
-    """Return a result for the model: as data, naming its source."""
+    """Return a result for the model, as data with its source."""
     parts = [_part(content) for content in result.content]
     if result.structured_content is not None and not any(parts):
         parts.append(json.dumps(result.structured_content, ensure_ascii=False, indent=1))
@@ -239,7 +239,7 @@ def _told(server: str, result: CallToolResult) -> str:
 
 
 def _part(content: Any) -> str:
-    """Return a part of a result: a text itself, or what kind of thing it is."""
+    """Return a part of a result: its text, or else what kind of content it is."""
     match content.type:
         case "text":
             return str(content.text)
@@ -259,7 +259,7 @@ def _part(content: Any) -> str:
 
 
 def _digest(server: ToolServer) -> str:
-    """Return a hash of what would run, or where it would be sent."""
+    """Return a hash of what would be run, or of the address that would be used."""
     told = [server.command, server.env, server.url, server.headers]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The tools of one session, ours and those of servers: which are offered, their cost, calls."""
+"""The tools of one session, built in or from servers: which are offered, their cost, and calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Fields of a request beside which its server accepts no tools, or that are the user's own tools.
+#: Fields of a request that rule out our tools: its server takes none beside them, or they are the
+#: user's own tools.
 _INSTEAD_OF_TOOLS: Final = frozenset(
     {
         "grammar",
@@ -40,10 +41,10 @@ _INSTEAD_OF_TOOLS: Final = frozenset(
     }
 )
 
-#: After so many equal calls in a row the user is asked, and again after as many more.
+#: At so many equal calls in a row the user is asked, and again after as many more.
 _SAME: Final = 5
 
-#: Tools that one search fetches.
+#: The most tools that one search fetches.
 _FOUND: Final = 5
 
 #: Characters of a call that a question shows.
@@ -53,11 +54,11 @@ TOOL_SEARCH: Final = "tool_search"
 
 
 class Toolbox:
-    """The tools of all ``providers``, as ``settings`` and the user have switched them on.
+    """The tools of all ``providers`` that ``settings`` or the user have switched on.
 
-    If their schemas take more than ``tools.share`` of a model's window, the model is offered one
-    tool that names them with a line on each, and fetches those it wants: these come after it, so
-    that the beginning of the prompt stays as it is.
+    If their schemas take more than ``tools.share`` of a model's window, the model is offered a
+    single tool that has a line on each of them and fetches those that the model wants. These come
+    after it, so that the beginning of the prompt does not change.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Toolbox:
 
     @property
     def providers(self) -> Sequence[Provider]:
-        """The current sources of tools: our own, and the servers that are configured."""
+        """The current sources of tools: the built-in ones, and the configured servers."""
         servers = self._servers.providers() if self._servers else []
         return (*(own.provider() for own in self._own), *servers)
 
@@ -132,7 +133,7 @@ class Toolbox:
         return [provider.name for provider in self.providers]
 
     def costs(self, preset: Preset, window: int, /) -> dict[str, int]:
-        """Return the servers whose tools are offered, and roughly how many tokens these take."""
+        """Return the servers whose tools are offered, with roughly how many tokens these take."""
         offered = {schema.name: schema for schema in self.definitions(preset, window)}
         costs = {
             provider.name: sum(
@@ -155,9 +156,9 @@ class Toolbox:
         return tool is not None and tool.reads
 
     def definitions(self, preset: Preset, window: int, /) -> tuple[ToolSchema, ...]:
-        """Return the tools that are now offered to a model with a window of so many tokens.
+        """Return the tools that are now offered to a model with a window of this many tokens.
 
-        There are none if not even the shortest list of them fits into the share.
+        None are if not even the shortest list of them fits into the share.
         """
         if preset.provider == "offline" or not _INSTEAD_OF_TOOLS.isdisjoint(preset.extra_body):
             return ()
@@ -184,7 +185,7 @@ class Toolbox:
     async def begin(self) -> list[str]:
         """Prepare for another turn: start the servers, and return what is wrong with them.
 
-        Earlier calls no longer count as repeated.
+        A call no longer counts as a repetition of earlier ones.
         """
         self._last, self._times = None, 0
         return await self._servers.start(self.is_on) if self._servers else []
@@ -201,7 +202,7 @@ class Toolbox:
         return self._servers
 
     async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
-        """Call a tool; before the same call for the fifth time in a row, ask the user.
+        """Call a tool; before each fifth identical call in a row, ask the user.
 
         Raises:
             AishError: it failed; the message tells the model why.
@@ -233,7 +234,7 @@ class Toolbox:
         return await self._ask_user(question) is True
 
     def _search(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Fetch the tools that match a query, to be offered from the next round on."""
+        """Fetch the tools that match a query; they are offered from the next round on."""
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
             raise InvalidArgument("`query` has to be a text: words of what is to be done.")
@@ -257,7 +258,7 @@ class Toolbox:
 
 
 async def call_tool(tools: Toolbox, call: ToolCall, around: Around) -> ToolResult:
-    """Return the result of a model's call; its mistakes are results too, for it to read."""
+    """Return the result of a model's call; its mistakes become results that it can read."""
     known = tools.names()
     if call.name not in known:
         there_are = f"There are: {', '.join(known)}." if known else "There are none."
@@ -280,7 +281,7 @@ async def call_tool(tools: Toolbox, call: ToolCall, around: Around) -> ToolResul
 def _search_schemas(
     schemas: Sequence[ToolSchema], by_server: Mapping[str, int]
 ) -> Iterator[ToolSchema]:
-    """Yield the tool that fetches others: with a line on each, with their names, with servers."""
+    """Yield the tool that fetches others, described by a line on each, by names, and by servers."""
     yield _search_schema([f"{schema.name}: {_one_line(schema.description)}" for schema in schemas])
     yield _search_schema([", ".join(schema.name for schema in schemas)])
     yield _search_schema(

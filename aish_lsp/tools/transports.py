@@ -1,9 +1,9 @@
-"""The transports to tool servers: over the pipes of one that we start, or to one at an address.
+"""The transports to tool servers: through the pipes of one that we start, or to an address.
 
 A server that we start runs under the supervisor of commands. The SDK's own transport would leave it
-running if we are killed, lets a line of any length grow in memory, and reports each line that is
-not JSON. A server at an address is reached by the SDK's streamable HTTP, with signing in by OAuth
-if the server wants it.
+running if we are killed, would read a line of any length into memory, and would report each line
+that is not JSON. A server at an address is reached by the SDK's streamable HTTP, and the user signs
+in by OAuth if the server wants it.
 """
 
 from __future__ import annotations
@@ -50,26 +50,27 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
-#: Bytes of a message. A longer one is not read to its end.
+#: The longest message, in bytes. A longer one is not read to its end.
 LONGEST_MESSAGE: Final = 16 << 20
 
-#: How many lines that are not messages are skipped.
+#: How many lines that are not messages are tolerated.
 _MOST_GARBAGE: Final = 1000
 
-#: After so many messages we pause for so many seconds, for the sake of others: it slows a flood.
+#: After so many messages in a row we pause for so many seconds, so that a flood of them does not
+#: hold up everything else.
 _AT_ONCE: Final = 100
 _PAUSE: Final = 0.02
 
-#: Bytes of a server's stderr that are kept in the log, and bytes that are shown.
+#: Bytes of a server's stderr that the log keeps, and bytes that are shown.
 _LOG_SIZE: Final = 1 << 20
 _TOLD: Final = 400
 
-#: Seconds that a server has to end by itself when its input ends.
+#: Seconds that a server has to end by itself after its input ends.
 _GRACE: Final = 2.0
 
 
 class StdioTransport:
-    """Starts a tool server and speaks with it, as the SDK's ``Transport``.
+    """Starts a tool server and talks to it, as the SDK's ``Transport``.
 
     ``over`` is called when the server is gone, or sends something that no client could read.
 
@@ -123,7 +124,7 @@ class StdioTransport:
         return received, sent
 
     async def __aexit__(self, *_: object) -> None:
-        """End the server: close its input, and if that is not enough, end it as commands are."""
+        """End the server: close its input and, if that is not enough, end it like a command."""
         for task in self._tasks:
             task.cancel()
         ending = asyncio.ensure_future(self._end())
@@ -146,7 +147,7 @@ class StdioTransport:
         await asyncio.gather(*self._tasks, draining, return_exceptions=True)
 
     async def _drain(self) -> None:
-        """Read what still comes: a server whose pipe is full could not end."""
+        """Read what is still sent: a server whose pipe is full could not end."""
         while await self._process.stdout.read():
             pass
 
@@ -224,8 +225,9 @@ async def _writer_to(descriptor: int) -> asyncio.StreamWriter:
 #: Seconds that the user has to sign in.
 _SIGN_IN_SECONDS: Final = 300.0
 
-#: Where a browser brings the code of a sign-in: a local port, always the same for a server, since
-#: its provider may compare the whole address. It is above the ports that Linux picks by itself.
+#: The first of the local ports where a browser delivers the code of a sign-in. A server always has
+#: the same one, since its provider may compare the whole address. They are above the ports that
+#: Linux picks by itself.
 _FIRST_PORT: Final = 61_000
 _PORTS: Final = 4_000
 
@@ -238,15 +240,15 @@ async def remote_transport(
     ask_user: AskUser,
     wait: Callable[[float], None],
 ) -> AsyncGenerator[TransportStreams]:
-    """Speak with a server over streamable HTTP, as the SDK's ``Transport``.
+    """Talk to a server over streamable HTTP, as the SDK's ``Transport``.
 
     The first request may have to wait for the user to sign in. ``headers`` go with each request; if
-    they hold an ``Authorization``, nobody signs in. ``wait`` is called with the number of seconds
-    that the user may keep the connection waiting.
+    they contain ``Authorization``, the user need not sign in. ``wait`` is called with the number of
+    seconds that the user may keep the connection waiting.
 
     Raises:
         Denied: a header would go unencrypted to another machine.
-        Exception: whatever the SDK raises.
+        Exception: any error of the SDK.
     """
     if headers and _is_open_to_others(url):
         raise Denied("its headers would go unencrypted to another machine: use https")
@@ -264,12 +266,12 @@ async def remote_transport(
 
 
 def _is_open_to_others(url: str) -> bool:
-    """Return whether others can read what is sent to an address."""
+    """Return whether others can read what is sent to this address."""
     return urlsplit(url).scheme != "https" and not is_loopback(url)
 
 
 async def _bounded(response: httpx2.Response) -> None:
-    """Make a JSON response that is too long fail; the size of an event has its own limit."""
+    """Make a JSON response that is too long fail; events have a limit of their own."""
     if "event-stream" not in response.headers.get("content-type", ""):
         response.stream = _BoundedStream(response.stream)
 
@@ -294,7 +296,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 class _SignIn:
-    """Signs the user in with the provider that a server names, in their browser."""
+    """Lets the user sign in, in their browser, with the provider that a server names."""
 
     def __init__(
         self, name: str, url: str, ask_user: AskUser, wait: Callable[[float], None]
@@ -310,7 +312,7 @@ class _SignIn:
         self._listener: asyncio.Server | None = None
 
     def provider(self) -> OAuthClientProvider:
-        """Return the authentication, which gets tokens and adds them to requests."""
+        """Return the authentication, which obtains tokens and adds them to requests."""
         back: Any = f"http://127.0.0.1:{self._port}/callback"
         return OAuthClientProvider(
             self._url,
@@ -321,7 +323,7 @@ class _SignIn:
         )
 
     async def _open(self, address: str) -> None:
-        """Open the provider's page in the user's browser, once they agree.
+        """Open the provider's page in the user's browser if they agree.
 
         Raises:
             Denied: they do not agree, or it would not be safe.
@@ -345,10 +347,10 @@ class _SignIn:
         await asyncio.to_thread(webbrowser.open, address)
 
     async def _answered(self) -> AuthorizationCodeResult:
-        """Return what the browser brings back.
+        """Return the code that the browser delivers.
 
         Raises:
-            TimeoutError: it brings nothing in time.
+            TimeoutError: it delivers none in time.
         """
         assert self._code is not None
         assert self._listener is not None
@@ -359,7 +361,7 @@ class _SignIn:
             self._listener.close()
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take the code from a browser's request, and answer with a line for its user."""
+        """Take the code from a browser's request, and answer with a line for the user."""
         try:
             async with asyncio.timeout(10):
                 line = await reader.readline()
@@ -382,7 +384,7 @@ class _SignIn:
                 state, issuer = (given.get(key, [None])[0] for key in ("state", "iss"))
                 self._code.set_result(AuthorizationCodeResult(code=code, state=state, iss=issuer))
         except (TimeoutError, ValueError, IndexError, ConnectionError):
-            pass  # Whoever that was.
+            pass  # It does not matter who that was.
         finally:
             writer.close()
 

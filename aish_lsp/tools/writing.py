@@ -1,4 +1,4 @@
-"""The tools that write: replace a text in a file, write a whole file. The user confirms each."""
+"""The tools that replace a text in a file or write a whole file. The user confirms each change."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _BOM: Final = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What a file holds before a change: ``raw`` with the line ends on the disk, ``text`` with LF.
+    """A file before a change: its text ``raw`` as on disk, and ``text`` with LF line ends.
 
-    ``is_open``: an editor has it open, and its text counts; ``exists``: it is on the disk.
+    ``is_open``: an editor has it open, and the editor's text counts; ``exists``: it is on disk.
     """
 
     raw: str
@@ -68,7 +68,7 @@ class Changing:
         self._looking = looking
 
     async def edit_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Replace a text that occurs once in a file, or wherever it occurs.
+        """Replace a text that occurs once in a file or, if asked, wherever it occurs.
 
         Raises:
             AishError: it was not done; the message tells the model why.
@@ -84,7 +84,7 @@ class Changing:
                 f"There is no file {shown_path(named)}: write_file makes one."
                 f"{nearest_names(place.name, names)}"
             )
-        # What an edit answers tells what is in the file.
+        # The answer to an edit reveals what is in the file.
         await self._looking.agreed(place, named, now.text, around)
         after = _replaced(now.raw, old, new, shown_path(place.name), every=every)
         return await self._changed("edit_file", place, now, after, around)
@@ -117,7 +117,7 @@ class Changing:
         return await self._changed("write_file", place, now, after, around)
 
     async def _place(self, named: str) -> Place:
-        """Return the place of a file that may be changed or made.
+        """Return the place of a file that may be changed or created.
 
         Raises:
             Denied: it is outside the workspace, protected, or not part of the project.
@@ -147,7 +147,7 @@ class Changing:
     async def _changed(
         self, tool: str, place: Place, now: _Now, after: str, around: Around
     ) -> ToolResult:
-        """Ask the user, and make a change; ``after`` has the line ends of ``now.raw``."""
+        """Ask the user, then make a change; ``after`` has the line ends of ``now.raw``."""
         name = shown_path(place.name)
         text = with_line_feeds(after.removeprefix(_BOM))
         if after == now.raw and (now.exists or now.is_open):
@@ -169,7 +169,7 @@ class Changing:
                 raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
             if now.is_open:
                 return await self._in_editor(place, now, text)
-            # A thread goes on when this is cancelled: the change must end before the block does.
+            # A thread goes on when this is cancelled, so the change must end before the block does.
             await run_uncancellable(asyncio.to_thread(write_keeping, place.path, after.encode()))
         self._looking.showed(place.name, text)
         return ToolResult(_told(name, now, text))
@@ -188,7 +188,7 @@ class Changing:
 
 def _why_ours(root: Path, place: Place, named: str) -> str:
     """Return why a tool may not change what was ``named``; empty if it may."""
-    # Late: it brings the grammar of commands, for which the start does not wait.
+    # Late, so that the start does not wait for the grammar of commands, which it imports.
     from aish_lsp.shell.risk.paths import why_protected  # noqa: PLC0415 - as above
 
     spelled = os.path.normpath(Path(root, named))
@@ -223,7 +223,7 @@ def _text_on_disk(place: Place) -> str:
     return text
 
 
-#: Pairs of lines that are compared with each other, outside of what is the same at both ends.
+#: The most pairs of lines that are compared, apart from what is the same at both ends.
 _MOST_COMPARED: Final = 250_000
 
 
@@ -232,7 +232,7 @@ def _has_crlf(text: str) -> bool:
 
 
 def _replaced(text: str, old: str, new: str, name: str, *, every: bool) -> str:
-    """Return ``text`` with ``new`` for ``old``; other line ends stay as they are.
+    """Return ``text`` with ``new`` in place of ``old``; other line ends stay as they are.
 
     Raises:
         InvalidArgument, NotFound: ``old`` does not occur as it should.
@@ -283,7 +283,7 @@ def _difference(before: str, after: str) -> list[str]:
 
 
 def _same_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines are the same at the beginning, and how many more at the end."""
+    """Return how many lines are the same at the beginning, and how many others at the end."""
     most, first, end = min(len(old), len(new)), 0, 0
     while first < most and old[first] == new[first]:
         first += 1
@@ -335,7 +335,7 @@ def _told(name: str, now: _Now, after: str) -> str:
 
 
 def write_keeping(path: Path, data: bytes) -> None:
-    """Replace a file by ``data`` in one rename that keeps its mode, or make a new file. Blocks.
+    """Replace a file with ``data`` in one rename that keeps its mode, or create it. Blocks.
 
     Raises:
         StoreUnavailable: it cannot be written; the old file stays.

@@ -1,1 +1,1 @@
-"""Undo: the work tree as it was before a command, kept as a commit, and how it is put back."""
+"""Undo: the work tree before a command is kept as a commit, from which it can be restored."""

@@ -1,8 +1,9 @@
-"""git, as snapshots need it: within a time, and deaf to what the repository would have it run.
+"""git for snapshots: with a time limit, and running nothing that the repository sets up.
 
-What reads the repository (its file list, its refs) runs as all git of ours does. What reads and
-writes contents runs in a git folder of our own, which has nothing of the repository but its
-objects: no configuration, so no filter, hook, monitor or signing program; and an index of its own.
+Commands that read the repository (its file list, its refs) run like all our git commands. Those
+that read and write contents run in a git folder of our own, which shares only the repository's
+objects: it has an index of its own and no configuration of the repository's, and so no filter,
+hook, monitor or signing program.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from aish_lsp.foundation.files import private_dir, store_errors
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.project.git import git_command, git_environment
 
-#: Above all that a work tree says in its own ``.gitattributes``: contents are kept byte for byte.
+#: Overrides whatever a work tree's ``.gitattributes`` say: contents are kept byte for byte.
 #: (``-working-tree-encoding`` would be refused.)
 _ATTRIBUTES: Final = "* -text !eol !filter !ident !working-tree-encoding\n"
 
-#: Any name that this system allows is kept: git would pass over ``git~1`` without a word.
+#: Allows any name that this system does: git would silently skip ``git~1``.
 _CONFIG: Final = """\
 [core]
 \trepositoryformatversion = 1
@@ -39,7 +40,7 @@ _CONFIG: Final = """\
 \tobjectFormat = {format}
 """
 
-#: A commit needs somebody; who the user is stays out of it, and may not be configured at all.
+#: A commit needs an author. It is not the user, who may not be configured and is nobody's business.
 _IDENTITY: Final = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -47,20 +48,20 @@ _IDENTITY: Final = {
 }
 
 
-#: What a snapshot is written to, or what git rewrites as one is dropped.
+#: What a snapshot is written to, and what git rewrites when one is dropped.
 _WRITTEN: Final = ("objects", "refs/aish/undo", "packed-refs")
 
 
 class NoUndo(Exception):
-    """There is no snapshot, or none that can be used; the message says why, as a clause."""
+    """There is no usable snapshot; the message says why, as a clause."""
 
 
 class Nowhere(NoUndo):
-    """Where the folder lies there never is one: no git, no repository, no work tree."""
+    """There can be no snapshot of the folder: there is no git, repository or work tree."""
 
 
 class GitFailed(NoUndo):
-    """git refused. ``stderr`` is all that it said."""
+    """git failed. ``stderr`` is all that it reported."""
 
     def __init__(self, stderr: bytes) -> None:
         self.stderr = stderr
@@ -70,27 +71,27 @@ class GitFailed(NoUndo):
 
 
 class TooSlow(NoUndo):
-    """It took longer than it may."""
+    """It took too long."""
 
 
 class Git:
-    """git in one work tree, for one task and so many seconds.
+    """git in one work tree, for one task and a limited time.
 
     Attributes:
-        top: the work tree's root, a real path. Found before anything else is asked.
-        private: our own git folder for it, for what is kept between two snapshots.
+        top: the root of the work tree, a real path.
+        private: our own git folder for it, which is kept between snapshots.
     """
 
     def __init__(
         self, folder: Path, private: Path, seconds: float, stopped: threading.Event
     ) -> None:
-        """Prepare for ``folder``, which lies in a work tree or not.
+        """Find the work tree of ``folder``.
 
-        Once ``stopped`` is set, what runs is ended, and nothing more begins.
+        Once ``stopped`` is set, running commands are ended and no more are started.
 
         Raises:
-            Nowhere: it does not, or git is missing.
-            NoUndo: git does not want to work there.
+            Nowhere: there is none, or git is not installed.
+            NoUndo: git refuses to work there.
         """
         self.private = private
         self._ends = time.monotonic() + seconds
@@ -105,12 +106,12 @@ class Git:
         self._own: dict[str, str] = {}
 
     def settle(self) -> None:
-        """Look at the repository, and make the git folder of our own for it.
+        """Inspect the repository, and create our own git folder for it.
 
         Raises:
-            Nowhere: git refuses it (its owner is somebody else, it is damaged), its work tree is
-                elsewhere, or a link leads from where a snapshot is written.
-            StoreUnavailable: our folder cannot be made.
+            Nowhere: git refuses it (it is damaged or another user's), its work tree is elsewhere,
+                or a place that a snapshot is written to is a link.
+            StoreUnavailable: our folder cannot be created.
         """
         asked = ("--is-inside-work-tree", "--show-cdup", "--show-object-format")
         try:
@@ -132,24 +133,24 @@ class Git:
         }
 
     def ask(self, *arguments: str, below: bytes = b"", feed: bytes = b"") -> bytes:
-        """Return what git answers in the work tree, or ``below`` in it, with ``feed`` as input.
+        """Return the output of git in the folder ``below`` the work tree, with ``feed`` as input.
 
         Raises:
-            GitFailed, TooSlow: it did not.
+            GitFailed, TooSlow: git failed or took too long.
         """
         return self._run(arguments, below, feed, {})
 
     def own(self, *arguments: str, feed: bytes = b"") -> bytes:
-        """Return what git answers in the folder of our own; see ``settle``.
+        """Return the output of git in our own folder; see ``settle``.
 
         Raises:
-            GitFailed, TooSlow: it did not.
+            GitFailed, TooSlow: git failed or took too long.
         """
         assert self._own, "the repository was not looked at"
         return self._run(arguments, b"", feed, self._own)
 
     def check_contents(self, ids: Sequence[str]) -> None:
-        """Make sure that all of ``ids`` are there.
+        """Check that all objects of ``ids`` exist.
 
         Raises:
             NoUndo: one of them is gone.
@@ -159,10 +160,10 @@ class Git:
             raise NoUndo("contents of the snapshot are gone from the repository")
 
     def contents(self, ids: Iterable[str]) -> Iterator[bytes]:
-        """Yield the content of each object of ``ids``, in their order.
+        """Yield the content of each object of ``ids``, in order.
 
         Raises:
-            NoUndo: one of them cannot be had.
+            NoUndo: one of them cannot be read.
         """
         process = self._start(("cat-file", "--batch"), b"", self._own)
         assert process.stdin is not None
@@ -185,7 +186,7 @@ class Git:
     def _run(
         self, arguments: Sequence[str], below: bytes, feed: bytes, more: Mapping[str, str]
     ) -> bytes:
-        # Input from a file: ``communicate`` feeds a pipe no further after its first time-out.
+        # Input from a file, since ``communicate`` stops feeding a pipe after its first time-out.
         with tempfile.TemporaryFile() as given:
             given.write(feed)
             given.seek(0)
@@ -236,9 +237,9 @@ class Git:
 
 
 def _work_tree(folder: Path) -> Path:
-    """Return the nearest folder from ``folder`` up that holds a ``.git``.
+    """Return the nearest folder with a ``.git``, from ``folder`` upwards.
 
-    Not git's own answer: a repository can say that its work tree is the user's home.
+    git itself is not asked: a repository can claim that its work tree is the user's home.
     """
     real = Path(os.path.realpath(folder))
     for place in (real, *real.parents):
@@ -248,9 +249,9 @@ def _work_tree(folder: Path) -> Path:
 
 
 def _refuse_links(common: Path) -> None:
-    """Refuse a repository where a snapshot would be written to where a link leads.
+    """Refuse a repository if writing a snapshot to it would follow a link.
 
-    An archive may bring such a repository, and git follows what it finds there.
+    An archive may contain such a repository, and git follows its links.
 
     Raises:
         Nowhere: it has such a link; the message names it.
@@ -266,7 +267,7 @@ def _refuse_links(common: Path) -> None:
             for entry in entries:
                 if entry.is_symlink():
                     raise _leads_away(Path(entry.path))
-    # Logs of ours are never made; but git writes on in one that is there, wherever it is.
+    # We never create logs; but git continues any that exist, wherever they lead.
     logs = common / "logs/refs/aish"
     if os.path.lexists(logs):
         raise Nowhere(f"{shown_path(logs)} does not belong to aish, and git would write there")
@@ -294,5 +295,5 @@ def _make_git_folder(folder: Path, kind: str) -> None:
             path = folder / name
             if not path.exists() or path.read_text() != text:
                 path.write_text(text)
-        # Left by a git that was killed: who is here has the lock of ours.
+        # A git that was killed left it: nobody else is here, since we hold our own lock.
         (folder / "index.lock").unlink(missing_ok=True)

@@ -1,9 +1,8 @@
-"""What of a work tree a snapshot covers: the files that git knows or would add, as they lie there.
+"""What a snapshot covers of a work tree: the files that git knows or would add, as on disk.
 
-A file that git would leave out is left out, and so is what is not a file; both are named, so that
-nobody takes it later for something that a command has made. Editors' own files are passed over
-altogether. Names are bytes, ``/``-separated,
-relative to the work tree.
+Files that git would leave out, and anything that is not a file, are not covered. They are named, so
+that they are not mistaken later for something that a command made. Files that editors make for
+themselves are not even named. Names are bytes, ``/``-separated and relative to the work tree.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from typing import Final
 
 from aish_lsp.undo.git import Git, NoUndo
 
-#: Files of one snapshot. With more there is none.
+#: The most files of a snapshot; if there are more, none is taken.
 FILE_LIMIT: Final = 200_000
-#: Bytes of a file; a larger one is left out.
+#: The largest file that is covered, in bytes.
 SIZE_LIMIT: Final = 64 << 20
-#: Other repositories in a work tree that are looked into; with more there is no snapshot.
+#: The most nested repositories in a work tree; if there are more, no snapshot is taken.
 REPOSITORY_LIMIT: Final = 200
 
-#: Swap files, locks and copies that editors keep beside what is edited: ``.*.sw?``, ``#*#``,
+#: Swap files, locks and backups that editors keep beside the edited files: ``.*.sw?``, ``#*#``,
 #: ``.#*``, ``*~``.
 _EDITORS: Final = re.compile(rb"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
 
@@ -38,10 +37,10 @@ class Listing:
     """A work tree at one time.
 
     Attributes:
-        files: what is covered: regular files and links, each as the system describes it.
+        files: the covered files: regular files and links, each with its status.
         folders: the permissions of the folders that they lie in.
-        uncovered: what is there and not covered; a name that ends in ``/`` is all of a folder.
-        repositories: the other repositories inside, submodules or not, whose files are covered.
+        uncovered: what exists and is not covered; a name that ends in ``/`` is a whole folder.
+        repositories: the nested repositories whose files are covered, submodules or not.
     """
 
     files: dict[bytes, os.stat_result]
@@ -65,23 +64,23 @@ def left_out(name: bytes, uncovered: Collection[bytes]) -> bool:
 def list_work_tree(
     git: Git, also: Iterable[bytes] = (), repositories: Sequence[bytes] | None = None
 ) -> Listing:
-    """Look at the work tree of ``git``.
+    """Return the listing of the work tree of ``git``.
 
     Args:
         git: its ``settle`` was called.
-        also: names that are covered if they are there, whatever git would do with them by now;
-            each ``is_plain``.
-        repositories: the other repositories to look into; None for those that there are. With
-            them, it is not asked what git ignores.
+        also: names that are covered if they exist, even if git would leave them out now; each
+            ``is_plain``.
+        repositories: the nested repositories to look into; None for all. If they are given, git is
+            not asked what it ignores.
 
     Raises:
-        NoUndo: there is too much of it, or git did not answer.
+        NoUndo: there are too many files or repositories, or git failed.
     """
     names: set[bytes] = set()
     uncovered: set[bytes] = set()
     found: list[bytes] = []
     waiting = [b""]
-    # The two lists of a repository are made at the same time.
+    # The two lists of a repository are made in parallel.
     with ThreadPoolExecutor(1) as beside:
         while waiting:
             place = waiting.pop()
@@ -103,12 +102,12 @@ def list_work_tree(
 
 
 def is_editors_own(name: bytes) -> bool:
-    """Return whether ``name`` is a file that an editor keeps for itself, and alone looks after."""
+    """Return whether ``name`` is a file that an editor makes for itself and manages alone."""
     return _EDITORS.fullmatch(name.rpartition(b"/")[2]) is not None
 
 
 def is_plain(name: bytes) -> bool:
-    """Return whether ``name`` stays in the work tree and out of any ``.git``."""
+    """Return whether ``name`` is inside the work tree and outside any ``.git``."""
     parts = name.split(b"/")
     return not any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts)
 
@@ -118,7 +117,7 @@ def _split(answer: bytes) -> list[bytes]:
 
 
 def _listed(git: Git, place: bytes) -> tuple[set[bytes], set[bytes]]:
-    """Return the files of the repository at ``place``, and the repositories in it, ``/`` behind."""
+    """Return the files of the repository at ``place``, and its nested ones, which end in ``/``."""
     files: set[bytes] = set()
     inner: set[bytes] = set()
     for record in _split(git.ask(*_TRACKED_OR_NEW, below=place)):
@@ -136,14 +135,14 @@ def _ignored(git: Git, place: bytes) -> set[bytes]:
 
 
 def _is_repository(git: Git, name: bytes) -> bool:
-    """Return whether a folder has a ``.git`` of its own: git would else take one from above."""
+    """Return whether a folder has its own ``.git``; without it, git would use one from above."""
     path = os.path.join(os.fsencode(git.top), name)  # noqa: PTH118 - bytes
     real = os.path.realpath(path)
     return real == path.rstrip(b"/") and os.path.lexists(path + b".git")
 
 
 class _Look:
-    """Looks at names, and at each of their folders once."""
+    """Looks at files, and at each of their folders once."""
 
     def __init__(self, top: bytes) -> None:
         self._top = top + b"/"
@@ -156,7 +155,7 @@ class _Look:
         top, folders, lstat = self._top, self._folders, os.lstat  # each is needed very often
         for name in names:
             folder = name[: max(name.rfind(b"/"), 0)]
-            # Behind a link lies another place, which is not ours.
+            # A link leads elsewhere, to files that are not of this work tree.
             if (folders[folder] if folder in folders else self._folder(folder)) is None:
                 continue
             try:
@@ -176,11 +175,11 @@ class _Look:
             return stat.S_ISLNK(mode)
         if found.st_size > SIZE_LIMIT:
             return False
-        # Most files can be read by everybody: to ask of each would take as long as all the rest.
+        # Most files are readable by all; checking each would take as long as all the rest.
         return mode & 0o444 == 0o444 or os.access(self._top + name, os.R_OK)
 
     def _folder(self, name: bytes) -> int | None:
-        """Return the permissions of a folder; None where it is none, or behind a link."""
+        """Return the permissions of a folder; None if it is not a folder or is behind a link."""
         if name not in self._folders:
             mode = None
             if self._folder(name.rpartition(b"/")[0]) is not None:

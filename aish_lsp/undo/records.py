@@ -1,8 +1,8 @@
-"""What undo knows after a restart: commits under ``refs/aish/undo/``, one ref for each command.
+"""What undo knows after a restart: commits under ``refs/aish/undo/``, with a ref for each command.
 
-The first commit is the work tree before the command, its child the work tree after it. The message
-of the last of them holds all that there is to know, as JSON behind its first line. Changes of texts
-that an editor has open, which no snapshot of the files holds, are objects of git beside them.
+The first commit is the work tree before the command, and its child the work tree after it. The
+message of the last commit holds the record as JSON after its first line. Changes to texts that an
+editor has open, which no snapshot of the files holds, are stored as further objects of git.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.snapshots import Snapshot, as_name, as_text
 
 _REFS: Final = "refs/aish/undo"
-#: Not even where the user has all refs logged.
+#: Writes no log, even if the user has all refs logged.
 _UPDATE: Final = ("-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref")
 
-#: Commands of a workspace that are kept, and the days for which any is.
+#: The most commands that are kept for a workspace, and the days for which a command is kept.
 KEPT: Final = 50
 KEPT_DAYS: Final = 14
 
@@ -43,7 +43,7 @@ Kind: TypeAlias = Literal["command", "undo", "redo"]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where HEAD stood: the branch, empty where none; the commit, empty where there is none."""
+    """Where HEAD was: its branch and its commit, each empty if there was none."""
 
     branch: str = ""
     commit: str = ""
@@ -55,7 +55,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class KeptEdit:
-    """A change of a text that an editor had open; ``old`` and ``new`` are objects of git."""
+    """A change to a text that an editor had open; ``old`` and ``new`` are objects of git."""
 
     name: str
     old: str
@@ -64,18 +64,18 @@ class KeptEdit:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A command that can be undone, or an undo, or a redo.
+    """A command that can be undone, or an undo or redo.
 
     Attributes:
-        group: what is undone in one go: a command's id, a run's, an undo's.
+        group: what is undone together: the id of a command, a run, an undo or a redo.
         label: the command, on one line and without secrets.
         session: the session in which it was run.
-        of: the group that an undo or a redo has taken back.
-        head: where HEAD stood before it.
-        before, after: the work tree; ``after`` is None until it has ended, and where the end was
-            not seen.
+        of: the group that an undo or redo took back.
+        head: where HEAD was before it.
+        before, after: the work tree; ``after`` is None until it has ended, or if its end was not
+            seen.
         saved: names of files that the user saved while it ran.
-        edits: what it changed in the editor, in this order.
+        edits: what it changed in the editor, in order.
     """
 
     group: str
@@ -93,32 +93,33 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A ref of ours, the commit that it names, and when that was made (seconds since 1970)."""
+    """A ref of ours, its commit, and the time of that commit (seconds since 1970)."""
 
     name: str
     commit: str
     seconds: int
 
 
-#: What is undone in one go, the oldest first.
+#: What is undone together, the oldest first.
 Group: TypeAlias = list[tuple[Ref, Record]]
 
 
 class Records:
-    """The records of one workspace, whose ``key`` is that of its folder in our data."""
+    """The records of one workspace; ``key`` is the name of its folder in our data."""
 
     def __init__(self, git: Git, key: str) -> None:
         self._git = git
         self._own = f"{_REFS}/{key}/"
 
     def last_group(self) -> Group:
-        """Return the group that was begun last; empty where there is none."""
+        """Return the group that was begun last; empty if there is none."""
         return next(reversed(self._groups()), [])
 
     def next_group(self, kind: Literal["undo", "redo"], session: str) -> Group:
-        """Return what an undo, or a redo, takes back next; empty where there is nothing.
+        """Return the group that an undo or redo takes back next; empty if there is none.
 
-        That is the last of ``session``, and for an undo the last of any where that has none left.
+        It is the last one of ``session``. If that has none left, an undo takes back the last one of
+        any session.
         """
         undoable: list[Group] = []
         redoable: list[Group] = []
@@ -126,7 +127,7 @@ class Records:
             record = group[-1][1]
             match record.kind:
                 case "command":
-                    # It cannot be gone forward over: what it did would be in conflict.
+                    # No redo goes past a command: it would conflict with what the command did.
                     redoable = [one for one in redoable if one[-1][1].session != record.session]
                     undoable.append(group)
                 case "undo":
@@ -141,7 +142,7 @@ class Records:
         return next(reversed(own or others), [])
 
     def _groups(self) -> list[Group]:
-        """Return all groups, the oldest first; what is not a record of this version is skipped."""
+        """Return all groups, the oldest first, without records of other versions."""
         groups: list[Group] = []
         for ref in self._numbered(self._refs(self._own)):
             record = self._read(ref)
@@ -154,23 +155,23 @@ class Records:
         return groups
 
     def begin(self, record: Record) -> Ref:
-        """Write down what was before a command."""
+        """Record the state before a command."""
         last = self._numbered(self._refs(self._own))[-1:]
         number = max((int(ref.name.rpartition("/")[2]) for ref in last), default=0) + 1
         return self._write(f"{self._own}{number:08d}", record, record.before, "before")
 
     def finish(self, ref: Ref, record: Record, after: Snapshot) -> Ref:
-        """Write down what was after it."""
+        """Record the state after a command."""
         return self._write(ref.name, replace(record, after=after), after, "after", ref.commit)
 
     def drop(self, refs: list[Ref]) -> None:
-        """Forget records. What only they held is left to git's own collection of garbage."""
+        """Forget records. git's own garbage collection removes what only they held."""
         if refs:
             feed = "".join(f"delete {ref.name} {ref.commit}\n" for ref in refs)
             self._git.ask(*_UPDATE, "--stdin", feed=feed.encode())
 
     def drop_old(self, now: float | None = None) -> None:
-        """Forget what is too many here, and what is too old in any workspace of the repository."""
+        """Forget what exceeds KEPT here, and what is too old in any workspace of the repository."""
         oldest = (time.time() if now is None else now) - KEPT_DAYS * 86_400
         refs = self._refs(_REFS)
         too_many = set(self._numbered(refs)[:-KEPT])
@@ -183,7 +184,7 @@ class Records:
         return [Ref(name, commit, int(at or 0)) for name, commit, at in rows]
 
     def _numbered(self, refs: list[Ref]) -> list[Ref]:
-        """Return those of this workspace, the oldest first."""
+        """Return the refs of this workspace, the oldest first."""
         own = len(self._own)
         return [
             ref for ref in refs if ref.name.startswith(self._own) and ref.name[own:].isdecimal()
@@ -203,7 +204,7 @@ class Records:
     def _read(self, ref: Ref) -> Record | None:
         try:
             commit = self._git.ask("cat-file", "commit", ref.commit).decode()
-            # The head of a commit, its first line, and then ours.
+            # The headers of the commit, the first line of its message, and then the record.
             record = structure(json.loads(commit.split("\n\n", 2)[2]), Record, camel_case=False)
         except (GitFailed, InvalidArgument, IndexError, ValueError, RecursionError):
             return None
@@ -215,7 +216,7 @@ class Records:
 
 
 def _take(stack: list[Group], of: str) -> None:
-    """Take the group called ``of`` from ``stack``; the last one, where it is not said which."""
+    """Remove the group called ``of`` from ``stack``, or the last one if ``of`` is empty."""
     found = [number for number, group in enumerate(stack) if of in ("", group[-1][1].group)]
     if found:
         del stack[found[-1]]
@@ -223,15 +224,15 @@ def _take(stack: list[Group], of: str) -> None:
 
 _BOM: Final = "\ufeff"
 
-#: Bytes of a file that is changed on the disk.
+#: The largest file that is changed on disk, in bytes.
 _LARGEST: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A text that took the place of another, LF at the line ends of both.
+    """A text that replaced another, both with LF line ends.
 
-    ``name`` is the file's, relative to the work tree.
+    ``name`` is the file's name, relative to the work tree.
     """
 
     name: bytes
@@ -240,7 +241,7 @@ class Edit:
 
 
 def keep(git: Git, edits: Iterable[Edit]) -> list[KeptEdit]:
-    """Write down edits, their texts as objects of git.
+    """Store edits, with their texts as objects of git.
 
     Raises:
         NoUndo: they cannot be written.
@@ -259,10 +260,10 @@ def backwards(edits: Sequence[KeptEdit]) -> list[KeptEdit]:
 
 
 def read(git: Git, edits: Sequence[KeptEdit]) -> list[Edit]:
-    """Return edits that were written down.
+    """Return the stored ``edits`` with their texts.
 
     Raises:
-        NoUndo: a text of theirs is gone.
+        NoUndo: one of the texts is gone.
     """
     ids = [text for edit in edits for text in (edit.old, edit.new)]
     git.check_contents(ids)
@@ -274,9 +275,9 @@ def read(git: Git, edits: Sequence[KeptEdit]) -> list[Edit]:
 
 
 async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, bool]:
-    """Make edits in the work tree ``top``; return whether each file's could be made.
+    """Make edits in the work tree ``top``; return for each file whether they could be made.
 
-    A file that is not open any more is changed on the disk, if it holds what the editor held.
+    A file that is no longer open is changed on disk if it has the text that the editor had.
     """
     made: dict[bytes, bool] = {}
     for edit in edits:
@@ -289,7 +290,7 @@ async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[by
 
 
 def _rewrite(path: Path, old: str, new: str) -> bool:
-    """Put ``new`` into a file that holds ``old``; False where it does not, or cannot be written."""
+    """Write ``new`` to a file that holds ``old``; False if it does not, or cannot be written."""
     try:
         content = read_regular(path, _LARGEST)
         text = (content or b"").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Snapshots: a work tree as a git tree, byte for byte, with what git does not keep of it.
+"""Snapshots: a work tree as a git tree, byte for byte, with the permissions that git does not keep.
 
 This module also puts files back from a snapshot.
 """
@@ -20,9 +20,9 @@ from typing import Final
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, TooSlow
 from aish_lsp.undo.listing import Listing, is_plain
 
-#: How many files git may refuse (for their names, or a change meanwhile) before we give up.
+#: How many files git may refuse (because of their names, or a change meanwhile) until we give up.
 _REFUSALS: Final = 20
-#: How many names of what is not covered are written down one by one.
+#: How many names of uncovered files are recorded one by one.
 _UNCOVERED: Final = 5000
 _REFUSED: Final = re.compile(rb"^fatal: Unable to process path (.+)\n\Z", re.MULTILINE | re.DOTALL)
 
@@ -31,12 +31,12 @@ PROGRAM: Final = "100755"
 
 
 def as_text(name: bytes) -> str:
-    """Return a file's name as it is written down; ``as_name`` restores its exact bytes."""
+    """Return a file's name as it is recorded; ``as_name`` restores its exact bytes."""
     return name.decode("latin-1")
 
 
 def as_name(text: str) -> bytes:
-    """Return the name that ``as_text`` wrote down."""
+    """Return the name that ``as_text`` was given."""
     return text.encode("latin-1", "replace")
 
 
@@ -65,14 +65,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A work tree at one time, as it is written down.
+    """A work tree at one time, as it is recorded.
 
     Attributes:
         tree: the id of git's tree.
         umask: the permissions that most files and folders lack.
-        modes: the permissions that are not what they would be by ``umask``; a folder's name ends
-            in ``/``.
-        uncovered, repositories: as a ``Listing`` has them.
+        modes: the permissions that differ from what ``umask`` gives; a folder's name ends in ``/``.
+        uncovered, repositories: as in ``Listing``.
     """
 
     tree: str
@@ -90,7 +89,7 @@ class Snapshot:
 
     @property
     def left_out(self) -> frozenset[bytes]:
-        """What is there and not covered, as names of files and folders."""
+        """The names of the files and folders that exist but are not covered."""
         return frozenset(map(as_name, self.uncovered))
 
 
@@ -106,7 +105,7 @@ def take(git: Git, listing: Listing) -> Snapshot:
     except TooSlow:
         raise
     except NoUndo:
-        # The index kept from the last time may be stale: contents are gone, or damaged.
+        # The index kept from the last time may refer to contents that are gone or damaged.
         with suppress(OSError):
             (git.private / "index").unlink()
         tree = _write(git, listing, refused)
@@ -121,7 +120,7 @@ def take(git: Git, listing: Listing) -> Snapshot:
 
 
 def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
-    """Bring our index up to date, and return the id of the tree that it makes."""
+    """Bring our index up to date, and return the id of its tree."""
     names = listing.files.keys() - refused
     known = set(git.own("ls-files", "-z").split(b"\0")[:-1])
     if gone := known - names:
@@ -142,16 +141,16 @@ def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
 
 
 def _few(names: frozenset[bytes]) -> frozenset[bytes]:
-    """Return ``names``, or their folders if there are too many names to write down."""
+    """Return ``names``, or their folders if there are too many names to record."""
     if len(names) <= _UNCOVERED:
         return names
     return frozenset(name[: name.rstrip(b"/").rfind(b"/") + 1] or name for name in names)
 
 
 def _umask(listing: Listing) -> int:
-    """Return what most files lack, which is usually what new ones are not given."""
+    """Return the permissions that most files lack, which new ones usually lack too."""
     counts = Counter(found.st_mode & 0o666 for found in listing.files.values())
-    # Of modes that are equally common the highest: the order of the files changes.
+    # The highest of equally common modes, since the order of the files may change.
     common = max(counts, key=lambda mode: (counts[mode], mode), default=0o644)
     missing = 0o666 & ~common
     # Whoever may not read a program or a folder may not execute it either.
@@ -220,7 +219,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Changed(OSError):
-    """What is there is not what was there a moment ago."""
+    """A file is not the one that was there a moment ago."""
 
     def __init__(self) -> None:
         super().__init__(errno.EBUSY, "It is being changed just now")

@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-#: Seconds that a command waits for its snapshot at most.
+#: The most seconds that a command waits for its snapshot.
 SNAPSHOT_SECONDS: Final = 20.0
 #: Seconds that an undo may take.
 UNDO_SECONDS: Final = 120.0
@@ -39,21 +39,21 @@ _TOLD: Final = 12
 #: Characters of a command that are kept for people.
 _LABEL: Final = 200
 
-#: What to do with what somebody else has changed since: ask, leave it, or put it back as well.
+#: What to do with files that somebody else has changed since: ask, keep them, or put them back too.
 Conflicts = Literal["ask", "keep", "overwrite"]
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What an undo or a redo has done. Names are relative to the workspace, ``/``-separated.
+    """What an undo or redo has done. Names are relative to the workspace, ``/``-separated.
 
     Attributes:
-        restored, removed: what was put back, and what is gone again.
-        conflicts: what was left as it is, because it was changed since, or cannot be put back.
-        undecided: there are conflicts, nobody could be asked, and so nothing was done.
-        earlier: it is a command of an earlier session, nobody could be asked, and so nothing was
-            done.
-        told: what there is to tell, a sentence or more.
+        restored, removed: the files that were put back, and those that were removed again.
+        conflicts: the files that were left, because they changed since or cannot be put back.
+        undecided: nothing was done, since there are conflicts and nobody could be asked.
+        earlier: nothing was done, since it is a command of an earlier session and nobody could be
+            asked.
+        told: what to tell the user, in one or more sentences.
     """
 
     restored: list[str]
@@ -100,7 +100,7 @@ class Undo:
         self._refusal = ""
 
     async def prospect(self) -> str:
-        """Return why there is no undo for a command to come; empty where there is one."""
+        """Return why the next command could not be undone; empty if it could."""
         try:
             await self._in_thread(lambda worker: worker.look(), SNAPSHOT_SECONDS)
         except (NoUndo, AishError, OSError) as error:
@@ -116,10 +116,10 @@ class Undo:
         return last == group
 
     async def before(self, group: str, text: str, cwd: Path, session: str) -> None:
-        """Take a snapshot before a command of ``session`` runs. Those of one group are one undo.
+        """Take a snapshot before a command of ``session``. The commands of a group are one undo.
 
         Raises:
-            Nowhere: there never is one here.
+            Nowhere: there can be none here.
             NoUndo: it could not be taken; the message says why, as a clause.
         """
         async with self._lock:
@@ -134,11 +134,11 @@ class Undo:
                     lambda worker: worker.begin(group, label, session), SNAPSHOT_SECONDS
                 )
             except asyncio.CancelledError:
-                # It may have been written in this very moment.
+                # It may just have been written.
                 await run_uncancellable(self._forget(group))
                 raise
             except TooSlow as error:
-                # Each command would wait as long, for nothing.
+                # Every further command would wait as long, for nothing.
                 self._refusal = str(error)
                 raise
             except NoUndo:
@@ -149,25 +149,25 @@ class Undo:
             self._running = _Running(1, begun, names)
 
     def holds(self, group: str) -> bool:
-        """Return whether the snapshot behind what runs now was taken for ``group``.
+        """Return whether the snapshot for the running commands was taken for ``group``.
 
-        Else it is that of another command, which ran already: what was changed since then, by the
-        user too, is in none.
+        If not, it was taken for another command that was already running. No snapshot then has the
+        changes made since, which may be the user's.
         """
         return self._running is not None and self._running.begun.record.group == group
 
     def saved(self, path: Path) -> None:
-        """Take note that the user saved a file: if a command runs, it is not the one to blame."""
+        """Note that the user saved a file, so that its change is not put down to a command."""
         if self._running is not None:
             self._running.saved.add(path)
 
     def edited(self, path: Path, before: str, after: str) -> None:
-        """Take note that a text was changed in the editor, between ``before`` and ``after``."""
+        """Note that a text was changed in the editor from ``before`` to ``after``."""
         if self._running is not None:
             self._running.edited.append((path, before, after))
 
     async def after(self) -> list[str]:
-        """Take a snapshot after the command of ``before`` has ended; return what is to be told."""
+        """Take a snapshot after a command that ``before`` began; return what to tell the user."""
         async with self._lock:
             running = self._running
             assert running is not None, "no command began"
@@ -196,14 +196,14 @@ class Undo:
     async def undo(
         self, session: str, ask: AskUser, conflicts: Conflicts = "ask", *, earlier: bool = False
     ) -> Undone:
-        """Take back what the last command of ``session`` did that is not undone yet.
+        """Undo the last command of ``session`` that is not undone yet.
 
-        Where there is none left, that is the last one of an earlier session, if the user says so;
-        ``earlier``: they did.
+        If there is none left, this undoes the last one of an earlier session after asking the user;
+        ``earlier``: they have agreed already.
 
         Raises:
             NotFound: there is nothing to take back.
-            Busy: a command runs.
+            Busy: a command is running.
             StoreUnavailable: it cannot be done; the message says why.
         """
         return await self._take_back("undo", session, ask, conflicts, "*" if earlier else "")
@@ -241,12 +241,12 @@ class Undo:
             earlier = done.group
             done = await revert(overwrite, decided=conflicts != "ask")
             if done.earlier is not None:
-                # Another one has come in between: that was not asked about.
+                # Another command came in between, about which the user was not asked.
                 return _left(done.label, done.earlier, asked=False)
         if done.asks:
             answer = await ask(self._question(done, kind))
             if answer is not None:
-                # What has changed while they thought about it is not what they meant.
+                # They did not decide about what changed while they were being asked.
                 overwrite = done.conflicts if answer else frozenset[bytes]()
                 done = await revert(overwrite, decided=True)
         return self._told(done, kind, await make(done.edits, done.top, self._edit_open))
@@ -266,7 +266,7 @@ class Undo:
                 raise StoreUnavailable(told) from error
 
     async def _in_thread(self, work: Callable[[Worker], R], seconds: float) -> R:
-        """Do ``work`` beside the event loop. Cancelled, it ends soon, and by itself."""
+        """Do ``work`` in a thread. If this is cancelled, the work soon ends by itself."""
         stopped = threading.Event()
         worker = Worker(
             self._folder, lambda folder, private: Git(folder, private, seconds, stopped)
@@ -287,7 +287,7 @@ class Undo:
         )
 
     def _told(self, done: Reverted, kind: str, edits: Mapping[bytes, bool]) -> Undone:
-        """Return what was done; ``edits``: whether the texts of an editor could be changed."""
+        """Return what was done; ``edits`` says whether texts in the editor could be changed."""
         edited = [name for name, is_made in edits.items() if is_made]
         refused = {name for name, is_made in edits.items() if not is_made}
         restored = self._shown(done.top, {*done.restored, *edited})
@@ -317,7 +317,7 @@ class Undo:
         return Undone(restored, removed, conflicts, done.asks, "\n".join(told))
 
     def _shown(self, top: Path, names: Iterable[bytes]) -> list[str]:
-        """Return names as they are told: relative to the workspace, in any spelling."""
+        """Return names as the user sees them: relative to the workspace, and in any encoding."""
         root = os.fsencode(os.path.realpath(self._folder))
         full = (os.path.join(os.fsencode(top), name) for name in names)  # noqa: PTH118 - bytes
         below = sorted(os.path.relpath(path, root) for path in full)
@@ -325,7 +325,7 @@ class Undo:
 
 
 def _back(kind: str) -> str:
-    """Return what takes an undo, or a redo, back."""
+    """Return the command that takes back an undo or redo."""
     return ":redo" if kind == "undo" else ":undo"
 
 
@@ -339,7 +339,7 @@ def _about_earlier(label: str, seconds: int) -> Question:
 
 
 def _left(label: str, seconds: int, *, asked: bool) -> Undone:
-    """Return that a command of an earlier session was left as it is; ``asked``: they said so."""
+    """Return that a command of an earlier session was not undone; ``asked``: the user said no."""
     told = "Nothing was undone."
     if not asked:
         told = (
@@ -350,12 +350,12 @@ def _left(label: str, seconds: int, *, asked: bool) -> Undone:
 
 
 def _time(seconds: int) -> str:
-    """Return a time as it is told, on the clock of this machine."""
+    """Return a time as the user sees it, in the local time zone."""
     return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _reason(error: Exception) -> str:
-    """Return why, as a clause."""
+    """Return the reason for an error, as a clause."""
     if isinstance(error, OSError):
         return f"{error.strerror or error}"
     if isinstance(error, NoUndo | AishError):
@@ -370,7 +370,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
-    """Return what is to be told of files that no snapshot covers."""
+    """Return what to tell the user about files that no snapshot covers."""
     texts = [name.decode("utf-8", "backslashreplace") for name in dict.fromkeys((*words, *gone))]
     if not texts:
         return []
@@ -385,10 +385,10 @@ _WORDS = 1000
 
 
 def named(text: str, cwd: Path, top: Path, uncovered: Collection[bytes]) -> list[bytes]:
-    """Return the words of ``text`` that name what is not covered, relative to the work tree.
+    """Return the words of ``text`` that name uncovered files, relative to the work tree.
 
-    A guess, for a person to read: variables are not looked into, and of a pattern only the folder
-    before it.
+    This is a guess for a person to read: variables are not expanded, and of a pattern only the
+    folder before it counts.
     """
     found = dict.fromkeys(_names(text, cwd, top))
     return [

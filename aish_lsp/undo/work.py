@@ -1,6 +1,6 @@
 """What undo does in a work tree: before a command, after it, and to take it back.
 
-All of it blocks, and only one runs at a time: our own folder is locked.
+Everything here blocks, and only one task runs at a time, since our own folder is locked.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ def plan(
 ) -> tuple[dict[bytes, Change], frozenset[bytes]]:
     """Return how to take back what the commands of ``group``, oldest first, did.
 
-    The first part is what differs between the files before the group and those that are there
-    now, as far as the commands changed it; the second, the names in it that somebody else has
-    changed as well.
+    The first part is what differs between the files before the group and now, as far as the
+    commands changed it. The second is the names in it that somebody else has changed as well.
 
-    What the commands did not touch stays, whatever became of it since. If the end of a command was
-    not seen, nobody knows what it did and what somebody else did: all of that is in conflict. So is
-    what the user saved while a command ran.
+    What the commands did not touch stays as it is now. If the end of a command was not seen, its
+    changes cannot be told from those of others, so all of them are conflicts. So are the files that
+    the user saved while a command ran.
 
     Raises:
         NoUndo: a snapshot is gone.
@@ -41,7 +40,7 @@ def plan(
     touched: set[bytes] = set()
     disputed: set[bytes] = set()
     for record, following in zip(group, [*(other.before for other in group[1:]), now], strict=True):
-        # What was there and not covered may look as if the command had made it.
+        # What existed but was not covered may look as if the command had made it.
         uncovered = record.before.left_out
         names = {
             name
@@ -66,7 +65,7 @@ def plan(
     return steps, frozenset(steps.keys() & disputed)
 
 
-#: How git is made, so that who waits can stop it.
+#: Creates a Git that the caller can stop.
 MakeGit: TypeAlias = Callable[[Path, Path], Git]
 
 
@@ -78,7 +77,7 @@ _NOTHING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A running command, and what was there before it; ``names`` are those of the files."""
+    """A running command and the work tree before it; ``names`` are the names of the files."""
 
     top: Path
     ref: Ref
@@ -91,16 +90,16 @@ class Reverted:
     """What an undo did; names are relative to the work tree ``top``.
 
     Attributes:
-        label: the command that was taken back, or done again.
-        group: what names it.
-        restored, removed: what was put back, and what is gone again.
-        conflicts: what was left as it is, since somebody else had changed it.
-        failed: what could not be put back, with the reason.
-        asks: nothing was done: the conflicts are to be decided about first.
-        earlier: nothing was done: the command was run in another session, at this time (seconds
-            since 1970), and whether it is meant is to be asked first.
-        edits: what is to be taken back in the editor.
-        moved: where HEAD stood before the command and where it stands, if not there any more.
+        label: the command that was undone or redone.
+        group: the command's group.
+        restored, removed: the files that were put back, and those that were removed again.
+        conflicts: the files that were left, since somebody else has changed them.
+        failed: the files that could not be put back, with the reasons.
+        asks: nothing was done, since the user must first decide about the conflicts.
+        earlier: nothing was done, since the command was run in another session, at this time
+            (seconds since 1970), and the user must first be asked whether it is meant.
+        edits: what to take back in the editor.
+        moved: where HEAD was before the command and where it is now, if it has moved.
     """
 
     top: Path
@@ -117,14 +116,14 @@ class Reverted:
 
 
 class Worker:
-    """Works for one workspace, whose folder lies somewhere in a work tree."""
+    """Works for one workspace, whose folder is somewhere in a work tree."""
 
     def __init__(self, folder: Path, make_git: MakeGit) -> None:
         self._folder = folder
         self._make_git = make_git
 
     def look(self) -> None:
-        """Find out whether there can be snapshots.
+        """Check that there can be snapshots.
 
         Raises:
             NoUndo: there cannot.
@@ -133,10 +132,10 @@ class Worker:
             pass
 
     def begin(self, group: str, label: str, session: str = "") -> Begun:
-        """Write down what is there before a command that is run in ``session``.
+        """Record the work tree before a command that is run in ``session``.
 
         Raises:
-            NoUndo, AishError, OSError: it cannot be written down.
+            NoUndo, AishError, OSError: it cannot be recorded.
         """
         with self._git() as git:
             listing = list_work_tree(git)
@@ -145,7 +144,7 @@ class Worker:
             return Begun(git.top, ref, record, frozenset(listing.files))
 
     def last_group(self) -> str:
-        """Return the group that was begun last; empty where there is none.
+        """Return the group that was begun last; empty if there is none.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
@@ -155,7 +154,7 @@ class Worker:
             return group[-1][1].group if group else ""
 
     def forget(self, group: str) -> None:
-        """Drop what ``begin`` may have written for a command that does not run after all.
+        """Drop what ``begin`` may have recorded for a command that does not run after all.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
@@ -172,10 +171,10 @@ class Worker:
         saved: Iterable[Path] = (),
         edited: Iterable[tuple[Path, str, str]] = (),
     ) -> list[bytes]:
-        """Write down what is there after a command; return what was not covered and is now gone.
+        """Record the work tree after a command; return the uncovered files that are now gone.
 
-        ``saved`` are files that the user saved meanwhile, anywhere; ``edited`` are files of the
-        work tree that the command changed in the editor, each with the text before and after.
+        ``saved`` are files anywhere that the user saved meanwhile; ``edited`` are files of the work
+        tree that the command changed in the editor, each with its text before and after.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
@@ -203,17 +202,17 @@ class Worker:
         """Take the last command back, or the last undo.
 
         Args:
-            overwrite: the conflicts that are put back all the same; None for any.
-            decided: leave the other conflicts alone; else do nothing where there are any.
-            kind: which of the two.
-            session: whose last one.
-            earlier: the command of another session that may be taken back, as ``Reverted.group``
-                had it; any with "*".
+            overwrite: the conflicts that are put back all the same; None for all.
+            decided: leave the other conflicts alone, instead of doing nothing if there are any.
+            kind: whether to undo a command or to redo it.
+            session: the session whose last one is meant.
+            earlier: the ``Reverted.group`` of another session's command that may be taken back;
+                "*" for any.
 
         Raises:
             NotFound: there is nothing to take back.
-            NoUndo, AishError, OSError: it cannot be done. What was overwritten by then can be
-                had back by another undo.
+            NoUndo, AishError, OSError: it cannot be done. Another undo restores what was
+                overwritten by then.
         """
         with self._git() as git:
             records = self._records(git)
@@ -270,7 +269,7 @@ class Worker:
             )
 
     def _end(self, git: Git, begun: Begun) -> None:
-        """Write down what is there after a command or an undo; forget one that did nothing."""
+        """Record the work tree after a command or an undo; forget one that did nothing."""
         before = begun.record.before
         repositories = list(map(as_name, before.repositories))
         after = take(git, list_work_tree(git, begun.names, repositories))
@@ -310,13 +309,13 @@ def _head(git: Git) -> Head:
 
 
 def _name_in(top: Path, path: Path) -> bytes:
-    """Return a file's name in the work tree. A link in a folder is a file of its own."""
+    """Return a file's name in the work tree. If the file is a link, the link itself is meant."""
     real = os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118 - as is
     return os.fsencode(os.path.relpath(real, top))
 
 
 def _names(git: Git, records: Sequence[Record]) -> set[bytes]:
-    """Return every name of the snapshots of ``records``."""
+    """Return all names in the snapshots of ``records``."""
     trees = {shot.tree for record in records for shot in (record.before, record.after) if shot}
     answers = (git.own("ls-tree", "-r", "-z", "--name-only", tree) for tree in trees)
     return {name for answer in answers for name in answer.split(b"\0")[:-1] if is_plain(name)}
@@ -328,7 +327,7 @@ def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Change]) -> di
     back = [(name, step.old) for name, step in sorted(steps.items()) if step.old is not None]
     ids = [wanted.content for _, wanted in back if wanted.content]
     git.check_contents(ids)
-    # Remove first what stands in the place of a folder or a file that is to come back.
+    # First remove what is in the way of a folder or file that is put back.
     gone = [name for name, step in steps.items() if step.old is None]
     for name in gone:
         with _noted(name, failed):

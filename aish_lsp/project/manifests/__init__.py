@@ -1,5 +1,5 @@
-"""What each kind of manifest tells of a project's tasks: one module per family of ecosystems.
+"""What each kind of manifest says about a project's tasks: one module per family of ecosystems.
 
-Manifests are read as text and never executed. Whoever wrote them may be hostile: a name from a
-manifest gets into a command only when it is a plain word.
+Manifests are read as text and never executed. Their authors may be hostile: a name from a manifest
+gets into a command only if it is a plain word.
 """

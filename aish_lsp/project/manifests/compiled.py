@@ -1,4 +1,4 @@
-"""Languages that are compiled: C and C++, Rust, Go, those of the JVM and of .NET."""
+"""Compiled languages: C and C++, Rust, Go, and those of the JVM and .NET."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from aish_lsp.project.manifests.reading import (
     is_plain_path,
     strings,
     table,
-    told,
+    table_tasks,
 )
 
 _CMAKE = "CMakeLists.txt"
 
-#: CTest's own words for "there are tests"; CTest looks for them where they are said.
+#: What a CMake file says if there are tests, which CTest then finds in that file's build folder.
 _ENABLES = re.compile(r"\benable_testing\s*\(|\binclude\s*\(\s*CTest\b", re.IGNORECASE)
 _SUBDIRECTORY = re.compile(r"\badd_subdirectory\s*\(\s*([^\s)]{1,200})", re.IGNORECASE)
 _INCLUDED = re.compile(r"\binclude\s*\(\s*([\w./-]{1,200}\.cmake)\b", re.IGNORECASE)
@@ -31,7 +31,7 @@ _COMMENT = re.compile(r"#.*")
 
 
 def cmake(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a CMake project: by its presets, and else built in ``build``."""
+    """Yield the tasks of a CMake project: by its presets or, without any, built in ``build``."""
     if not manifests.has(_CMAKE):
         return
     yield from _presets(manifests)
@@ -55,7 +55,7 @@ def cmake(manifests: Manifests) -> Iterator[Task]:
 
 
 def _cmake_program(root: str, parts: dict[str, str], build: str) -> Iterator[Task]:
-    """Yield how the program is run, where there is one and nothing says that it lies elsewhere."""
+    """Yield how the program is run, if there is just one and it is built in the usual place."""
     texts = {"": root, **parts}
     if any("RUNTIME_OUTPUT" in text for text in texts.values()):
         return
@@ -73,7 +73,7 @@ def _cmake_program(root: str, parts: dict[str, str], build: str) -> Iterator[Tas
 
 
 def _presets(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of the first presets that can be used."""
+    """Yield the tasks of the first usable presets."""
     source = "CMakePresets.json"
     presets = manifests.json(source)
 
@@ -100,7 +100,7 @@ def meson(manifests: Manifests) -> Iterator[Task]:
     if not manifests.has("meson.build"):
         return
     setup = "" if manifests.has("build/build.ninja") else "meson setup build && "
-    yield from told(manifests, COMMANDS["meson"], "meson.build", setup=setup)
+    yield from table_tasks(manifests, COMMANDS["meson"], "meson.build", setup=setup)
     programs = re.findall(r"\bexecutable\s*\(\s*'([^']+)'", manifests.text("meson.build"))
     programs = [name for name in programs if is_plain(name) and "test" not in name]
     if len(programs) == 1:
@@ -109,7 +109,7 @@ def meson(manifests: Manifests) -> Iterator[Task]:
 
 
 def autotools(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a project with a configure script, or with what makes one."""
+    """Yield the tasks of a project with a configure script, or with the source of one."""
     if manifests.first("GNUmakefile", "makefile", "Makefile") is not None:
         return
     source = manifests.first("configure", "configure.ac")
@@ -134,18 +134,18 @@ def cargo(manifests: Manifests) -> Iterator[Task]:
     manifest = manifests.toml(_CARGO_TOML)
     if not {"package", "workspace"} & manifest.keys():
         return
-    # Without it a root that is a package itself stands for that package alone.
+    # Without it, only the root's own package is meant, if it is one.
     all_of_it = " --workspace" if "workspace" in manifest else ""
-    all_files = " --all" if all_of_it else ""
+    files = " --all" if all_of_it else ""
     commands = COMMANDS["cargo"]
-    yield from told(manifests, commands, _CARGO_TOML, all_of_it=all_of_it, all_files=all_files)
+    yield from table_tasks(manifests, commands, _CARGO_TOML, all_of_it=all_of_it, all_files=files)
     if manifests.has(".config/nextest.toml"):
         yield Task("test", f"cargo nextest run{all_of_it}", ".config/nextest.toml")
     yield from _programs(manifests, manifest)
 
 
 def _programs(manifests: Manifests, manifest: Table) -> Iterator[Task]:
-    """Yield how the programs are run, of the root or else of a workspace's members."""
+    """Yield how the programs of the root are run or, if it has none, those of its members."""
     if "package" in manifest:
         programs = _binaries(manifests, manifest, "")
         if "default-run" in table(manifest, "package") or len(programs) == 1:
@@ -168,7 +168,7 @@ def _programs(manifests: Manifests, manifest: Table) -> Iterator[Task]:
 
 
 def _binaries(manifests: Manifests, manifest: Table, folder: str) -> list[str]:
-    """Return the plain names of a crate's programs: the declared ones, and those by their place."""
+    """Return the plain names of a crate's programs, whether declared or implied by their place."""
     declared = manifest.get("bin")
     tables = [table(binary) for binary in declared] if isinstance(declared, list) else []
     programs = [(binary.get("name"), binary.get("path")) for binary in tables]
@@ -198,7 +198,7 @@ def _examples(manifests: Manifests, manifest: Table) -> Iterator[Task]:
 
 _GOLANGCI = tuple(f".golangci.{end}" for end in ("yml", "yaml", "toml", "json"))
 
-#: Files of a package that are looked into for its name.
+#: Files of a package that are searched for its name.
 _FILES = 50
 
 
@@ -208,7 +208,7 @@ def go(manifests: Manifests) -> Iterator[Task]:
     if not modules:
         return
     source = "go.work" if manifests.has("go.work") else "go.mod"
-    # Where one is outside of the folder, "./..." would miss it, or say nothing is there.
+    # If one is outside the folder, "./..." would miss it or report that nothing is there.
     everything = " ".join(f"./{module}/..." if module else "./..." for module in modules)
     linter = manifests.first(*_GOLANGCI)
     yield Task("test", f"go test {everything}", source)
@@ -218,7 +218,7 @@ def go(manifests: Manifests) -> Iterator[Task]:
             "lint", f"golangci-lint run{'' if modules == [''] else f' {everything}'}", linter
         )
     yield Task("lint", f"go vet {everything}", source)
-    # In a workspace go fmt does not find the modules.
+    # In a workspace, go fmt does not find the modules.
     formats = (
         "go fmt ./..." if modules == [""] else f"gofmt -w {' '.join(m or '.' for m in modules)}"
     )
@@ -274,16 +274,16 @@ def _main_package(manifests: Manifests, folder: str) -> str | None:
     return None
 
 
-# Java, Kotlin, Scala and their like: Gradle and Maven, by their wrappers where these are there.
+# Java, Kotlin, Scala and the like: Gradle and Maven, through their wrappers if there are any.
 
 _BUILDS = ("build.gradle.kts", "build.gradle")
 _SETTINGS = ("settings.gradle.kts", "settings.gradle")
 
-#: ``:app`` or ``"app"`` behind ``include``.
+#: ``:app`` or ``"app"`` after ``include``.
 _GRADLE_INCLUDED = re.compile(r"['\"]:?([\w:.-]+)['\"]")
 _GRADLE_INCLUDES = re.compile(r"^[ \t]*include\b(.*(?:,[ \t]*\n.*)*)", re.MULTILINE)
 
-#: The plugin that gives ``run``; Android's has nearly the same name, and gives none.
+#: The plugin that provides ``run``; Android's has nearly the same name, but does not.
 _APPLICATION = re.compile(
     r"(?<![\w.])(?:application|id[ (]+['\"]application['\"]|plugin:\s*['\"]application['\"])"
     r"(?:\)|\s|$|\})"
@@ -291,14 +291,14 @@ _APPLICATION = re.compile(
 
 
 def gradle(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a Gradle build, of one project or of several."""
+    """Yield the tasks of a Gradle build of one or more projects."""
     own = manifests.first(*_BUILDS)
     settings = manifests.first(*_SETTINGS)
     source = own or settings
     if source is None:
         return
     call = _wrapper(manifests, "gradlew", "gradle")
-    yield from told(manifests, COMMANDS["gradle"], source, call=call)
+    yield from table_tasks(manifests, COMMANDS["gradle"], source, call=call)
     yield Task("install", f"{call} dependencies", source, Rank.GUESS)
     builds = [own] if own else []
     for folder in _gradle_projects(manifests.text(settings) if settings else ""):
@@ -308,7 +308,7 @@ def gradle(manifests: Manifests) -> Iterator[Task]:
         text = manifests.text(build)
         for plugin, commands in COMMANDS["gradle_plugins"].items():
             if re.search(rf"\b{re.escape(plugin)}\b", text):
-                yield from told(manifests, commands, build, call=call)
+                yield from table_tasks(manifests, commands, build, call=call)
         if "org.springframework.boot" not in text and _APPLICATION.search(text):
             yield Task("run", f"{call} run", build)
 
@@ -325,31 +325,31 @@ def _gradle_projects(settings: str) -> list[str]:
 
 
 def maven(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a Maven build, of one module or of several."""
+    """Yield the tasks of a Maven build of one or more modules."""
     if not manifests.has("pom.xml"):
         return
     call = _wrapper(manifests, "mvnw", "mvn")
     text = _without_xml_comments(manifests.text("pom.xml"))
-    yield from told(manifests, COMMANDS["maven"], "pom.xml", call=call)
-    # Modules that need each other are to be had from nowhere else.
+    yield from table_tasks(manifests, COMMANDS["maven"], "pom.xml", call=call)
+    # Modules that depend on each other can be found nowhere else.
     modules = "<modules>" in text
     installs = "install -DskipTests" if modules else "dependency:resolve"
     yield Task("install", f"{call} {installs}", "pom.xml")
     for plugin, commands in COMMANDS["maven_plugins"].items():
         if f"<artifactId>{plugin}</artifactId>" in text:
-            yield from told(manifests, commands, "pom.xml", call=call)
+            yield from table_tasks(manifests, commands, "pom.xml", call=call)
     if "<artifactId>exec-maven-plugin</artifactId>" in text and "<mainClass>" in text:
         yield Task("run", f"{call} compile exec:java", "pom.xml")
 
 
 def _without_xml_comments(xml: str) -> str:
-    """Return XML without its comments; one without an end goes on to that of the text."""
+    """Return XML without its comments; an unclosed comment goes on to the end of the text."""
     first, *others = xml.split("<!--")
     return first + "".join(other.partition("-->")[2] for other in others)
 
 
 def _wrapper(manifests: Manifests, wrapper: str, program: str) -> str:
-    """Return how a build tool is called: its wrapper, by sh where it cannot be started."""
+    """Return how to call a build tool: by its wrapper, with sh if that is not executable."""
     if not manifests.has(wrapper):
         return program
     return f"./{wrapper}" if manifests.executable(wrapper) else f"sh ./{wrapper}"
@@ -359,10 +359,10 @@ def _wrapper(manifests: Manifests, wrapper: str, program: str) -> str:
 
 _DOTNET_PROJECTS = (".csproj", ".fsproj", ".vbproj")
 
-#: What shows that a project is run by ``dotnet test``.
+#: What shows that a project contains tests for ``dotnet test``.
 _DOTNET_TESTS = re.compile(r"Microsoft\.NET\.Test\.Sdk|\bMSTest\.Sdk|\"(?:xunit\.v3|TUnit)\"")
 _DOTNET_RUNS = re.compile(r"<OutputType>\s*(?:Win)?Exe|Sdk\.(?:Web|Worker)\"")
-#: A project's path in a solution, old form and new.
+#: A project's path in a solution, in the old and the new format.
 _IN_SOLUTION = re.compile(r'"([^"\n]+\.(?:cs|fs|vb)proj)"')
 
 
@@ -375,12 +375,12 @@ def dotnet(manifests: Manifests) -> Iterator[Task]:
     source = (solutions or projects)[0]
     if source.startswith("-") or not source.isprintable():
         return
-    # With more than one of them dotnet wants to be told which.
+    # If there is more than one, dotnet must be told which to use.
     which = f" {shlex.quote(source)}" if len(solutions) + len(projects) > 1 else ""
     text = manifests.text(projects[0]) if projects else ""
     if solutions or _DOTNET_TESTS.search(text):
         yield Task("test", f"dotnet test{which}", source)
-    yield from told(manifests, COMMANDS["dotnet"], source, which=which)
+    yield from table_tasks(manifests, COMMANDS["dotnet"], source, which=which)
     if len(projects) == 1 and _DOTNET_RUNS.search(text):
         yield Task("run", "dotnet run", projects[0])
     elif not projects:
@@ -397,5 +397,5 @@ def _of_solution(manifests: Manifests, solution: str) -> Iterator[Task]:
 
 
 def _ending(manifests: Manifests, *suffixes: str) -> list[str]:
-    """Return the names in the folder that end in one of ``suffixes``, sorted."""
+    """Return the names in the folder that end in one of ``suffixes``, in order."""
     return sorted(name for name in manifests.names if name.endswith(suffixes))

@@ -1,4 +1,4 @@
-"""JavaScript and TypeScript: package.json under npm, pnpm, yarn or bun; Deno."""
+"""JavaScript and TypeScript: package.json with npm, pnpm, yarn or bun, and Deno."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from aish_lsp.project.manifests.reading import (
     named_tasks,
     strings,
     table,
-    told,
+    table_tasks,
 )
 
 #: The package managers, each with how it starts a program of the dependencies.
 _EXECUTES: Mapping[str, str] = COMMANDS["javascript_executes"]
-#: What is usually written shorter. Not with bun: ``bun test`` is its own test runner.
+#: Commands that have a usual short form; not for bun, whose ``bun test`` is its own test runner.
 _SHORT = {
     f"{manager} run {name}": f"{manager} {name}"
     for manager in ("npm", "pnpm", "yarn")
     for name in ("test", "start")
 }
 
-#: A tool among the dependencies, and what it does when no script of the package says so.
+#: Tools among the dependencies, with the commands that are suggested if no script has them.
 _TOOLS: Mapping[str, Mapping[Intent, str]] = COMMANDS["javascript_tools"]
 _TEST_TOOLS = {"jasmine", "ava", "tap", "karma", "cypress"} | {
     tool for tool, commands in _TOOLS.items() if "test" in commands
@@ -45,7 +45,7 @@ def package_json(manifests: Manifests) -> Iterator[Task]:
     if not package:
         return
     manager = _manager(manifests, package)
-    # npm runs the script of that name itself, behind its own work.
+    # npm install runs the script of that name itself, after its own work.
     scripts = scripts_of(package) - {"install"}
     for task in named_tasks(scripts, f"{manager} run ", "package.json"):
         yield replace(task, command=_SHORT.get(task.command, task.command))
@@ -56,7 +56,7 @@ def package_json(manifests: Manifests) -> Iterator[Task]:
     dependencies = table(package, "devDependencies").keys() | table(package, "dependencies").keys()
     for tool, commands in _TOOLS.items():
         if tool in dependencies:
-            yield from told(manifests, commands, "package.json", executes=_EXECUTES[manager])
+            yield from table_tasks(manifests, commands, "package.json", executes=_EXECUTES[manager])
     if "typescript" in dependencies and manifests.has("tsconfig.json"):
         yield Task("check", f"{_EXECUTES[manager]} tsc --noEmit", "tsconfig.json")
     yield from workspace(manifests, package, manager, _EXECUTES[manager])
@@ -72,7 +72,7 @@ def package_scripts(manifests: Manifests) -> tuple[str, set[str]]:
 
 
 def _tests(manifests: Manifests, manager: str) -> Iterator[Task]:
-    """Yield a guess at tests that nothing speaks of: Bun and Node find those of these names."""
+    """Yield a guess if nothing mentions tests: Bun and Node find files with these names."""
     is_test, command = (_BUN_TEST, "bun test") if manager == "bun" else (_NODE_TEST, "node --test")
     for folder in ("test", ".", "src", "tests", "lib"):
         for name in manifests.matching(folder, "*"):
@@ -82,9 +82,9 @@ def _tests(manifests: Manifests, manager: str) -> Iterator[Task]:
 
 
 def _manager(manifests: Manifests, package: Table) -> str:
-    """Return the package manager that the package names, else the one whose lock file is there.
+    """Return the package manager that the package names, or else the one that has a lock file.
 
-    A part of a project has that of the whole.
+    If there is neither, a part of a project uses that of the whole.
     """
     named = package.get("packageManager")
     manager = named.partition("@")[0] if isinstance(named, str) else ""
@@ -115,7 +115,7 @@ def deno(manifests: Manifests) -> Iterator[Task]:
         return
     tasks = table(manifests.json(source), "tasks")
     yield from named_tasks(tasks, "deno task ", source)
-    yield from told(manifests, COMMANDS["deno"], source)
+    yield from table_tasks(manifests, COMMANDS["deno"], source)
     main = manifests.first("main.ts", "main.js", "mod.ts")
     if main is not None:
         yield Task("check", f"deno check {main}", source)
@@ -128,12 +128,12 @@ def deno(manifests: Manifests) -> Iterator[Task]:
 _PNPM_PACKAGES = re.compile(r"^packages:[ \t]*(?:#.*)?\n((?:[ \t]*(?:-.*|#.*)?\n)*)", re.MULTILINE)
 _PNPM_ENTRY = re.compile(r"^[ \t]*-[ \t]*['\"]?([^'\"#\s]+)", re.MULTILINE)
 
-#: What comes to an end, so that one package after the other can do it.
+#: What ends by itself, so that it can be done for one package after another.
 _ENDS: AbstractSet[Intent] = frozenset({"test", "build", "lint", "format", "check", "clean"})
 
 
 def scripts_of(package: Table) -> set[str]:
-    """Return the names of a package's scripts, npm's placeholder for tests left out."""
+    """Return the names of a package's scripts, without npm's placeholder for tests."""
     return {
         name
         for name, script in table(package, "scripts").items()
@@ -142,7 +142,7 @@ def scripts_of(package: Table) -> set[str]:
 
 
 def members(manifests: Manifests, package: Table) -> list[str]:
-    """Return the folders of a workspace's packages; none where it is not a workspace."""
+    """Return the folders of a workspace's packages; none if it is not a workspace."""
     pnpm = _PNPM_PACKAGES.search(manifests.text("pnpm-workspace.yaml") + "\n")
     listed = _PNPM_ENTRY.findall(pnpm[1]) if pnpm else []
     workspaces = package.get("workspaces")
@@ -153,13 +153,13 @@ def members(manifests: Manifests, package: Table) -> list[str]:
 
 
 def workspace(manifests: Manifests, package: Table, manager: str, runs: str) -> Iterator[Task]:
-    """Yield the tasks of a workspace as a whole, by the tool that looks after it.
+    """Yield the tasks of a workspace as a whole, by the tool that manages it.
 
     Args:
-        manifests: the root's.
+        manifests: the root's manifests.
         package: its package.json.
         manager: the package manager.
-        runs: how that starts a program of the dependencies.
+        runs: how the manager starts a program of the dependencies.
     """
     required = table(package, "devDependencies").keys() | table(package, "dependencies").keys()
     folders = members(manifests, package)
@@ -176,7 +176,7 @@ def workspace(manifests: Manifests, package: Table, manager: str, runs: str) -> 
         yield from _configured(anywhere, f"{runs} lerna run {{}}", "lerna.json")
     form, names = COMMANDS["javascript_everywhere"][manager], anywhere
     if manager == "yarn" and _is_first_yarn(manifests, package):
-        # The first Yarn stops at a package that has no such script.
+        # Yarn 1 stops at a package that has no such script.
         form = "yarn workspaces run {}"
         names = set.intersection(*scripts) if scripts else set()
     source = manifests.first("pnpm-workspace.yaml") or "package.json"
@@ -186,7 +186,7 @@ def workspace(manifests: Manifests, package: Table, manager: str, runs: str) -> 
 
 
 def _is_first_yarn(manifests: Manifests, package: Table) -> bool:
-    """Return whether Yarn is the first one, which is called by the same name."""
+    """Return whether the Yarn in use is Yarn 1, whose program has the same name."""
     named = package.get("packageManager")
     if isinstance(named, str) and named.startswith("yarn@"):
         return named.startswith("yarn@1.")
@@ -194,13 +194,13 @@ def _is_first_yarn(manifests: Manifests, package: Table) -> bool:
 
 
 def _configured(names: Iterable[str], form: str, source: str) -> Iterator[Task]:
-    """Yield the tasks among ``names``, as what a tool is set up for; ``form`` has a place."""
+    """Yield the tasks among ``names`` that a tool is set up for; ``form`` has {} for the name."""
     for task in named_tasks(set(names), "", source):
         yield Task(task.intent, form.format(task.command), source, Rank.CONFIGURED)
 
 
 def _nx_targets(manifests: Manifests) -> set[str]:
-    """Return the targets that some project of an Nx workspace names in a file of its own."""
+    """Return the targets in the projects' own files of an Nx workspace."""
     targets: set[str] = set()
     for folder in manifests.members(["apps/*", "libs/*", "packages/*"]):
         targets |= table(manifests.json(f"{folder}/project.json"), "targets").keys()

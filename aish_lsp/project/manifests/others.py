@@ -1,4 +1,4 @@
-"""Ecosystems told by a file's presence or a word in it; PHP, Ruby, Elixir, Dart, and containers."""
+"""Ecosystems that one file or a word in it reveals; PHP, Ruby, Elixir, Dart, and containers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from aish_lsp.project.manifests.reading import (
     is_plain,
     named_tasks,
     table,
-    told,
+    table_tasks,
 )
 
 
 def simple(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of the ecosystems that need little look into the manifest."""
+    """Yield the tasks of ecosystems for which a table of commands is enough."""
     yield from _of_tables(manifests, "ecosystems", Rank.CONFIGURED)
 
 
 def infrastructure(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of what stands beside the code."""
+    """Yield the tasks of what accompanies the code, such as infrastructure and documentation."""
     yield from _of_tables(manifests, "beside", Rank.GUESS)
 
 
@@ -31,7 +31,7 @@ def _of_tables(manifests: Manifests, kind: str, rank: Rank) -> Iterator[Task]:
     for patterns, commands in COMMANDS[kind].items():
         source = manifests.first_matching(*patterns.split())
         if source is not None:
-            yield from told(manifests, commands, source, rank)
+            yield from table_tasks(manifests, commands, source, rank)
 
 
 # PHP: Composer, Laravel, and the usual tools.
@@ -42,7 +42,7 @@ def composer(manifests: Manifests) -> Iterator[Task]:
     if not manifests.has("composer.json"):
         return
     data = manifests.json("composer.json")
-    # Of these names composer has commands of its own.
+    # Composer has commands of its own with these names.
     names = table(data, "scripts").keys() - {"install", "check", "init"}
     yield from named_tasks(names, "composer run-script ", "composer.json")
     yield Task("install", "composer install", "composer.json")
@@ -93,13 +93,13 @@ def ruby(manifests: Manifests) -> Iterator[Task]:
 
 
 def _tools(manifests: Manifests, gems: set[str], prefix: str) -> Iterator[Task]:
-    """Yield the linters, and the servers of what is not a Rails application."""
+    """Yield the linters, and how anything but a Rails application is served."""
     if manifests.has(".rubocop.yml"):
-        yield from told(manifests, COMMANDS["rubocop"], ".rubocop.yml", prefix=prefix)
+        yield from table_tasks(manifests, COMMANDS["rubocop"], ".rubocop.yml", prefix=prefix)
     elif "standard" in gems:
-        yield from told(manifests, COMMANDS["standard"], "Gemfile", prefix=prefix)
+        yield from table_tasks(manifests, COMMANDS["standard"], "Gemfile", prefix=prefix)
     if "jekyll" in gems or "github-pages" in gems:
-        yield from told(manifests, COMMANDS["jekyll"], "Gemfile", prefix=prefix)
+        yield from table_tasks(manifests, COMMANDS["jekyll"], "Gemfile", prefix=prefix)
     if manifests.has("config.ru") and not manifests.has("bin/rails"):
         server = next((f"bundle exec {name}" for name in ("puma", "rackup") if name in gems), "")
         if server:
@@ -109,7 +109,7 @@ def _tools(manifests: Manifests, gems: set[str], prefix: str) -> Iterator[Task]:
 def _rails(manifests: Manifests) -> Iterator[Task]:
     if not manifests.has("bin/rails"):
         return
-    # Its first line may name a Ruby by a path that is not here, and it need not be executable.
+    # Not by itself: its first line may name a Ruby that is not here, and it may not be executable.
     call = "bin/rails" if manifests.executable("bin/rails") else "ruby bin/rails"
     yield Task("start", f"{call} server", "bin/rails")
     if manifests.has("test"):
@@ -117,7 +117,7 @@ def _rails(manifests: Manifests) -> Iterator[Task]:
 
 
 def _rake(manifests: Manifests, prefix: str) -> Iterator[Task]:
-    """Yield the tasks of a Rakefile, and those that its libraries define."""
+    """Yield the tasks of a Rakefile and those that its libraries define."""
     rakefile = re.sub(r"^[ \t]*#.*", "", manifests.text("Rakefile"), flags=re.MULTILINE)
     tasks = set(re.findall(r"^[ \t]*task[ (]+[:\"']?(\w+)", rakefile, re.MULTILINE))
     for name in re.findall(
@@ -141,17 +141,17 @@ def containers(manifests: Manifests) -> Iterator[Task]:
     if file is not None:
         slug = re.sub(r"[^a-z0-9]+", "-", manifests.root.resolve().name.lower()).strip("-")
         image = slug or "workspace"
-        # Only Podman looks for a Containerfile of itself.
+        # Only Podman looks for a Containerfile by itself.
         named = "" if file == "Dockerfile" else f"-f {file} "
         yield Task("build", f"docker build -t {image} {named}.", file, Rank.GUESS)
         yield Task("run", f"docker run --rm {image}", file, Rank.GUESS)
-    # The one for development first.
+    # The Procfile for development first.
     file = manifests.first("Procfile.dev", "Procfile")
     if file is not None:
         named = "" if file == "Procfile" else f" -f {file}"
         honcho = any("honcho" in manifests.text(name) for name in ("pyproject.toml", "Pipfile"))
         program = "honcho" if honcho or manifests.has("requirements.txt") else "foreman"
-        # Where honcho wants its option before the command, foreman wants it behind.
+        # honcho takes its option before the command, foreman after it.
         command = f"honcho{named} start" if program == "honcho" else f"foreman start{named}"
         yield Task("start", command, file, Rank.GUESS)
     if manifests.first(".devcontainer/devcontainer.json", ".devcontainer.json") is not None:
@@ -165,12 +165,12 @@ _ALIAS = re.compile(r"[ \t]*(?:\[[ \t]*)?(?:\"([\w.-]+)\"|(\w+)):(?:\s|$)")
 
 
 def mix(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of an Elixir project, also of an umbrella."""
+    """Yield the tasks of an Elixir project, which may be an umbrella."""
     if not manifests.has("mix.exs"):
         return
     text = re.sub(r"^[ \t]*#.*", "", manifests.text("mix.exs"), flags=re.MULTILINE)
     yield from named_tasks(_aliases(text) - {"run"}, "mix ", "mix.exs")
-    yield from told(manifests, COMMANDS["mix"], "mix.exs")
+    yield from table_tasks(manifests, COMMANDS["mix"], "mix.exs")
     parts = [manifests.text(f"{app}/mix.exs") for app in manifests.members(["apps/*"])]
     if any("{:phoenix," in part for part in (text, *parts)):
         yield Task("start", "mix phx.server", "mix.exs")
@@ -179,7 +179,7 @@ def mix(manifests: Manifests) -> Iterator[Task]:
 
 
 def _aliases(text: str) -> set[str]:
-    """Return a project's own names for tasks; one that is Mix's own too is run in its place."""
+    """Return the aliases that a project defines; they come before Mix's own tasks."""
     names = set()
     within = False
     for line in text.split("\n"):
@@ -207,9 +207,9 @@ def dart(manifests: Manifests) -> Iterator[Task]:
         yield Task("install", "melos bootstrap", "melos.yaml")
     if manifests.has("test") or re.search(r"^ +(flutter_)?test:", text, re.MULTILINE):
         yield Task("test", f"{program} test", _PUBSPEC)
-    yield from told(manifests, COMMANDS["dart"], _PUBSPEC, program=program)
+    yield from table_tasks(manifests, COMMANDS["dart"], _PUBSPEC, program=program)
     if flutter:
-        yield from told(manifests, COMMANDS["flutter"], _PUBSPEC)
+        yield from table_tasks(manifests, COMMANDS["flutter"], _PUBSPEC)
         return
     name = re.search(r"^name: *(\w+)", text, re.MULTILINE)
     if name is not None and manifests.has(f"bin/{name[1]}.dart"):

@@ -1,4 +1,4 @@
-"""Python: pyproject.toml and its kin, with the tool that looks after the environment."""
+"""Python: pyproject.toml and similar files, with the tool that manages the environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from aish_lsp.project.manifests.reading import (
 class _Tool:
     """A tool that is set up by a file, a table of pyproject.toml or a section of setup.cfg.
 
-    ``hatch`` is how Hatch itself does it, where no environment of the project has the tool.
+    ``hatch`` is Hatch's own command, for projects with no environment that has the tool.
     """
 
     name: str
@@ -37,11 +37,11 @@ class _Tool:
     hatch: str = ""
 
 
-#: Where one project has several for the same end, the first is suggested first.
+#: If a project has several for the same purpose, the first is suggested first.
 _TOOLS = tuple(_Tool(**row) for row in COMMANDS["python_tools"])
 
-#: What is usual: the names of extras that hold what a developer needs, the fullest first; the files
-#: that list requirements; and the folders that setuptools takes for no package of the project.
+#: The usual names of extras with what a developer needs, the fullest first; of files that list
+#: requirements; and of folders that setuptools does not take for packages of the project.
 _EXTRAS, REQUIREMENTS, _NO_PACKAGES = (
     tuple[str, ...](COMMANDS["python_names"][key])
     for key in ("extras", "requirements", "no_packages")
@@ -116,7 +116,7 @@ def _set_up_in(project: Project, tool: _Tool) -> str | None:
 
 
 def _tells_mypy_what_to_check(project: Project) -> bool:
-    """Return whether mypy's settings name files, so that it wants none on its command line."""
+    """Return whether mypy's settings name files, so that its command line does not have to."""
     if {"files", "packages", "modules"} & table(project.tool, "mypy").keys():
         return True
     for name in ("mypy.ini", ".mypy.ini", "setup.cfg"):
@@ -139,7 +139,7 @@ def _runners(project: Project) -> Iterator[Task]:
 
 
 def _tox(project: Project) -> Iterator[Task]:
-    """Yield tox, and its environments of the usual names."""
+    """Yield tox, and its environments that have usual names."""
     manifests = project.manifests
     names = {"tox.ini": r"^\[(?:tox|testenv)\b", "setup.cfg": r"^\[tox:tox\]"}
     own = next((n for n, s in names.items() if re.search(s, manifests.text(n), re.MULTILINE)), None)
@@ -160,7 +160,7 @@ def _tox(project: Project) -> Iterator[Task]:
 
 
 def _nox_sessions(noxfile: str) -> set[str]:
-    """Return the names of the functions that are sessions; a helper beside them is none."""
+    """Return the names of the functions that are sessions, leaving out helpers."""
     sessions = set()
     decorated = ""
     for line in noxfile.split("\n"):
@@ -179,7 +179,7 @@ def _nox_sessions(noxfile: str) -> set[str]:
 
 
 def _tests_without_configuration(project: Project) -> Iterator[Task]:
-    """Yield a guess at how tests run that no configuration speaks of."""
+    """Yield a guess at how tests are run if no configuration mentions them."""
     manifests = project.manifests
     if manifests.has("manage.py"):
         yield Task("test", f"{project.python} manage.py test", "manage.py")
@@ -202,7 +202,7 @@ def _tests_without_configuration(project: Project) -> Iterator[Task]:
 
 
 def _first_tests(manifests: Manifests) -> tuple[str, list[str]] | None:
-    """Return the first folder with Python tests, and the names of these; None for no tests."""
+    """Return the first folder with Python tests, and their names; None if there are none."""
     inner = [f"{t}/{n}" for t in ("tests", "test") for n in manifests.inside(t) if is_plain(n)]
     packages = [f"{n}/tests" for n in manifests.folders if manifests.has(f"{n}/__init__.py")]
     places = ("tests", "test", *(folder for folder in inner if "." not in folder), ".", *packages)
@@ -225,7 +225,7 @@ def _programs(project: Project) -> Iterator[Task]:
         if manifests.has(name):
             yield Task("run", f"{project.python} {name}", name, Rank.GUESS)
             break
-    # A package below src/ is only found where it is installed.
+    # A package below src/ is found only if it is installed.
     is_installed = project.is_package and (project.environment or project.manager != "pip")
     for place in ("", "src/") if is_installed else ("",):
         for folder in manifests.inside(place or "."):
@@ -247,13 +247,13 @@ def _entry_points(project: Project) -> Iterator[Task]:
                 if project.environment:
                     command = f"{project.environment}/bin/{name}"
                 elif is_plain(package) and project.manifests.has(main):
-                    # Where nothing is installed yet, the program is there all the same.
+                    # This also works if nothing is installed yet.
                     command, source = f"python3 -m {package}", main
             yield Task("run", command, source)
 
 
 def _web_application(project: Project) -> Iterator[Task]:
-    """Yield how the development server of a web framework starts, where the module shows it."""
+    """Yield how a web framework's development server starts, if the module shows which it is."""
     for module in ("main", "app"):
         text = project.manifests.text(f"{module}.py")
         if re.search(r"^app\s*=\s*FastAPI\(", text, re.MULTILINE):
@@ -300,20 +300,20 @@ def _installation_by_pip(project: Project, extra: str | None) -> Iterator[Task]:
         wheel = f"{project.python} -m pip wheel --no-deps --wheel-dir dist ."
         yield Task("build", wheel, source)
     if wanted:
-        # Most systems refuse to install outside of a virtual environment.
+        # Most systems refuse to install outside a virtual environment.
         created = "" if project.environment else "python3 -m venv .venv && "
         python = f"{project.environment or '.venv'}/bin/python"
         yield Task("install", f"{created}{python} -m pip install {' '.join(wanted)}", source)
 
 
-# The project: what its manifests say of the environment, and how its tools are called.
+# The project: what its manifests say about the environment, and how its tools are called.
 
-#: Build backends that tell of the tool that looks after the environment.
+#: Build backends that reveal which tool manages the environment.
 _BACKENDS = {"uv_build": "uv", "poetry.core.masonry.api": "poetry", "pdm.backend": "pdm"}
 
 
 class Project:
-    """What the manifests say of a Python project, and how its tools are called."""
+    """What the manifests say about a Python project, and how its tools are called."""
 
     def __init__(self, manifests: Manifests) -> None:
         self.manifests = manifests
@@ -323,7 +323,7 @@ class Project:
 
     @cached_property
     def manager(self) -> str:
-        """The tool that looks after the environment: a lock file is the best witness."""
+        """The tool that manages the environment; a lock file is the best evidence."""
         has = self.manifests.has
         built_by = table(self.pyproject, "build-system").get("build-backend")
         backend = _BACKENDS.get(built_by) if isinstance(built_by, str) else None
@@ -349,28 +349,28 @@ class Project:
 
     @cached_property
     def environment(self) -> str:
-        """The folder of a virtual environment, or nothing."""
+        """The folder of a virtual environment; empty if there is none."""
         names = (".venv", "venv", "env")
         return next((n for n in names if self.manifests.exists(f"{n}/bin/python")), "")
 
     @property
     def python(self) -> str:
-        """How Python is called within the project's environment."""
+        """How Python is called in the project's environment."""
         if self.manager == "pip":
             return f"{self.environment}/bin/python" if self.environment else "python3"
         return f"{self.prefix}python"
 
     @cached_property
     def prefix(self) -> str:
-        """What stands before a program of the project's environment, a blank included."""
+        """What precedes a program of the project's environment, with a blank at the end."""
         if self.manager == "pip":
             return ""
-        # The tests of a workspace's members need what those require.
+        # The tests of a workspace's members need the members' requirements.
         members = self.manager == "uv" and table(self.tool, "uv", "workspace")
         return f"{self.manager} run {'--all-packages ' if members else ''}"
 
     def call(self, program: str) -> str:
-        """Return how a program that is also a module is called, whichever extra brings it."""
+        """Return how a program that is also a module is called, whichever extra provides it."""
         if self.manager == "pip":
             return f"{self.python} -m {program}"
         places = self.dependencies.get(program)
@@ -388,7 +388,7 @@ class Project:
 
     @cached_property
     def _always_there(self) -> set[str]:
-        """The places whose requirements uv installs without being told."""
+        """The places whose requirements uv installs by default."""
         groups = table(self.tool, "uv").get("default-groups", ["dev"])
         if groups == "all":
             groups = list(table(self.pyproject, "dependency-groups"))
@@ -396,10 +396,10 @@ class Project:
 
     @cached_property
     def dependencies(self) -> dict[str, set[str]]:
-        """The names of what is required, each with where.
+        """The names of the requirements, each with the places that require it.
 
-        That is ``extra:NAME``, ``group:NAME``, ``env:NAME`` (of Hatch), ``with-requirements:FILE``,
-        or nothing: it is always there.
+        A place is ``extra:NAME``, ``group:NAME``, ``env:NAME`` (of Hatch),
+        ``with-requirements:FILE``, or empty for what is always there.
         """
         found: dict[str, set[str]] = {}
         for place, requirements in (*self._standard(), *self._of_managers()):
@@ -410,7 +410,7 @@ class Project:
         return found
 
     def _standard(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Yield the requirements that every tool reads, and where."""
+        """Yield the requirements that every tool reads, each list with its place."""
         yield "", strings(self.metadata.get("dependencies"))
         for name, extra in table(self.metadata, "optional-dependencies").items():
             yield f"extra:{name}", strings(extra)
@@ -420,7 +420,7 @@ class Project:
             yield f"with-requirements:{name}", self.manifests.text(name).split("\n")
 
     def _of_managers(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Yield the requirements that only one tool reads, and where."""
+        """Yield the requirements that only one tool reads, each list with its place."""
         yield "", strings(table(self.tool, "uv").get("dev-dependencies"))
         for group in table(self.tool, "pdm", "dev-dependencies").values():
             yield "", strings(group)
@@ -440,7 +440,7 @@ class Project:
                 yield f"env:{name}", strings(extras.get(feature))
 
     def _group(self, name: str, seen: tuple[str, ...] = ()) -> list[str]:
-        """Return the requirements of a group, those of the groups that it includes too."""
+        """Return the requirements of a group and of the groups that it includes."""
         listed = table(self.pyproject, "dependency-groups").get(name)
         found = strings(listed)
         for item in listed if isinstance(listed, list) else []:
@@ -456,14 +456,14 @@ class Project:
 
     @property
     def is_package(self) -> bool:
-        """Whether the folder says how it is built."""
+        """Whether the folder says how it is built as a package."""
         if table(self.tool, "poetry").get("package-mode") is False:
             return False
         return self.manifests.has("setup.py") or "build-system" in self.pyproject
 
     @property
     def is_installable(self) -> bool:
-        """Whether pip can install the folder itself: also where setuptools finds out how."""
+        """Whether pip can install the folder itself, perhaps because setuptools finds out how."""
         if self.is_package or "name" not in self.metadata:
             return self.is_package
         if self.manifests.has("src"):

@@ -1,4 +1,4 @@
-"""A folder as the manifest readers see it, bounded and text only; and the tasks that they tell."""
+"""A folder as the manifest readers see it, bounded and text only; and the tasks they find."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Intent: TypeAlias = Literal[
 
 
 class Rank(IntEnum):
-    """How sure it is that a task is what the project's people use; the lowest is surest."""
+    """How sure it is that the project's developers use a task; the lowest is the surest."""
 
     OWN = 0
     """An entry that the project itself names: a make target, a package script."""
@@ -39,10 +39,10 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One command, one line; ``source`` is the file that told of it.
+    """A command of one line, with the file that it comes from as its ``source``.
 
-    ``folder`` is the part of the project that it is for, where that is a project of its own; the
-    command goes there itself.
+    ``folder`` is the part of the project that the command is for, if that is a project of its own;
+    the command changes to it.
     """
 
     intent: Intent
@@ -52,18 +52,18 @@ class Task:
     folder: str = ""
 
 
-#: What is known of the commands of all kinds of projects.
+#: What is known about the commands of all kinds of projects.
 COMMANDS: Final = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
 
-#: The names that people give to the entries of their own task runners, the usual ones first.
+#: The names that people give to entries of their task runners, the most usual first.
 ENTRY_NAMES: Final[Mapping[Intent, Sequence[str]]] = COMMANDS["entries"]
 
 
 def named_tasks(names: Collection[str], runner: str, source: str) -> Iterator[Task]:
-    """Yield a task for each intent that an entry among ``names`` is usually the name of.
+    """Yield a task for each intent that has its usual name among ``names``.
 
-    The command is the entry's name right behind ``runner``. Only names of ENTRY_NAMES ever get
-    into a command, whatever else ``names`` holds.
+    The command is that name right after ``runner``. Only names in ENTRY_NAMES ever get into a
+    command, whatever else ``names`` contains.
     """
     for intent, candidates in ENTRY_NAMES.items():
         name = next((candidate for candidate in candidates if candidate in names), None)
@@ -71,31 +71,31 @@ def named_tasks(names: Collection[str], runner: str, source: str) -> Iterator[Ta
             yield Task(intent, f"{runner}{name}", source, Rank.OWN)
 
 
-def told(
+def table_tasks(
     manifests: Manifests,
     commands: Mapping[Intent, Any],
     source: str,
     rank: Rank = Rank.CONFIGURED,
     **words: str,
 ) -> Iterator[Task]:
-    """Yield a task for each command of a table of COMMANDS that ``source`` tells of.
+    """Yield a task from ``source`` for each command in a table of COMMANDS.
 
-    A command may want a word in ``source``, or a file in the folder. ``{NAME}`` in it stands for
-    the one of ``words`` that is called so.
+    A command may require that ``source`` matches a pattern, or that the folder has a file. Each
+    ``{NAME}`` in it is replaced with the one of ``words`` that has this name.
     """
-    for intent, said in commands.items():
-        when = {"command": said} if isinstance(said, str) else said
-        if "word" in when and not re.search(when["word"], manifests.text(source)):
+    for intent, entry in commands.items():
+        row = {"command": entry} if isinstance(entry, str) else entry
+        if "word" in row and not re.search(row["word"], manifests.text(source)):
             continue
-        if "file" not in when or manifests.has(when["file"]):
-            yield Task(intent, when["command"].format(**words), source, rank)
+        if "file" not in row or manifests.has(row["file"]):
+            yield Task(intent, row["command"].format(**words), source, rank)
 
 
-#: Bytes of a manifest; a longer one is passed over.
+#: The largest manifest, in bytes; a larger one is skipped.
 MANIFEST_LIMIT = 256 << 10
-#: Names of a folder that are looked at.
+#: Names in a folder that are looked at.
 _NAME_LIMIT = 5000
-#: Folders that a workspace's patterns may name.
+#: The most folders that a workspace's patterns may name.
 _MEMBER_LIMIT = 100
 
 Table: TypeAlias = dict[str, Any]
@@ -106,35 +106,36 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
 
 
 def is_plain(name: str) -> bool:
-    """Return whether ``name`` may stand in a command as it is: a word, no option, no syntax."""
+    """Return whether a command may contain ``name`` unquoted: it is a word and not an option."""
     return _PLAIN.fullmatch(name) is not None
 
 
 def is_plain_path(path: str) -> bool:
-    """Return whether ``path`` may stand in a command as it is: plain words, and not above."""
+    """Return whether a command may contain ``path`` unquoted: plain words that do not lead up."""
     return all(map(is_plain, path.split("/")))
 
 
 def table(value: object, *keys: str) -> Table:
-    """Return the table that ``keys`` lead to, or an empty one where anything else stands."""
+    """Return the table that ``keys`` lead to, or an empty one if anything else is there."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def strings(value: object) -> list[str]:
-    """Return the strings of a list; anything else gives none."""
+    """Return the strings in a list; none if it is anything else."""
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 class Manifests:
-    """The manifests of one folder, each read once at most.
+    """The manifests of one folder, each read at most once.
 
-    What is missing, unreadable, binary, broken or too large is empty and hides nothing else.
+    One that is missing, unreadable, binary, broken or too large counts as empty, and does not
+    affect the others.
 
     Attributes:
         root: the folder.
-        above: those of the project that the folder is a part of; None where it is not a part.
+        above: the manifests of the project that the folder is a part of; None if there is none.
     """
 
     def __init__(self, root: Path, above: Manifests | None = None) -> None:
@@ -146,11 +147,11 @@ class Manifests:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names in the folder itself."""
+        """The names directly in the folder."""
         return frozenset(self.inside("."))
 
     def inside(self, folder: str) -> list[str]:
-        """Return the names in ``folder``, sorted; a bounded number of them. Not to be changed."""
+        """Return a bounded number of the names in ``folder``, sorted. Do not change the list."""
         if folder not in self._folders:
             is_there = folder == "." or self.has(folder)
             self._folders[folder] = self._listed(folder) if is_there else []
@@ -169,12 +170,12 @@ class Manifests:
         return sorted(names)
 
     def matching(self, folder: str, pattern: str) -> list[str]:
-        """Return the paths of what in ``folder`` is named by ``pattern``, sorted."""
+        """Return the sorted paths of what in ``folder`` matches ``pattern`` by name."""
         names = [name for name in self.inside(folder) if fnmatchcase(name, pattern)]
         return names if folder == "." else [f"{folder}/{name}" for name in names]
 
     def first_matching(self, *patterns: str) -> str | None:
-        """Return the first path that one of ``patterns`` names, tried in their order."""
+        """Return the first path that matches one of ``patterns``, which are tried in order."""
         for pattern in patterns:
             folder, _, name = pattern.rpartition("/")
             for path in self.matching(folder or ".", name):
@@ -182,19 +183,19 @@ class Manifests:
         return None
 
     def within(self, folder: str) -> Manifests:
-        """Return the manifests of a folder in this one."""
+        """Return the manifests of a folder inside this one."""
         return Manifests(self.root / folder, self)
 
     @cached_property
     def folders(self) -> list[str]:
-        """The names of the folders in the folder itself, links and hidden ones left out; sorted."""
+        """The sorted names of the folders directly in this one, without links and hidden ones."""
         names = sorted(name for name in self.names if not name.startswith("."))
         return [name for name in names if stat.S_ISDIR(self._mode(name, follow=False))]
 
     def members(self, patterns: Iterable[str]) -> list[str]:
-        """Return the folders that the patterns of a workspace name; a bounded number, plain ones.
+        """Return a bounded number of the folders that a workspace's patterns name, if plain.
 
-        A pattern that begins with ``!`` takes folders away.
+        A pattern that begins with ``!`` excludes folders.
         """
         found: dict[str, None] = {}
         for pattern in patterns:
@@ -207,7 +208,7 @@ class Manifests:
         return list(found)[:_MEMBER_LIMIT]
 
     def _expanded(self, pattern: str) -> list[str]:
-        """Return the folders that ``pattern`` stands for; ``**`` goes one folder deep."""
+        """Return the folders that ``pattern`` matches; ``**`` goes one folder deep."""
         folders = [""]
         for part in pattern.split("/"):
             if is_plain(part):
@@ -225,40 +226,40 @@ class Manifests:
         return [folder for folder in found if stat.S_ISDIR(self._mode(folder))]
 
     def first(self, *candidates: str) -> str | None:
-        """Return the first of ``candidates`` (paths relative to the folder) that is there."""
+        """Return the first of ``candidates`` (paths relative to the folder) that exists."""
         return next((name for name in candidates if self.has(name)), None)
 
     def has(self, name: str) -> bool:
-        """Return whether the file or folder ``name`` is there."""
+        """Return whether there is a file, folder or link ``name``."""
         if "/" not in name:
             return name in self.names
         return name.partition("/")[0] in self.names and os.path.lexists(self.root / name)
 
     def exists(self, name: str) -> bool:
-        """Return whether the file or folder ``name`` is there, wherever a link leads."""
+        """Return whether the file or folder ``name`` exists, following links."""
         return self.has(name) and self._mode(name) != 0
 
     def executable(self, name: str) -> bool:
-        """Return whether ``name`` is a file that can be started."""
+        """Return whether ``name`` is an executable file."""
         is_file = self.has(name) and stat.S_ISREG(self._mode(name))
         return is_file and os.access(self.root / name, os.X_OK)
 
     def _mode(self, name: str, *, follow: bool = True) -> int:
-        """Return what ``name`` is, as stat tells it; 0 where that is not to be had."""
+        """Return the mode of ``name`` as stat reports it; 0 if it cannot."""
         try:
             return (self.root / name).stat(follow_symlinks=follow).st_mode
         except (OSError, ValueError):
             return 0
 
     def text(self, name: str) -> str:
-        """Return a file's text, empty where there is none to be had."""
+        """Return a file's text; empty if it cannot be read."""
         if name not in self._texts:
             head = read_head(self.root, name, MANIFEST_LIMIT) if self.has(name) else None
             self._texts[name] = head[0] if head is not None and head[1] else ""
         return self._texts[name]
 
     def toml(self, name: str) -> Table:
-        """Return a TOML file's data, empty where it is none. Not to be changed."""
+        """Return a TOML file's data; empty if it is not TOML. Do not change it."""
         if name not in self._tables:
             try:
                 self._tables[name] = tomllib.loads(self.text(name))
@@ -267,7 +268,7 @@ class Manifests:
         return self._tables[name]
 
     def json(self, name: str) -> Table:
-        """Return a JSON file's object, comments allowed, empty where it is none. As ``toml``."""
+        """Return a JSON file's object, as ``toml`` does; comments are allowed."""
         if name not in self._tables:
             self._tables[name] = _from_json(self.text(name))
         return self._tables[name]
@@ -283,7 +284,7 @@ def _from_json(text: str) -> Table:
 
 
 def _without_comments(text: str) -> str:
-    """Return JSON with comments as plain JSON; comment signs in strings stay. Linear in time."""
+    """Return JSON without its comments, in linear time; strings stay as they are."""
     pieces: list[str] = []
     at = 0
     while (sign := _COMMENT_OR_STRING.search(text, at)) is not None:

@@ -1,6 +1,6 @@
 """Task runners that serve any language: just, Task, make, mise, Earthly, Mage, plain scripts.
 
-And hints from CI files: what they run, where it is a command that is known by its every word.
+Also hints from CI files: the commands in them of which every word is known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aish_lsp.project.manifests.reading import (
     table,
 )
 
-#: Files of recipes that are read for one justfile, it itself and what it imports.
+#: Files that are read for one justfile, including itself.
 _IMPORTS = 20
 _JUST_STRING = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|\([^()]*\)")
 _JUST_IMPORT = re.compile(r"^import\??[ \t]+(['\"])(?:\./)?([^'\"\n]+)\1", re.MULTILINE)
@@ -30,13 +30,13 @@ _TASK_KEY = re.compile(r"( +)(?:([\w:.-]+)|\"([\w:.-]+)\"|'([\w:.-]+)'):(?:\s|$)
 
 
 def just(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a justfile: recipes that need no argument, those that it imports too."""
+    """Yield the tasks of a justfile: recipes that need no argument, including imported ones."""
     name, recipes = justfile_recipes(manifests)
     yield from named_tasks(recipes, "just ", name)
 
 
 def justfile_recipes(manifests: Manifests) -> tuple[str, set[str]]:
-    """Return the justfile and its recipes, with those imported; no file where there is none."""
+    """Return the justfile and its recipes, including imported ones; empty if there is no file."""
     candidates = (n for n in sorted(manifests.names) if n.lower() in ("justfile", ".justfile"))
     name = next(candidates, "")
     recipes: set[str] = set()
@@ -52,7 +52,7 @@ def justfile_recipes(manifests: Manifests) -> tuple[str, set[str]]:
 
 
 def just_recipes(text: str) -> set[str]:
-    """Return the recipes of a justfile, and their other names, that need no arguments."""
+    """Return the recipes of a justfile that need no arguments, and their aliases."""
     recipes: set[str] = set()
     aliases: dict[str, str] = {}
     for line in text.split("\n"):
@@ -77,13 +77,13 @@ def taskfile(manifests: Manifests) -> Iterator[Task]:
 
 
 def taskfile_entries(manifests: Manifests) -> tuple[str, set[str]]:
-    """Return the Taskfile and all its tasks; no file where there is none."""
+    """Return the Taskfile and all its tasks; empty if there is no file."""
     name = manifests.first(*COMMANDS["taskfiles"]["names"])
     return (name, taskfile_tasks(manifests.text(name))) if name is not None else ("", set())
 
 
 def taskfile_tasks(text: str) -> set[str]:
-    """Return the names under ``tasks:`` that are not internal, by their indentation."""
+    """Return the names of the tasks under ``tasks:`` that are not internal."""
     tasks: set[str] = set()
     within, indent, current = False, "", ""
     for line in text.split("\n"):
@@ -142,7 +142,7 @@ def mage(manifests: Manifests) -> Iterator[Task]:
 
 
 def scripts(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks that are scripts at one of the usual places; a program there is none."""
+    """Yield the tasks that are scripts in one of the usual places; a binary there is not one."""
     for intent, candidates in COMMANDS["scripts"].items():
         startable = (path for path in candidates if manifests.executable(path))
         name = next((path for path in startable if manifests.text(path).startswith("#!")), None)
@@ -150,18 +150,18 @@ def scripts(manifests: Manifests) -> Iterator[Task]:
             yield Task(intent, f"./{name}", name, Rank.OWN)
 
 
-# Makefiles: the targets that make would know, without asking make.
+# Makefiles: the targets that make would find, without running make.
 
 #: In the order in which GNU make looks for them.
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
-#: Makefiles that are read for one, what they include and that itself.
+#: Makefiles that are read for one, including itself.
 _INCLUDES = 20
-#: Characters of an included file's name.
+#: The longest name of an included file, in characters.
 _LONGEST_NAME = 100
 
 _INCLUDE = re.compile(r"-?s?include[ \t]+(.+)")
-#: What may stand behind a target and its colon where it sets a variable and is not a rule.
+#: What follows a target and its colon if the line sets a variable and is not a rule.
 _SETS = re.compile(r"\s*(?:(?:export|override|private)\s+)*[\w.-]+\s*(?:[:+?!]{0,3}=)")
 
 
@@ -170,10 +170,10 @@ class Rules:
     """What a makefile names.
 
     Attributes:
-        targets: whether each one needs others; no patterns, no variables, no special ones.
-        phony: those that are no files.
-        default: what plain ``make`` makes, as it is written there.
-        includes: what it includes, as it is written there.
+        targets: the targets and whether each needs others; no patterns, variables or special ones.
+        phony: the targets that are not files.
+        default: what plain ``make`` makes, as the makefile spells it.
+        includes: what the makefile includes, as it spells it.
     """
 
     targets: dict[str, bool] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class Rules:
 
 
 def make(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of the makefile that make would read, and of what that includes."""
+    """Yield the tasks of the makefile that make would read and of those that it includes."""
     name = manifests.first(*_MAKEFILES)
     if name is None:
         return
@@ -196,7 +196,7 @@ def make(manifests: Manifests) -> Iterator[Task]:
 
 
 def make_targets(manifests: Manifests) -> tuple[str, set[str]]:
-    """Return the makefile and its targets; no file where there is none."""
+    """Return the makefile and its targets; empty if there is no file."""
     name = manifests.first(*_MAKEFILES)
     return (name, _made(_read(manifests, name), manifests)) if name is not None else ("", set())
 
@@ -204,7 +204,7 @@ def make_targets(manifests: Manifests) -> tuple[str, set[str]]:
 def _made(rules: Rules, manifests: Manifests) -> set[str]:
     """Return the targets that make would make.
 
-    It takes a target that is a file, needs nothing, and is not declared phony, for made.
+    It regards a target as made if it is a file, needs nothing, and is not declared phony.
     """
     return {
         target
@@ -219,7 +219,7 @@ def _read(manifests: Manifests, name: str) -> Rules:
     waiting, read = rules.includes[:_INCLUDES], {name}
     while waiting and len(read) < _INCLUDES:
         included = waiting.pop(0)
-        # make looks for them from where it was started.
+        # make looks for them in the folder where it was started.
         folder, pattern = posixpath.split(posixpath.normpath(included))
         for path in manifests.matching(folder or ".", pattern):
             if path not in read and len(read) < _INCLUDES:
@@ -232,7 +232,7 @@ def _read(manifests: Manifests, name: str) -> Rules:
 
 
 def read_rules(text: str) -> Rules:
-    """Return what a makefile names. Nothing is expanded, and no condition is looked at."""
+    """Return what a makefile names, without expanding anything or checking conditions."""
     rules = Rules()
     continued = defining = False
     for line in text.split("\n"):
@@ -271,18 +271,18 @@ _BEFORE_COMMAND = re.compile(r"^(- )?((run|script|command):\s+|sh\s+)?")
 
 _CI = COMMANDS["continuous_integration"]
 
-#: Commands that are believed when a line of a CI file is one of them, harmless options aside.
+#: Commands that count as hints if a line of a CI file is one of them, apart from harmless options.
 _HINTS: Mapping[str, Intent] = {
     command: intent for intent, commands in _CI["commands"].items() for command in commands
 }
 _MOST_WORDS = max(len(command.split(" ")) for command in _HINTS)
 
-#: What may stand behind such a command: it changes what is shown or covered, never what is run.
+#: What may follow such a command: it changes what is shown or covered, never what is run.
 _HARMLESS = frozenset(_CI["harmless"])
 
 
 def continuous_integration(manifests: Manifests) -> Iterator[Task]:
-    """Yield what the CI files run, where it is a command that is known by its every word."""
+    """Yield the commands in the CI files of which every word is known."""
     workflows = [path for folder in _CI["folders"] for path in manifests.matching(folder, "*.y*ml")]
     for source in (*workflows, *_CI["files"]):
         for line in manifests.text(source).split("\n"):
@@ -295,7 +295,7 @@ def continuous_integration(manifests: Manifests) -> Iterator[Task]:
 
 
 def _hinted(command: str) -> Intent | None:
-    """Return what a CI file runs ``command`` for, or None where one of its words is not known."""
+    """Return what a CI file runs ``command`` for, or None if one of its words is not known."""
     words = command.split(" ")
     for count in range(1, min(len(words), _MOST_WORDS) + 1):
         if not _HARMLESS.issuperset(words[count:]):

@@ -133,7 +133,20 @@ def test_a_change_beside_many_ignored_names_is_no_scan(repository: Path, ignored
         assert told.after() == listed_by_git(repository)
     (repository / "src/one.py").unlink()
     assert told.after() == listed_by_git(repository)
+    write(repository, "src/one.py")
+    assert told.after() == listed_by_git(repository)
     assert not told.scans
+
+
+@pytest.mark.parametrize("ignored", [20, 150])
+def test_what_came_between_the_scan_and_the_first_look_is_found(
+    repository: Path, ignored: int
+) -> None:
+    write(repository, *(f"src/{number}.tmp" for number in range(ignored)))
+    told = Told(repository)
+    write(repository, "src/one.py")
+    told.watch_over("src/")
+    assert told.after() == listed_by_git(repository)
 
 
 async def test_a_change_is_not_forgotten_when_the_look_at_it_is_cancelled(
