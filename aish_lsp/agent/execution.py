@@ -47,6 +47,8 @@ _NOT_ALONE = "another command runs, and what was changed since that began could 
 #: What a command that wants to change git's own files contains.
 _NAMES_GIT = re.compile(r"(?<![\w.-])git(?![\w.-])")
 
+_NO_SHELL_TAKES = re.compile("[\0\ud800-\udfff]")
+
 _WAS_CONFINED = (
     "It ran confined, since it seemed only to read, and the system refused it something. The action"
     " *Run without confinement*, or `:run` with its text, runs it unconfined."
@@ -153,8 +155,11 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
             )
     if text is None:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
-    if not text.strip() or "\0" in text:
-        raise InvalidArgument("The command is empty or holds a NUL.", path="text")
+    if not text.strip() or _NO_SHELL_TAKES.search(text):
+        raise InvalidArgument(
+            "The command is empty, or holds a NUL or half a character (a lone surrogate).",
+            path="text",
+        )
     cwd = workspace.folder_for(request.cwd)
     shell, obstacle = workspace.shell_for(named)
     if obstacle:

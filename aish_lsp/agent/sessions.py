@@ -176,13 +176,15 @@ class Sessions:
         Raises:
             Busy: the shown session is answering a question or running a command.
         """
+        if not show:
+            # At once, even while another session is being opened, which may ask the user.
+            return await self._opened(self._session(), show=False)
 
-        async def begin() -> Session:
-            if show:
-                _refuse_while_busy(self.shown)
-            return await self._opened(self._session(), show=show)
+        async def replace_shown() -> Session:
+            _refuse_while_busy(self.shown)
+            return await self._opened(self._session(), show=True)
 
-        return await asyncio.shield(self._start(begin, show=show))
+        return await asyncio.shield(self._start(replace_shown, show=True))
 
     def _session(
         self,

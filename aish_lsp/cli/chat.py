@@ -130,8 +130,8 @@ class TerminalChat:
         whole = [choice.whole, ""] if choice.whole else []
         prompt = "\n".join([*whole, choice.message, *rows, "Which number? "])
         answer = (await read_line(prompt, ctrl_c_ends=False) or "").strip()
-        known = answer.isascii() and answer.isdigit() and 0 < int(answer[:4]) <= len(choice.options)
-        return int(answer) - 1 if known else len(choice.options) - 1
+        number = int(answer[:9]) if answer.isascii() and answer.isdigit() else 0
+        return number - 1 if 0 < number <= len(choice.options) else len(choice.options) - 1
 
     # The conversation
 

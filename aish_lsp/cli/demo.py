@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command
-from aish_lsp.lsp.stream import FrameReader, frame
+from aish_lsp.lsp.stream import CHUNK, FrameReader, frame
 
 if TYPE_CHECKING:
     import argparse
@@ -32,9 +32,6 @@ _PROJECT = {
         '        self.assertEqual(greet("aish"), "Hello, aish!")\n'
     ),
 }
-
-#: Bytes of the server's messages that are read at a time.
-_PIECE = 65536
 
 _TOKEN = "demo"  # noqa: S105 - a progress token
 
@@ -210,7 +207,7 @@ class DemoEditor:
         """Handle the server's messages until it closes the connection."""
         assert self._process.stdout is not None
         frames = FrameReader()
-        while data := await self._process.stdout.read(_PIECE):
+        while data := await self._process.stdout.read(CHUNK):
             for body in frames.feed(data):
                 if isinstance(body, bytes):
                     await self._take(json.loads(body))

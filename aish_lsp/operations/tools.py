@@ -70,12 +70,10 @@ def _listed(session: Session) -> ToolList:
     counter = session.accounting.counter(preset, config)
 
     def info(server: str, tool: Tool) -> ToolInfo:
-        name, tokens = (
-            tool.schema.name,
-            counter.settled(Tokens(0, schema_tokens(tool.schema, preset))),
-        )
-        is_on = tools.is_on(server, name)
-        return ToolInfo(name, tool.schema.description, tokens, is_on, tool.allows())
+        schema = tool.schema
+        tokens = counter.settled(Tokens(0, schema_tokens(schema, preset)))
+        is_on = tools.is_on(server, schema.name)
+        return ToolInfo(schema.name, schema.description, tokens, is_on, tool.allows())
 
     servers = [
         ToolServerInfo(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from rooms import FLOORS, PACKAGE, PAGE, WAY, Import, imports_of, render, room
@@ -189,3 +190,19 @@ def test_a_start_loads_nothing_that_it_does_not_need() -> None:
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "aish_lsp.lsp.server" in loaded
     assert [name for name in loaded if any(is_in(name, heavy) for heavy in NOT_AT_START)] == []
+
+
+@pytest.mark.slow
+def test_a_start_reads_no_table() -> None:
+    script = (
+        "import sys\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda what, said: what == 'open' and opened.append(str(said[0])))\n"
+        "import aish_lsp.__main__, aish_lsp.lsp.server\n"
+        "print(*opened, sep='\\n')"
+    )
+    command = [sys.executable, "-c", script]
+    opened = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    # Those for questions, risks, keys and manifests are read when they are first needed.
+    assert [name for name in opened if Path(name).suffix == ".toml"] == []
+    assert any("aish_lsp" in name for name in opened)

@@ -347,9 +347,10 @@ class _Run:
         try:
             await work.run_commands(step, commands)
         except asyncio.CancelledError:
+            # Clients take a step's exit status for that of its last command, which has none.
+            work.status, work.exit_code, work.rows = "stopped", None, ["stopped"]
+        if _is_cancelled():
             work.status = "stopped"
-        if work.status == "stopped" or _is_cancelled():
-            work.status, work.rows = "stopped", ["stopped"]
         ended = replace(step, status=work.status, exit_code=work.exit_code)
         line = "; ".join(work.rows) or _plan(result)
         await run_uncancellable(self._tell(ended, turn_id, line))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,7 @@ async def test_a_folder_that_was_replaced_while_the_user_was_asked_is_not_run_in
     [
         ({}, InvalidArgument, "Say what to run"),
         ({"text": " "}, InvalidArgument, "is empty"),
+        ({"text": "touch \ud800x"}, InvalidArgument, "half a character"),
         ({"text": "echo", "cwd": "/"}, InvalidArgument, "not inside"),
         ({"text": "echo", "cwd": "nowhere"}, NotFound, "not a folder"),
         ({"command_id": "gone"}, NotFound, "gone"),
@@ -187,3 +189,17 @@ async def test_what_is_undone_together_is_given_from_above(
     for name in ("b", "c"):
         await place.run(text=f"touch {name}", origin="user", group="together")
     assert groups == [report.command_id, "together", "together"]
+
+
+@pytest.mark.slow
+async def test_what_was_begun_to_be_undoable_is_ended_whenever_it_is_cancelled(
+    place: Place,
+) -> None:
+    subprocess.run(["git", "init", "-q", place.folder], check=True)
+    for pause in range(0, 100, 10):
+        request = RunRequest(text=f"touch made{pause}; sleep 60", origin="user", group="made")
+        job = run(place.session, request)
+        await asyncio.sleep(pause / 1000)
+        job.cancel()
+        assert (await place.outcome(job)).finish_reason == "cancelled"
+        assert not place.workspace.undo.holds("made")

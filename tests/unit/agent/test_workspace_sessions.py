@@ -256,12 +256,14 @@ async def test_forks_beside_are_made_one_after_the_other(
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        # Nothing that is open already waits for it.
+        # Nothing that is open already waits for it, and neither does a new session.
         assert await sessions.named(None) is shown
+        begun = await sessions.new(show=False)
         copying.may_end.set()
         parted = await second
-    assert [len(one.conversation.messages) for one in sessions.open] == [4, 2, 2]
-    assert parted.session is sessions.open[2]
+    assert [len(one.conversation.messages) for one in sessions.open] == [4, 0, 2, 2]
+    assert begun is sessions.open[1]
+    assert parted.session is sessions.open[3]
     assert workspace.shown is shown
     begun_on = await begin_turn(parted.session, Ask("Third?")).result()
     assert begun_on.session_id == parted.session.id
