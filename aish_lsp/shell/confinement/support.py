@@ -219,7 +219,11 @@ class Confinement:
 
     def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
         own = Path(tempfile.mkdtemp(dir=temporary))
-        profile = _sandbox_profile(secret_places(self._environ), own, root)
+        try:
+            profile = _sandbox_profile(secret_places(self._environ), own, root)
+        except ValueError:
+            own.rmdir()
+            raise
         return Walls("sandbox-exec", own, (_SANDBOX, "-p", profile))
 
     async def _decide(self) -> Support:
