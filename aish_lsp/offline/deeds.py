@@ -32,14 +32,14 @@ _LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 #: Deeds that undo one another: what is to be installed is not to be removed.
 _BRINGS: Final = frozenset(["install", "make", "start", "change"])
 _TAKES: Final = frozenset(["delete", "stop", "undo"])
-#: Deeds that are no everyday nouns.
+#: Deeds whose words are not everyday nouns.
 _HARD_DEEDS: Final = frozenset(["delete", "undo", "install"])
 
 
 def misfits(
     intent: Intent, terms: set[str], first: str, *, asks: bool, ignored: bool
 ) -> Iterator[str]:
-    """Yield what tells that ``intent`` does not do just what is asked.
+    """Yield the evidence that ``intent`` does not do just what is asked.
 
     ``terms`` are the question's, ``first`` the one that it begins with; ``asks`` says that it asks
     to be told something, ``ignored`` that the intent leaves out a value that it was asked with.
@@ -148,9 +148,9 @@ def _asks(clause: str) -> bool:
     )
 
 
-#: Intents of which it is remembered what they are there for.
+#: How many intents are remembered with what they are for.
 _REMEMBERED: Final = 1024
-#: So many of an intent's phrasings have a word for a deed where it is there for that.
+#: An intent is for a deed if at least this part of its phrasings has a word for one.
 _MOSTLY: Final = 0.6
 
 
@@ -193,7 +193,7 @@ def risk_of(intent: Intent) -> Risk:
 
 
 def _judged(intent: Intent) -> list[Risk]:
-    # The parser and the tables of risks come with the first intent that is likely to be meant.
+    # The parser and the tables of risks are loaded with the first intent that is likely meant.
     from aish_lsp.shell.risk import classify  # noqa: PLC0415
 
     if intent.topic.startswith("task:"):
@@ -207,7 +207,7 @@ def _judged(intent: Intent) -> list[Risk]:
 
 
 _WORD: Final = re.compile(r"[\w.-]*\w")
-#: Conditions of a way that a question settles which names the program.
+#: Conditions of a way that are settled by a question that names the program.
 _SETTLED: Final = ("has:", "!has:", "here:", "!here:", "on:", "!on:")
 
 

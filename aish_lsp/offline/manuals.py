@@ -1,9 +1,10 @@
-"""What the manuals that are installed say of a program and of its options; read when asked for.
+"""What installed manuals say about a program and its options; they are read when asked for.
 
-A page is the work of whoever wrote the program: it is read by a process that is bounded in time,
-output and files, and what it says is shown as a quotation. A program is started for its ``--help``
-only where the system's own packages put it: one that does not know the option would do its work.
-Examples come from the tldr pages that the user keeps on this machine; none are bundled or fetched.
+A page was written by whoever wrote the program: it is read by a process whose time, output and
+files are limited, and what it says is shown as a quotation. A program is started with ``--help``
+only if it is in a folder of the system's packages, since one that does not know the option would
+do its work. Examples come from the tldr pages that the user has installed; none are bundled or
+fetched.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from aish_lsp.project.safe_read import read_regular
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}", re.ASCII)
 _SYSTEM: Final = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/opt/homebrew")
 
-#: Bytes of a page that are read, and seconds that are waited for it.
+#: How many bytes of a page are read, and how many seconds that may take.
 _MOST: Final = 400_000
 _PATIENCE: Final = 4.0
 
-#: What a program that is asked for its help may use: seconds, and no file.
+#: What a program that is asked for its help may use: three seconds, and no file.
 _BOUNDS: Final = 'ulimit -t 3; ulimit -f 0; ulimit -c 0; exec "$@"'
 
 
@@ -40,7 +41,7 @@ _LONGEST: Final = 160
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """The text of a page, and where it is from."""
+    """The text of a page, and its source."""
 
     source: str
     text: str
@@ -48,7 +49,7 @@ class Manual:
 
 
 def manual(words: Sequence[str], machine: Machine) -> Manual | None:
-    """Return what is installed on the program that ``words`` begin with, its subcommand's first."""
+    """Return the manual of the program that ``words`` begin with, rather that of its subcommand."""
     name = words[0]
     if not _NAME.fullmatch(name):
         return None
@@ -71,7 +72,7 @@ def _page(name: str) -> Manual | None:
 
 
 def _builtin(name: str, machine: Machine) -> Manual | None:
-    """Return what bash says of a command that is its own."""
+    """Return bash's help for one of its builtins."""
     bash = machine.which("bash")
     if bash is None:
         return None
@@ -83,7 +84,7 @@ def _builtin(name: str, machine: Machine) -> Manual | None:
 
 
 def _help(command: Sequence[str], machine: Machine) -> Manual | None:
-    """Return what a program of the system's own prints for ``--help``."""
+    """Return what a program prints for ``--help``, if it comes from the system's packages."""
     place = machine.which(command[0])
     if place is None or not _is_of_system(place):
         return None
@@ -99,7 +100,7 @@ def _help(command: Sequence[str], machine: Machine) -> Manual | None:
 
 
 def _is_of_system(place: str) -> bool:
-    """Return whether a program lies where only the system's packages put one."""
+    """Return whether a program is in a folder that only the system's packages write to."""
     try:
         real = Path(place).resolve(strict=True)
         found = real.stat()
@@ -114,7 +115,7 @@ def _is_of_system(place: str) -> bool:
 
 
 def _read(command: Sequence[str], more: dict[str, str]) -> str:
-    """Return what a process prints, up to a bound; nothing where it cannot be started or fails."""
+    """Return what a process prints, up to a limit; nothing if it cannot be started."""
     env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
     try:
         process = subprocess.Popen(
@@ -137,7 +138,7 @@ def _read(command: Sequence[str], more: dict[str, str]) -> str:
 
 
 def _bounded(descriptor: int) -> bytes:
-    """Return what comes from ``descriptor`` until its end, a size or a time."""
+    """Return what comes from ``descriptor`` until its end, or a limit of size or time."""
     content = bytearray()
     end = time.monotonic() + _PATIENCE
     with selectors.DefaultSelector() as selector:
@@ -153,7 +154,7 @@ def _bounded(descriptor: int) -> bytes:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started."""
+    """End a process and everything that it started."""
     import signal  # noqa: PLC0415
 
     try:
@@ -167,14 +168,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a manual says of an option, and whether a value goes with it."""
+    """What a manual says about an option, and whether the option takes a value."""
 
     says: str
     takes_value: bool
 
 
 def option(text: str, name: str) -> Option | None:
-    """Return what a manual's text says of the option ``name``."""
+    """Return what a manual's text says about the option ``name``."""
     escaped = re.escape(name)
     head = re.compile(
         rf"^(?P<indent>[ \t]*)(?P<names>(?:-{{1,2}}[^\s,]+[^\n]{{0,40}}?[,\s]\s*)?{escaped}"
@@ -193,13 +194,13 @@ def option(text: str, name: str) -> Option | None:
 
 
 def _columns(line: str) -> tuple[str, str, str]:
-    """Return the option's names and what stands behind them, parted by two blanks."""
+    """Return the option's names, the two blanks after them, and the rest."""
     names, blanks, rest = line.partition("  ")
     return names, blanks, rest.strip()
 
 
 def _below(text: str, indent: int) -> str:
-    """Return the paragraph that follows, as far as it is indented deeper."""
+    """Return the following paragraph, as far as it is indented more."""
     said: list[str] = []
     for line in text.split("\n")[:12]:
         stripped = line.strip()
@@ -245,14 +246,14 @@ _EXAMPLE: Final = re.compile(r"^- (?P<what>.+?):?\n+`(?P<command>[^`\n]+)`", re.
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Examples as lines, and where they are from."""
+    """Examples as lines, and their source."""
 
     source: str
     lines: tuple[str, ...]
 
 
 def examples(words: Sequence[str], machine: Machine) -> Examples | None:
-    """Return the examples for the program that ``words`` begin with, its subcommand's first."""
+    """Return examples for the program that ``words`` begin with, rather for its subcommand."""
     names = [words[0]] if words else []
     if len(words) > 1:
         names.insert(0, f"{words[0]}-{words[1]}")

@@ -1,10 +1,10 @@
 """What a question asks for: the intent whose phrasing explains it best, and the values in it.
 
-ranking.py proposes phrasings; overlay.py lays each over the question. How sure that makes is a
-number between 0 and 1 that can be compared between questions; BM25's cannot. It is the probability
-of a multinomial logistic regression over the intents that come into question and "none of them":
-what speaks for one and against it is summed with the weights of confidence.toml, which
-tests/offline/learn.py learned. So a second intent that is as likely makes the first less sure.
+ranking.py proposes phrasings; overlay.py lays each over the question. Unlike a score of BM25, the
+confidence is comparable between questions. It is a probability, by multinomial logistic regression
+over the candidate intents and "none of them": the evidence for and against an intent is summed with
+the weights of confidence.toml, which tests/offline/learn.py learned. So a second intent that is as
+likely lowers the confidence in the first.
 """
 
 from __future__ import annotations
@@ -33,46 +33,45 @@ from aish_lsp.offline.table import FREE, kind_of, said
 from aish_lsp.offline.tokens import Token
 from aish_lsp.offline.words import data, group, near, words
 
-#: Below it the model says that it does not know; docs/offline.md has the figures.
+#: Below this confidence the model says that it does not know; docs/offline.md has the figures.
 THRESHOLD: Final = 0.55
 
-#: Phrasings that are looked at closely.
+#: How many phrasings are looked at closely.
 _CANDIDATES: Final = 90
 
-
-#: How sure it is that a phrasing is meant which has all the words of the question, and no more.
+#: The confidence in a phrasing that has all the words of the question, and no others.
 _SURE: Final = 0.95
-#: The same of one that has values as well, where the question has none.
+#: The same for one that has values as well, if the question has none.
 _LIKELY: Final = 0.65
-#: Evidence of words and values that only one of the two has, and of deeds that are others.
+#: Evidence of words and values that only the question or only the phrasing has.
 _OVER: Final = ("spoken", "told", "unknown", "missing", "unfilled", "rambling", "no such branch")
-#: So like a phrasing of the table is a question that has its words in their order.
+#: The likeness from which a question is a phrasing word for word.
 _WORD_FOR_WORD: Final = 0.99
-#: So alike are question and phrasing where no word of them tells anything: "what are you".
+#: The same if no word of either says what is wanted: "what are you".
 _SAME_PHRASE: Final = 0.75
-#: How much alike at least is a phrasing of the same words where a value is a mere name.
+#: The least likeness of a phrasing with the same words if a value is a mere name.
 _ALIKE: Final = 0.3
-#: The same of one whose command loses something: "go into src right away" is not "away with src".
+#: The same if its command loses something: "go into src right away" is not "away with src".
 _ALMOST_THE_SAME: Final = 0.5
-#: So many words mean the same in any order.
+#: How many words mean the same in any order.
 _FEW: Final = 2
 _UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
 
-#: Deeds that may give a branch a name which it has not yet.
+#: Deeds that may give a branch a new name.
 _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
 
-#: From this weight on a word may be a name, and what it counts to have no place for one.
+#: From this weight on a word may be a name; what counts against a phrasing with no place for one.
 _RARE: Final = 2.0
 _NO_PLACE: Final = 0.15
 
-#: Words of more weight than this, of which an intent knows nothing, make it doubtful ...
+#: An intent is doubtful if the words that it does not know have more weight than this ...
 _UNEXPLAINED: Final = 5.5
-#: ... unless it is at least this sure.
+#: ... unless the confidence in it is at least this.
 _SURELY_MEANT: Final = 0.9
-#: How sure a doubtful one is at most.
+#: The highest confidence in a doubtful one.
 _DOUBTFUL: Final = 0.5
 
-#: Intents whose deeds are looked at.
+#: How many intents are judged by all the evidence.
 _JUDGED: Final = 16
 
 
@@ -93,7 +92,7 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     # "just" says nothing, or is the runner of a recipe that this project does not have.
     telling = [token for token in tokens if token.lower != "just"]
     if len(telling) == 1 and telling[0].term and not telling[0].kinds:
-        # One word that the table does not have as it stands says too little but for a task.
+        # A single word that is not a phrasing says too little, except for a task.
         best = [match for match in best if match.intent.topic]
     found = _fit(best, tokens, question)
     if plainly is None or (found and _is_surer(found[0])):
@@ -102,9 +101,9 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
 
 
 def _is_surer(match: Match) -> bool:
-    """Return whether ``match`` is surer than what a question's words mean without their values.
+    """Return whether ``match`` is surer than what a question's words mean without values.
 
-    It is not where a value may be a word like any other: "output to file".
+    It is not if a value may be an ordinary word: "output to file".
     """
     doubtful = match.evidence["doubt"] > 0
     return match.confidence >= (_SURE if doubtful else THRESHOLD) or (
@@ -113,7 +112,7 @@ def _is_surer(match: Match) -> bool:
 
 
 def _wholeness(match: Match) -> tuple[float, ...]:
-    """Return by what one of several phrasings with all the question's words is chosen."""
+    """Return the key by which one of several phrasings with all the question's words is chosen."""
     found = match.evidence
     return -found["named"], match.confidence, match.strength
 
@@ -126,10 +125,10 @@ def _are_names(values: Mapping[str, str]) -> bool:
 
 
 def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
-    """Return what a question asks for that has just the words of a phrasing, without its values.
+    """Return what a question asks for that has the words of a phrasing, but not its values.
 
-    "delete a folder", "list processes": what is missing becomes a placeholder. A word that is the
-    name of something here as well, "run tests", is a word where the phrasing has no slots.
+    "delete a folder", "list processes": what is missing becomes a placeholder. A word that is also
+    the name of something here, "run tests", is taken for a word if the phrasing has no slots.
     """
     said = [token for token in tokens if token.is_telling]
     said = [token for token in said if token.lower not in group("some")]
@@ -182,12 +181,12 @@ def _singular(word: str) -> str:
 
 
 def _turning(wording: Iterable[str]) -> set[str]:
-    """Return what turns the sense of the other words: "not", and "merged" of a branch."""
+    """Return the words that change the sense of the others: "not", and "merged" of a branch."""
     return {word for word in wording if word in group("denying") or word.endswith("ed")}
 
 
 def candidates(tokens: Sequence[Token]) -> list[Match]:
-    """Return what comes into question, each intent once by its best phrasing, the best first."""
+    """Return what may be meant, each intent once with its best phrasing, the best first."""
     known = ranking().table
     _correct(tokens)
     # The name of a file may be a word of the table: "install what package.json lists".
@@ -211,7 +210,7 @@ def _looks_like_a_value(token: Token) -> bool:
 
 
 def _explains(match: Match) -> tuple[float, float]:
-    """Return by what one of an intent's phrasings is chosen: rather one with a place for a name."""
+    """Return the key by which one of an intent's phrasings is chosen: rather with a name's slot."""
     found = match.evidence
     left = found["rarest"] > _RARE and not (found["named"] or found["typed"])
     return match.confidence - _NO_PLACE * left, match.strength
@@ -262,10 +261,10 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
 
 
 def _passes_over(match: Match, sure: float) -> bool:
-    """Return whether ``match`` explains too little of what was said to be what is meant.
+    """Return whether ``match`` explains too little of the question to be what is meant.
 
-    An intent that changes something and has a default place has to explain everything said: what
-    it passes over may name the place, "under site".
+    An intent that changes something and has a default place has to explain all of the question:
+    what it passes over may name the place, "under site".
     """
     if match.ignored or match.evidence["unknown"] <= _UNEXPLAINED:
         return match.ignored
@@ -316,7 +315,7 @@ def evidence(matches: list[Match], tokens: Sequence[Token], question: str) -> It
         values = "\n".join(match.values.values())
         passed_over = match.ignored or (files and not any(file in values for file in files))
         if passed_over and risk_of(match.intent) == "destructive":
-            continue  # What may lose something is meant only where it is for just what is named.
+            continue  # What may lose something has to be for just the files that are named.
         found = dict(match.evidence)
         number = match.intent.number
         found["like"], found["lacks"] = ranking().intended(number, content)
@@ -356,7 +355,7 @@ def _named(tokens: Iterable[Token]) -> frozenset[str]:
 
 
 def _of_programs(programs: frozenset[str], match: Match) -> Match | None:
-    """Return ``match`` done with one of ``programs``, None where it is not; a value is none."""
+    """Return ``match`` with the ways of ``programs``, not counting values; None if it has none."""
     values = {value.lower() for value in match.values.values()}
     wanted = [one for one in programs if not any(one in value.split() for value in values)]
     if any(
@@ -369,7 +368,7 @@ def _of_programs(programs: frozenset[str], match: Match) -> Match | None:
 
 
 def _effect(match: Match) -> object:
-    """Return what a match comes to: those with the same commands are one."""
+    """Return what a match does: those with the same commands count as one."""
     return match.intent.ways or match.intent.topic, tuple(sorted(match.values.items()))
 
 
@@ -378,7 +377,7 @@ def _order(match: Match) -> tuple[float, float]:
 
 
 def _correct(tokens: Sequence[Token]) -> None:
-    """Take words that are nearly one of the table's for it: "comit"."""
+    """Take misspelt words for those of the table: "comit"."""
     known = ranking().weights
     unknown = (t for t in tokens if t.term and t.term not in known and not t.kinds)
     for token, _ in zip(unknown, range(5), strict=False):
@@ -388,13 +387,13 @@ def _correct(tokens: Sequence[Token]) -> None:
 
 
 def weights() -> dict[str, float]:
-    """Return what each kind of evidence counts."""
+    """Return how much each kind of evidence counts."""
     known: dict[str, float] = data("confidence")["weights"]
     return known
 
 
 def score(evidence: Mapping[str, float]) -> float:
-    """Return what all the evidence for an intent comes to; 0 is as good as none of them."""
+    """Return the sum of the evidence for an intent; at 0 it is as likely as "none of them"."""
     known = weights()
     return known["always"] + sum(known.get(name, 0.0) * one for name, one in evidence.items())
 
@@ -402,10 +401,10 @@ def score(evidence: Mapping[str, float]) -> float:
 def probabilities(
     evidence: Sequence[Mapping[str, float]], effects: Sequence[Hashable]
 ) -> list[float]:
-    """Return how likely each intent is meant, rather than another one or none.
+    """Return how likely it is that each intent is meant, rather than another or none.
 
-    Of intents with the same effect, each is as likely as all of them together, less what its own
-    part is: the likeliest comes first.
+    Intents with the same effect share their probability: the likeliest of them gets all of it, the
+    others less, in proportion.
     """
     powers = [math.exp(min(30.0, score(one))) for one in evidence]
     whole = 1.0 + sum(powers)

@@ -10,39 +10,39 @@ from aish_lsp.offline.table import Intent, Phrasing, Slot
 from aish_lsp.offline.tokens import Token, is_name
 from aish_lsp.offline.words import group, words
 
-#: How much it counts against the name of something that an article stands before it, "the car",
-#: and that nothing says that it is one.
+#: What counts against taking a word for a name if an article precedes it, "the car", and nothing
+#: says that it is one.
 _ARTICLE: Final = 3.0
-#: The same of a word of the table, and of an amount: "10M" is not a branch.
+#: The same for a word of the table, and for an amount: "10M" is not a branch.
 _KNOWN_WORD: Final = 0.9
 _AMOUNT: Final = 2.9
 _AMOUNTS: Final = frozenset(("first", "sum", "size", "span", "number"))
-#: The same of an everyday word for what is mostly announced or known, and of one for a program.
+#: The same for an everyday word where names are mostly announced or known, and for a program's.
 _UNLIKELY_NAME: Final = 1.2
 _UNKNOWN_NAME: Final = 0.5
 
-#: Kinds whose values are mostly said to be such, and else are known.
+#: Kinds of names that are mostly announced as such, "the branch x", or else known.
 _MOSTLY_ANNOUNCED: Final = frozenset(("branch", "command", "user", "variable", "group"))
-#: From this length on, what ends so is something that is done, or an idea: "smoking", "injection".
+#: From this length on, words with such endings are activities or ideas: "smoking", "injection".
 _LONG: Final = 6
 _NO_NAME_ENDS: Final = ("ing", "tion", "sion", "ment", "ness", "ism", "ity")
 
 _THE: Final = frozenset(("the", "my", "our"))
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
-#: Kinds whose values people make up.
+#: Kinds whose names people make up.
 _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
-#: Kinds whose values are mostly known by their names: "nginx", though the table has that word too.
+#: Kinds whose names are mostly known ones: "nginx", although the table has that word, too.
 CALLED: Final = frozenset(("package", "service", "process"))
-#: What may be more than a name.
+#: Kinds whose values may be more than a name.
 SENTENCES: Final = ("text", "pattern", "name", "command")
-#: What is searched for or written.
+#: Kinds whose values are searched for or written.
 WORDED: Final = ("text", "pattern")
 
 
 def doubtfulness(kind: str, token: Token, *, alone: bool) -> float:
     """Return what counts against ``token`` as a value without a shape: it may mean something else.
 
-    ``alone``: no word of the phrasing says that a name is to come.
+    ``alone`` says that the phrasing has no word that announces it.
     """
     if token.kinds.keys() & _AMOUNTS and not token.quoted:
         return _AMOUNT
@@ -55,7 +55,7 @@ def doubtfulness(kind: str, token: Token, *, alone: bool) -> float:
 
 
 def _strangeness(kind: str, token: Token) -> float:
-    """Return what counts against ``token`` as a name: it is an everyday word, "the car"."""
+    """Return what counts against ``token`` as a name if it is an everyday word: "the car"."""
     bare = token.text.lower()
     named = {token.behind, token.after} & {kind, *group("says_a_name")}
     if token.quoted or named or not token.text.isalpha() or not token.text.islower():
@@ -70,7 +70,7 @@ def _strangeness(kind: str, token: Token) -> float:
 
 
 def neighbors(slot: Slot, token: Token) -> float:
-    """Return whether ``token`` stands beside the same words as the slot does in its phrasing."""
+    """Return how far ``token`` is next to the same words as the slot is in its phrasing."""
     same = 0.0
     if slot.before and same_word(slot.before, token.before):
         same += 1
@@ -96,7 +96,7 @@ def is_verb(token: Token) -> bool:
 
 
 def fit(slot: Slot, token: Token) -> float:
-    """Return how well a word serves as a value; below 1 it does not."""
+    """Return how well a word serves as the slot's value; below 1 it does not."""
     said = token.quoted or token.behind in ("called", "named")
     if not said and (token.term == slot.kind or token.lower in group("never")):
         return 0.0
@@ -122,7 +122,7 @@ def fit(slot: Slot, token: Token) -> float:
 
 
 def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
-    """Return whether a word like any other is meant as a file; ``last``: nothing is behind it."""
+    """Return whether an ordinary word is meant as a file; ``last``: it ends the question."""
     if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in group("never"):
         return False
     unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
@@ -141,13 +141,13 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
 
 
 def _is_where_it_goes(slot: Slot, token: Token) -> bool:
-    """Return whether the last word is what something goes to, and no format: "data.json to csv"."""
+    """Return whether the last word is a destination and not a format, as in "data.json to csv"."""
     goes = token.behind in ("to", "into", "as") and slot.before == token.behind
     return goes and words().extensions.get(token.lower) != token.lower
 
 
 def is_surely_a_name(phrasing: Phrasing, token: Token) -> bool:
-    """Return whether a word is a name, where no word of the phrasing speaks for it."""
+    """Return whether a word is surely a name, for a phrasing without words of its own."""
     plain = token.text.isalpha() and token.text.islower()
     said_before = any(slot.before in (token.before, token.behind) for slot in phrasing.slots)
     return said_before and (token.quoted or not plain or token.text in group("names"))

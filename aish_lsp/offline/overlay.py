@@ -1,7 +1,7 @@
 """One phrasing of the table laid over a question.
 
-Words of both are set off against each other, values fill slots, and what is left over on either
-side counts against it.
+Words in both are matched, values fill slots, and what is left over on either side counts against
+the phrasing.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ from aish_lsp.offline.table import FREE, Intent, Phrasing, Slot, Way, kind_of, s
 from aish_lsp.offline.tokens import Token, is_name
 from aish_lsp.offline.words import group, words
 
-#: What a value counts that fills a slot, by whether it has a shape; what one counts that is left
-#: over, and a slot without a value.
+#: How much a value counts that fills a slot, with a shape of its own or without; how much a value
+#: that is left over counts against the phrasing, and a slot without a value.
 _TYPED: Final = 2.5
 _NAMED: Final = 1.5
 _LEFT_OVER: Final = 4.0
 _UNFILLED: Final = 1.2
-#: What it counts against a phrasing of several values that only some of them are there.
+#: What counts against a phrasing with several slots if only some of them have values.
 _HALF: Final = 2.0
-#: What it counts against one whose slots have the same value twice.
+#: What counts against one if two slots have the same value.
 _TWICE: Final = 2.0
-#: How much it counts against a text that is not quoted, for each word after its first.
+#: What counts against an unquoted text, for each word after its first.
 _RAMBLING: Final = 0.4
-#: How much it counts how a question is worded, word by word; it decides between the equally sure.
+#: How much the likeness of the wording counts, word by word; it decides between equally sure ones.
 _WORDING: Final = 0.12
-#: How much a word of the phrasing counts that the question has not.
+#: Which part of its weight counts for a word of the phrasing that the question lacks.
 _MISSING: Final = 0.65
 
-#: The same of a word that only few phrasings of the intent have.
+#: The same for a word that few phrasings of the intent have.
 _OPTIONAL: Final = 0.6
-#: What of its weight counts a word that is left over, where another phrasing of the same intent
-#: has it, or its commands have.
+#: Which part of its weight counts for a word that is left over, if another phrasing of the same
+#: intent has it, or the commands or the description do.
 _SPOKEN_LOST: Final = 0.2
 _SPOKEN_GAINED: Final = 0.5
 _TOLD_LOST: Final = 0.5
-#: What of its weight counts a word that is left over and says little.
+#: Which part of its weight counts for a word that is left over and says little.
 _LIGHT: Final = 0.35
 
-#: The same of what stands in a clause that only tells how things are.
+#: The same for a word in a clause that only describes the situation.
 _ASIDE: Final = 0.2
 
-#: What counts against a phrasing that takes what a thing goes to for the thing itself.
+#: What counts against a phrasing that takes the destination of a thing for the thing itself.
 _REVERSED: Final = 8.0
-#: Kinds of which one may be taken for another, and what says where a thing goes or comes from.
+#: Kinds that may be mistaken for each other, and words that say where a thing goes or comes from.
 _PLACES: Final = frozenset(("file", "folder", "path", "archive", "remotepath", "login", "host"))
 _TO: Final = frozenset(("to", "into", "onto"))
 _DIRECTIONS: Final = (
@@ -69,14 +69,14 @@ _DIRECTIONS: Final = (
     frozenset(("from", "of", "out")),
     frozenset(("with", "against", "and", "by")),
 )
-#: What may stand beside a value and says what it is.
+#: Words beside a value that say what it is.
 _KIND_WORDS: Final = ("file", "folder", "script", "program", "archive")
 
-#: What counts against taking for a file what may be something more telling.
+#: What counts against taking something for a file if it may be of a more specific kind.
 _MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}
-#: What is counted while a phrasing is laid over a question: weights of words that are in both, that
-#: other phrasings of the intent have, that its commands have, that it knows nothing of, and that
-#: the question has not; and values.
+#: What is counted while a phrasing is laid over a question: the weights of words that are in both,
+#: in other phrasings of the intent, in its commands or description, nowhere in it, or only in the
+#: phrasing; then the values.
 _COUNTED: Final = (
     *("matched", "spoken", "told", "unknown", "rarest", "missing"),
     *("ignored", "unfilled", "typed", "named", "doubt", "rambling"),
@@ -92,7 +92,7 @@ class Match:
         ignored: whether it leaves out a value in the question: a file, a quoted text.
         evidence: what speaks for and against it, by the names in confidence.toml.
         wording: the words of the phrasing that was laid over the question.
-        ways: those to use instead of the intent's own, as of a program that the question names.
+        ways: what to use instead of the intent's own, as for a program that the question names.
         suffix: what follows the intent's command: a pipe, a redirection.
         sentence: what to say instead of the intent's own description, if anything.
     """
@@ -145,14 +145,14 @@ class Overlay:
         return self._judged()
 
     def _leaves_port(self, at: int) -> bool:
-        """Return whether the host of a word was taken, and its port left: "10.0.0.5:22"."""
+        """Return whether only the host of a word was used, and not its port: "10.0.0.5:22"."""
         kinds = self._tokens[at].kinds
         return {"host", "port"} <= kinds.keys() and kinds["port"] not in self._values.values()
 
     def _is_reversed(self) -> bool:
-        """Return whether two places stand the other way round than in the phrasing.
+        """Return whether two places are the other way round than in the phrasing.
 
-        They may where a word says so: "to src copy a.txt".
+        They may be if a word says so: "to src copy a.txt".
         """
         placed = {name: at for at, name in sorted(self._slots.items(), reverse=True)}
         slots = [
@@ -175,7 +175,7 @@ class Overlay:
         )
 
     def _turns_round(self) -> bool:
-        """Return whether what goes to what is the other way round: "tabs to commas"."""
+        """Return whether source and destination are the other way round: "tabs to commas"."""
         at = next((at for at, word in enumerate(self._phrasing.wording) if word in _TO), 0)
         before, behind = self._phrasing.wording[:at], self._phrasing.wording[at + 1 :]
         what = self._place(reversed(before))
@@ -191,7 +191,7 @@ class Overlay:
         return next((at for at, one in enumerate(self._tokens) if term == one.term), None)
 
     def _judged(self) -> Match:
-        """Return the match, by what was set off and what was left over."""
+        """Return the match, judged by what was matched and what was left over."""
         evidence = self._evidence
         whole = self._gained + self._lost
         confidence = self._gained / whole if whole else 0.0
@@ -213,7 +213,7 @@ class Overlay:
         )
 
     def _leave_over(self, token: Token) -> None:
-        """Count a word against the phrasing, less where others of its intent have it."""
+        """Count a word against the phrasing, or less if others of its intent have the word."""
         weight = _weight(token)
         share = ranking().share(self._phrasing.intent, token.near or token.term)
         evidence = self._evidence
@@ -304,7 +304,7 @@ class Overlay:
             self._evidence["typed"] += 1
 
     def _fill_defaults(self) -> None:
-        """Take values that the phrasing does not speak of, but the commands have a use for."""
+        """Take values that the phrasing does not mention, but that the commands can use."""
         for name in self._intent.defaults:
             if name in self._values or kind_of(name) in FREE:
                 continue
@@ -312,10 +312,7 @@ class Overlay:
                 self._gained += _NAMED
 
     def _typed(self, slot: Slot) -> int | None:
-        """Fill a slot with a value of its kind, preferably the one after the same word.
-
-        Return where it is.
-        """
+        """Fill a slot with a value of its kind, best one after the same word; return its place."""
         found = [
             (at, kind)
             for at, token in enumerate(self._tokens)
@@ -336,7 +333,7 @@ class Overlay:
         return at
 
     def _free_path(self, slot: Slot) -> int | None:
-        """Fill a slot with the name of a file that does not exist yet, or has no extension."""
+        """Fill a slot with the name of a file that does not exist, or has no extension."""
         found = [
             at
             for at in range(len(self._tokens))
@@ -348,7 +345,7 @@ class Overlay:
         return at
 
     def _other_half(self, at: int, kind: str) -> bool:
-        """Return whether what was used for its one half, "10-20", is there for the other too."""
+        """Return whether a value of two parts, "10-20", may be used again for its other part."""
         halves = self._tokens[at].kinds.keys()
         others = {"last": ("first",), "port": ("host", "login"), "host": ("port",)}.get(kind, ())
         return kind not in self._values and any(
@@ -356,7 +353,7 @@ class Overlay:
         )
 
     def _free(self, slot: Slot) -> int | None:
-        """Fill a slot whose values look like any word; return where the value begins."""
+        """Fill a slot whose values look like any word; return the place where the value begins."""
         scored = [
             (fit(slot, token), -at, at)
             for at, token in enumerate(self._tokens)
@@ -401,7 +398,7 @@ class Overlay:
         return left == [len(self._tokens) - 1] == [at] and is_name(token.text)
 
     def _end_of_text(self, slot: Slot, at: int) -> int:
-        """Return where a text ends that begins at ``at`` and is not quoted."""
+        """Return where an unquoted text ends that begins at ``at``."""
         last, share = at, ranking().share
         others = (one for one in self._phrasing.slots if one.name not in self._values)
         ends = {one.before for one in others if one is not slot} - {""}
@@ -439,7 +436,7 @@ def _grams(words: Sequence[str]) -> Counter[str]:
 
 
 def _weight(token: Token) -> float:
-    """Return how much it counts against a phrasing that it says nothing of ``token``."""
+    """Return how much ``token`` counts against a phrasing that does not mention it."""
     aside = _ASIDE if token.aside else 1
     if token.quoted or (token.kinds and not token.term and token.lower not in group("stop")):
         return _LEFT_OVER * aside

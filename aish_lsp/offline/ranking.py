@@ -1,8 +1,8 @@
 """Which phrasings of the table are nearest to a question, by the words that they share.
 
 The scheme is Okapi BM25: S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework: BM25
-and Beyond", Foundations and Trends in Information Retrieval 3 (2009). A phrasing is a document; how
-rare a word is counts the intents that have it.
+and Beyond", Foundations and Trends in Information Retrieval 3 (2009). Each phrasing is a document;
+how rare a word is depends on the number of intents that have it.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
-#: The usual constants: how soon a repeated word counts no more, and how much length matters.
+#: The usual constants: how soon repeating a word adds nothing, and how much length matters.
 _K1: Final = 1.2
 _B: Final = 0.4
 
-#: Phrasings of one intent that are looked at closely.
+#: How many phrasings of one intent are looked at closely.
 _OF_ONE_INTENT: Final = 3
 
-#: Phrasings that are looked at because the question has all their words, few as these may be.
+#: How many phrasings are looked at because the question has all their words, however few.
 _SAID_IN_FULL: Final = 60
 
-#: Words that may be values though they do not look like any, in a question that is a phrasing.
+#: How many words that do not look like values may be values in a question that is a phrasing.
 _MADE_UP: Final = 3
 
 #: How many intents are remembered with their words.
 _REMEMBERED: Final = 512
 
-#: So many of an intent's phrasings have a word that belongs to it.
+#: A word belongs to an intent if this part of its phrasings has the word.
 _MOSTLY: Final = 0.5
 
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
@@ -58,15 +58,15 @@ class Ranking:
     """An index of the table's words.
 
     Attributes:
-        table: what it is an index of.
-        weights: how much each word tells.
-        unknown: how much a word tells that the table does not have.
+        table: the table that is indexed.
+        weights: how much each word says about what is meant.
+        unknown: the same for a word that the table does not have.
     """
 
     def __init__(self, known: Table) -> None:
         self.table = known
         self._postings: dict[str, array[int]] = {}
-        #: The intent of each phrasing, in rising order.
+        #: The intent of each phrasing, in ascending order.
         self._intents, self._slotted = array("H"), bytearray()
         self._lengths, self._words = array("B"), array("B")
         self._bare: list[int] = []
@@ -109,7 +109,7 @@ class Ranking:
         return None
 
     def framed(self, said: Sequence[tuple[str, bool]]) -> Iterator[int]:
-        """Yield the phrasings that are a question word for word, but for what it names.
+        """Yield the phrasings that match a question word for word, except for its values.
 
         Args:
             said: the words of the question, each with whether it looks like a value.
@@ -121,7 +121,7 @@ class Ranking:
                 yield from self._frames.find(said[at][0] for at in plain if at not in values)
 
     def weight(self, term: str) -> float:
-        """Return how much ``term`` tells: the more, the fewer intents have it."""
+        """Return how much ``term`` says about what is meant: more if fewer intents have it."""
         return self.weights.get(term, self.unknown)
 
     def phrasings_of(self, intent: int) -> list[Phrasing]:
@@ -131,17 +131,17 @@ class Ranking:
         return [self.table.phrasings[number] for number in range(start, end)]
 
     def share(self, intent: int, term: str) -> float | None:
-        """Return how much of the phrasings of ``intent`` have ``term``: 1 for all of them.
+        """Return which part of the phrasings of ``intent`` have ``term``: 1 for all of them.
 
-        0 is for a word of its command or of what is said of it alone, None for no word of its.
+        0 means that only its commands or its description have it, None that nothing of it has.
         """
         return _shares(self, intent).get(term)
 
     def intended(self, intent: int, terms: Iterable[str]) -> tuple[float, float]:
-        """Return how much ``terms`` sound like ``intent``, whatever its single phrasings are.
+        """Return how much ``terms`` sound like ``intent``, apart from its individual phrasings.
 
-        The first number is the part of their weight that the intent is mostly asked for with, the
-        second the weight of the words that it is mostly asked for with and that are not there.
+        The first number is the part of their weight in words that the intent is usually asked for
+        with, the second the weight of such words that are missing.
         """
         shares = _shares(self, intent)
         said = set(terms)
@@ -156,7 +156,7 @@ class Ranking:
         return (like / whole if whole else 0.0), lacks
 
     def saying_just(self, terms: Collection[str]) -> list[int]:
-        """Return the phrasings that have just ``terms``, their slots left out or called by kind.
+        """Return the phrasings that have just ``terms``, with slots left out or named by kind.
 
         "delete a folder" is "delete the folder {folder}", and "delete {folder}" as well.
         """
@@ -180,7 +180,7 @@ class Ranking:
     def nearest(self, terms: Iterable[str], count: int) -> list[int]:
         """Return the numbers of the ``count`` phrasings with the best scores, the best first.
 
-        Behind them are those that are nothing but values and prepositions: no word speaks for them.
+        After them come those that consist of values and prepositions: no word speaks for them.
         """
         scores: defaultdict[int, float] = defaultdict(float)
         found: Counter[int] = Counter()
@@ -200,7 +200,7 @@ class Ranking:
         return list(dict.fromkeys((*chosen, *more, *self._bare)))
 
     def _few_of_each(self, numbers: Iterable[int], count: int) -> list[int]:
-        """Return the first ``count`` of ``numbers``, a few of an intent with slots, and without."""
+        """Return the first ``count`` of ``numbers``, few of each intent with and without slots."""
         chosen: list[int] = []
         taken: Counter[tuple[int, int]] = Counter()
         for number in numbers:
@@ -215,7 +215,7 @@ class Ranking:
 
 @lru_cache(_REMEMBERED)
 def _shares(ranking: Ranking, intent: int) -> dict[str, float]:
-    """Return the words that an intent may be spoken of with, each with its share."""
+    """Return the words of an intent's phrasings, commands and description, with their shares."""
     phrasings = ranking.phrasings_of(intent)
     asked = Counter(term for phrasing in phrasings for term in set(phrasing.terms))
     told = dict.fromkeys(_told_with(ranking.table.intents[intent]), 0)
@@ -223,12 +223,12 @@ def _shares(ranking: Ranking, intent: int) -> dict[str, float]:
 
 
 def _taken(kind: str) -> tuple[str, ...]:
-    """Return the kinds of value that a slot of ``kind`` is found by."""
+    """Return the kinds of value that a slot of ``kind`` is indexed by."""
     return ("file", "folder") if kind == "path" else (kind,)
 
 
 class _Wordings:
-    """Which phrasings are worded so: by the hash of their words, which few share by chance."""
+    """Finds phrasings by the hash of their words, which few others share by chance."""
 
     def __init__(self, worded: Iterable[tuple[int, int]]) -> None:
         found = sorted(worded)
@@ -249,7 +249,7 @@ def _hash(words: Iterable[str]) -> int:
 
 
 def _told_with(intent: Intent) -> Iterator[str]:
-    """Yield the words of the commands of ``intent``, and of what is said of them."""
+    """Yield the words of the description of ``intent``, and of its commands."""
     commands = (command for way in intent.ways for command in way.run)
     for text in (intent.does, *(SLOT.sub(" ", command) for command in commands)):
         for word in _WORD.findall(text):
@@ -259,7 +259,7 @@ def _told_with(intent: Intent) -> Iterator[str]:
 
 @cache
 def _called() -> dict[str, tuple[str, ...]]:
-    """Return what kinds of slot a term is a word for: "file", "directory", "server"."""
+    """Return the kinds of slot that each term is a word for: "file", "directory", "server"."""
     found: dict[str, tuple[str, ...]] = {}
     for kind in sorted(KINDS):
         for word in (kind, *words().kinds.get(kind, "").split()):
@@ -275,11 +275,11 @@ def ranking() -> Ranking:
 
 
 def _compiled(make: Callable[[], _T]) -> _T:
-    """Return what ``make`` makes of the files in this folder, if possible as of an earlier time.
+    """Return what ``make`` returns, from an earlier process if one kept it.
 
-    It takes a second of the first answer. The result is kept next to the bytecode of this module,
-    as an object that is as trusted as that bytecode, and is made again when a file of this folder
-    has changed. Where bytecode is not written, or cannot be, it is made each time.
+    Making the index takes about a second. So it is kept as a pickle next to this module's bytecode,
+    which is trusted as much, and made again once the size or time of a file here has changed. If
+    Python writes no bytecode, or cannot, the index is made in each process.
     """
     sources = _sources()
     place = Path(cache_from_source(__file__)).with_suffix(".pickle")
@@ -287,7 +287,7 @@ def _compiled(make: Callable[[], _T]) -> _T:
         with place.open("rb") as file:
             if pickle.load(file) == sources:  # noqa: S301 - see above
                 return cast("_T", pickle.load(file))  # noqa: S301
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is made again
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the file, it is replaced
         _log.debug("%s is not loaded: %r", place, error)
     made = make()
     if not sys.dont_write_bytecode:
@@ -299,7 +299,7 @@ def _compiled(make: Callable[[], _T]) -> _T:
 
 
 def _sources() -> list[tuple[str, int, int]]:
-    """Return the files that the index is made from and by, with their sizes and times."""
+    """Return the files that the index is made from, and the code, with their sizes and times."""
     here = Path(__file__).parent
     found = sorted([*here.glob("*.py"), *here.glob("*.toml"), *FOLDER.glob("*.toml")])
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found]

@@ -45,7 +45,7 @@ _PART: Final = re.compile(r"\{([a-z]+\d?)\}|[^\s{}?!,;]+")
 
 
 def said(word: str) -> str:
-    """Return a word in the form in which wordings are compared; options keep their case."""
+    """Return a word as it is compared in wordings; options keep their case."""
     return word if word.startswith("-") else word.lower()
 
 
@@ -90,7 +90,7 @@ class Way:
 #: How many intents are kept once they are made.
 _MADE: Final = 256
 
-#: What most intents have of both: one for all, since there are thousands.
+#: Shared by all the intents that have none, since there are thousands.
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -218,7 +218,7 @@ class Table:
 
 @cache
 def table() -> Table:
-    """Return the table, read from its files; answers use that of ``ranking()``.
+    """Return the table, read from its files; answers use the one in ``ranking()``.
 
     Raises:
         ValueError: a file is not as intents/README.md says.

@@ -97,7 +97,7 @@ class Token:
 
     @property
     def is_telling(self) -> bool:
-        """Whether it is more than a word that says nothing of what is wanted."""
+        """Whether it says something about what is wanted."""
         return bool(self.term or self.kinds or self.quoted)
 
 
@@ -272,7 +272,7 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     if is_like("machine", value):
         yield "host", value
     if not quoted and any(mark in value for mark in "{*?"):
-        return  # What a shell would make several of is no name.
+        return  # What a shell would expand to several words is not a name.
     if is_like("format", value.removeprefix(".")) or is_like("unit", value):
         return
     other = value.startswith("@") or any(
@@ -288,7 +288,7 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
 
 
 def _look_around(tokens: list[Token], workspace: Workspace) -> None:
-    """Note each word's neighbors, and what they say of it: "the tests folder", "md files"."""
+    """Note each word's neighbours, and what they say about it: "the tests folder", "md files"."""
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):
         token.branch = workspace.has_branch(token.text)
@@ -312,7 +312,7 @@ def _look_around(tokens: list[Token], workspace: Workspace) -> None:
 
 
 def _take_the_verb(tokens: Sequence[Token]) -> None:
-    """Have a verb that begins the question be no file, though there is one: "build the docs"."""
+    """Take a verb that begins the question for no file, even if there is one: "build the docs"."""
     if len(tokens) < 2 or tokens[0].quoted or tokens[0].after in group("folders"):
         return
     term = words().term(tokens[0].lower)
@@ -322,7 +322,7 @@ def _take_the_verb(tokens: Sequence[Token]) -> None:
 
 
 def _note_meaning(at: int, tokens: Sequence[Token]) -> None:
-    """Note what a word means by those around it: "the first and third column", "every hour"."""
+    """Note what a word means because of those around it: "the first column", "every hour"."""
     token = tokens[at]
     if token.lower == "first" and any(
         one.lower in group("counted") for one in tokens[at + 1 : at + 4]
@@ -341,7 +341,7 @@ def _stands_out(token: Token, tokens: Sequence[Token]) -> bool:
 
 
 def _note_neighbors(tokens: list[Token]) -> None:
-    """Note what stands before and behind each word, with fillers left out and without."""
+    """Note the words before and after each word, with and without fillers."""
     fillers = group("fillers")
     for at, token in enumerate(tokens):
         before = at - 1
@@ -382,7 +382,7 @@ def _may_be_of_a_file(at: int, tokens: Sequence[Token]) -> bool:
 
 
 def _extension(at: int, tokens: Sequence[Token]) -> str | None:
-    """Return the extension that a word speaks of: "md files", "pdfs", "txt to md"."""
+    """Return the extension that a word refers to: "md files", "pdfs", "txt to md"."""
     token, known = tokens[at], words().extensions
     if token.after.startswith(("file", "script", "module", "source", "code", "image", "photo")):
         return known.get(token.lower)
@@ -427,5 +427,5 @@ def _seconds(value: str) -> int:
 
 
 def is_name(value: str) -> bool:
-    """Return whether ``value`` may be a branch, a package, a user: no option and no sentence."""
+    """Return whether ``value`` may be a branch, package or user: not an option or a sentence."""
     return is_like("name", value) and len(value) < 200

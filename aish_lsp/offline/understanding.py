@@ -1,6 +1,6 @@
 """What a conversation asks for: one intent or several, or a variation of what was asked before.
 
-``read_question`` says what the last message is and what went before; ``read`` what is meant by it.
+``read_question`` returns the last message and what went before, ``read`` what is meant by it.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ def _parted(content: str) -> tuple[Ran | None, str]:
 #: How many earlier questions a follow-up may refer to.
 _EARLIER: Final = 6
 
-#: So sure that a question is one question, whatever "and" is in it.
+#: The confidence from which a question counts as one question, even with an "and" in it.
 _SURELY_ONE: Final = 0.85
 
-#: So sure each of several things has to be: that there are several is a guess as well.
+#: The confidence that each of several things needs: that there are several is a guess as well.
 _SURELY_ASKED: Final = 0.75
 
-#: What it counts for the second of two things that it is done with the program of the first.
+#: What counts for the second of two things if it uses the program of the first.
 _GOING_ON: Final = 0.4
 
 _MOST_SPLITS: Final = 8
@@ -275,7 +275,7 @@ def _some_of_them(text: str, before: Match, workspace: Workspace) -> Match | Non
 
 
 def _has_a_head(before: Match) -> bool:
-    """Return whether what ``before`` prints begins with a line that is none of the list."""
+    """Return whether the output of ``before`` begins with a line that is not part of the list."""
     ways = before.ways or before.intent.ways
     return any(command.startswith("ls -l") for way in ways for command in way.run)
 
@@ -308,7 +308,7 @@ def _acting(text: str, before: Match, workspace: Workspace) -> Match | None:
 
 
 def _changed(tokens: Sequence[Token], before: Match) -> dict[str, str] | None:
-    """Return the values of ``before`` with those that ``tokens`` have instead; None: no place."""
+    """Return the values of ``before`` with those of ``tokens`` instead; None if they do not fit."""
     values = dict(before.values)
     slots = list(dict.fromkeys((*values, *_slots(before))))
     phrasings = ranking().phrasings_of(before.intent.number)

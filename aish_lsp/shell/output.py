@@ -9,7 +9,8 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -182,22 +183,25 @@ _CATALOGS: Final = ("/usr/share/locale", "/usr/share/locale-langpack")
 def refusal_pattern(environ: Mapping[str, str]) -> re.Pattern[str]:
     """Return a pattern for the words of a refusal, in English and in the locale of ``environ``."""
     names = (environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    return _pattern_in(next(filter(None, names), "C"))
+    return _pattern_in(f"{environ.get('LANGUAGE', '')}:{next(filter(None, names), 'C')}")
 
 
 @lru_cache(maxsize=8)
-def _pattern_in(name: str) -> re.Pattern[str]:
+def _pattern_in(languages: str) -> re.Pattern[str]:
+    """Return the pattern for the first of ``languages``, parted by colons, that is installed."""
     texts = map(os.strerror, _REFUSALS)
-    words = {*texts, *_translated(name), *_OTHER_WORDS}
+    words = {*texts, *_translated(languages.split(":")), *_OTHER_WORDS}
     # Go programs write all of them in lower case.
     return re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
 
 
-def _translated(name: str) -> Iterator[str]:
-    """Yield the C library's texts in a locale, as far as its catalogs are installed."""
+def _translated(languages: Sequence[str]) -> Iterator[str]:
+    """Yield the C library's texts in a language, as far as its catalogs are installed."""
     for folder in _CATALOGS:
-        catalog = gettext.translation("libc", folder, [name], fallback=True)
-        yield from (catalog.gettext(os.strerror(number)) for number in _REFUSALS)
+        # Nothing depends on a catalog that is broken or cannot be read.
+        with suppress(Exception):
+            catalog = gettext.translation("libc", folder, languages, fallback=True)
+            yield from [catalog.gettext(os.strerror(number)) for number in _REFUSALS]
 
 
 # Whole outputs of commands: ``.aish/output/ID.txt`` in the workspace, without secrets.

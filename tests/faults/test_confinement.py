@@ -528,6 +528,22 @@ async def test_a_user_without_an_account(tmp_path: Path, monkeypatch: pytest.Mon
     assert closed.contains(tmp_path / ".ssh" / "id")
 
 
+def test_on_macos_a_command_writes_its_own_folder_alone(tmp_path: Path) -> None:
+    confinement = Confinement({"HOME": "/home/a b"})
+    walls = confinement._walls_of_macos(tmp_path, tmp_path)
+    assert walls.temporary.parent == tmp_path
+    profile = walls.prefix[-1]
+    assert profile.count("allow file-write*") == 1
+    assert f'(allow file-write* (subpath "{walls.temporary}"))' in profile
+    assert '(subpath "/home/a b/.ssh")' in profile
+
+
+def test_a_home_that_no_profile_can_name_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no sandbox profile can name"):
+        Confinement({"HOME": "/home/a\nb"})._walls_of_macos(tmp_path, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @linux
 async def test_what_is_cancelled_meanwhile_leaves_nothing(
     tmp_path: Path, confinement: Confinement

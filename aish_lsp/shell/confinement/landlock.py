@@ -41,7 +41,7 @@ _COUNT_SINCE_3: Final = 15
 _NETWORK: Final = 0b11
 #: Abstract sockets, and signals, to processes outside; since version 6.
 _SCOPES: Final = 0b11
-#: The size in bytes of the structure that describes a ruleset, since which version.
+#: Versions, each with the size in bytes that the structure describing a ruleset has since then.
 _SIZES: Final = ((6, 24), (4, 16), (1, 8))
 
 _READ: Final = _READ_FILE | _EXECUTE
@@ -73,9 +73,9 @@ class _Seen:
     """What was seen in a folder that is split, or in a closed one.
 
     Attributes:
-        stamp: what changes with its entries.
-        entries: of one that is split, the inodes of those that may be read, by name.
-        links: the links that lead from a closed place to another, and what each says.
+        stamp: a value that changes with its entries.
+        entries: for a split folder, the inodes of the entries that may be read, by name.
+        links: the symbolic links that closed places depend on, each with its target.
     """
 
     stamp: tuple[int, int]
@@ -84,7 +84,7 @@ class _Seen:
 
 
 def writing_only(abi: int, folder: Path) -> int:
-    """Return a ruleset, as a descriptor, that allows writing to ``folder`` alone, and all reading.
+    """Return a ruleset, as a descriptor, that allows all reading, but writing only to ``folder``.
 
     Raises:
         OSError: the kernel refused.
@@ -98,9 +98,9 @@ def writing_only(abi: int, folder: Path) -> int:
 
 
 class Ruleset:
-    """A ruleset of the kernel, with what shows that it is out of date.
+    """A ruleset in the kernel, with what is needed to see that it is out of date.
 
-    ``descriptor`` is the kernel's; ``close`` releases it.
+    ``descriptor`` refers to the kernel's ruleset; ``close`` releases it.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class Ruleset:
         *,
         network: bool = False,
     ) -> None:
-        """Make one that reads all but what is ``closed``, and writes what is ``writable``.
+        """Make one that allows reading all but what is ``closed``, and writing to ``writable``.
 
-        ``readable`` is read even where it lies in a closed place; ``network`` leaves TCP alone.
-        Blocks.
+        ``readable`` may be read even if it is in a closed place; ``network`` leaves TCP
+        unrestricted. Blocks.
 
         Raises:
             OSError: the kernel refused.
@@ -154,10 +154,10 @@ class Ruleset:
         return self._handled & ~_NEVER
 
     def refresh(self) -> bool:
-        """Take in what is new in the folders that were split; return whether that is all it takes.
+        """Add rules for what is new in the split folders; return whether that is enough.
 
-        What is gone may have been moved into a closed place, another link may lead to another one,
-        and what was mounted hides what a rule names: all that takes a ruleset made anew.
+        An entry that is gone may have been moved into a closed place, a changed link may lead to
+        another one, and a new mount hides what a rule names: each of these needs a new ruleset.
         """
         if mountinfo() != self._mounts:
             return False
@@ -194,10 +194,10 @@ class Ruleset:
                 yield path
 
     def _look_at(self, folder: str, known: Mapping[str, int]) -> list[str] | None:
-        """Take in the entries of a folder that has to be split; return the paths of those to read.
+        """Record the entries of a folder that has to be split; return the new paths to be read.
 
-        Of these only such as are not ``known`` yet, with their inodes, which nobody else gets while
-        the ruleset names them; None says that one of those is gone.
+        New are those that are not in ``known``, which has the inodes of the others: these are not
+        reused while the ruleset names them. None says that a known entry is gone.
         """
         split = self._split[folder] = _Seen(_stamp(folder), dict(known))
         closed = self._closed.names_in(folder)
@@ -227,9 +227,9 @@ class Ruleset:
         return None if left else added
 
     def _known_in(self, folder: str, closed: re.Pattern[str]) -> Iterator[str]:
-        """Yield the entries that matter of a folder that may be entered and not listed.
+        """Yield the entries that matter of a folder that can be entered but not listed.
 
-        The homes of many machines lie in one.
+        On many machines, the home folders are in such a folder.
         """
         readable = self._readable
         above = (readable, *readable.parents) if readable else ()
@@ -274,7 +274,7 @@ def _seen_inside(folder: str) -> _Seen:
 
 
 def _stamp(folder: str) -> tuple[int, int]:
-    """Return what changes with a folder's entries."""
+    """Return a value that changes with a folder's entries."""
     try:
         status = Path(folder).stat()
     except OSError:

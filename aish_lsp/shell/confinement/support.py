@@ -65,7 +65,7 @@ class Confinement:
         return self._support is not None and self._support.available
 
     def begin(self) -> None:
-        """Begin to try it, if nobody has yet, so that later callers wait less."""
+        """Begin to try confinement, if nobody has yet, so that later callers wait less."""
         support = self._support
         if support is not None and support.undecided:
             again = time.monotonic() - self._decided_at >= _RETRY_SECONDS
@@ -113,7 +113,7 @@ class Confinement:
         except OSError as error:
             return error.strerror or str(error)
         if result.finish_reason == "cancelled":
-            # The runner takes a cancel as served: here whoever asks is meant.
+            # The runner has swallowed the cancel, which was meant for our caller.
             raise asyncio.CancelledError
         return "" if result.exit_code == 0 else "a command in them does not end well"
 
@@ -219,7 +219,11 @@ class Confinement:
 
     def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
         own = Path(tempfile.mkdtemp(dir=temporary))
-        profile = _sandbox_profile(secret_places(self._environ), own, root)
+        try:
+            profile = _sandbox_profile(secret_places(self._environ), own, root)
+        except ValueError:
+            own.rmdir()
+            raise
         return Walls("sandbox-exec", own, (_SANDBOX, "-p", profile))
 
     async def _decide(self) -> Support:
@@ -311,7 +315,7 @@ def _locked(root: Path) -> int:
 
 
 def _let_go_of(making: asyncio.Task[Walls]) -> None:
-    """Let go of walls that nobody waits for any more."""
+    """Release walls that nobody waits for any more."""
     if not making.cancelled() and making.exception() is None:
         with making.result():
             pass
@@ -341,9 +345,9 @@ _SANDBOX_HEAD: Final = Path(__file__).with_name("macos.sb").read_text("utf-8")
 
 
 def _sandbox_profile(closed: Closed, writable: Path, readable: Path | None) -> str:
-    """Return the profile: all but what is ``closed`` is read, ``writable`` is written.
+    """Return the profile that allows reading all but ``closed``, and writing to ``writable``.
 
-    ``readable`` is read even where it lies in a closed place.
+    ``readable`` may be read even if it is in a closed place.
 
     Raises:
         ValueError: a path holds a character that a profile cannot name.
@@ -375,7 +379,7 @@ def _filters(closed: Closed) -> Iterator[str]:
 
 
 def _regex(folder: str, pattern: str) -> str:
-    """Return the pattern of one name in ``folder``, and all below what has it."""
+    """Return an expression for the names in ``folder`` that match, and everything below them."""
     literal = "".join(f"[{c}]" if c in ".+*?()|{}$^" else c for c in f"{folder}/")
     name = "".join("[^/]*" if c == "*" else "[.]" if c == "." else c for c in pattern)
     return f"^{literal}{name}(/|$)"
@@ -391,17 +395,16 @@ def _quoted(text: str) -> str:
 # Where confined commands have their temporary folders: one folder for all servers of a user.
 #
 # It stays, so that a server that is killed leaves nothing new behind. The folder of a command is
-# removed by its supervisor, or by the server; of what both were killed before the next one
-# removes.
+# removed by its supervisor or the server; if both were killed, by a later server.
 
-#: What the names of the folders begin with in which it is tried whether confinement holds.
+#: How the names of the folders begin in which confinement is tried.
 PROBE: Final = "aish-probe-"
 #: Seconds after which nobody needs a folder any more; a command runs for an hour at the most.
 _FORGOTTEN: Final = 86_400.0
 
 
 def shared_folder(before: Path | None = None) -> tuple[Path, int]:
-    """Return the folder, and its inode; ``before`` is the one of the last time.
+    """Return the folder and its inode; ``before`` is the folder that was last returned.
 
     Raises:
         OSError: it cannot be made.
@@ -421,7 +424,7 @@ def shared_folder(before: Path | None = None) -> tuple[Path, int]:
 
 
 def remove_forgotten() -> None:
-    """Remove what was left where a server was killed together with its supervisors."""
+    """Remove what was left when a server was killed together with its supervisors."""
     usual = _usual()
     with suppress(OSError):
         if _is_ours(usual.lstat()):
@@ -434,7 +437,7 @@ def _usual() -> Path:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Return whether that is a folder in which nobody else can put anything."""
+    """Return whether it is a folder in which nobody else can put anything."""
     private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
     return private and status.st_uid == os.geteuid()
 

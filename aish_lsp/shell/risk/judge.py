@@ -44,9 +44,9 @@ _DELETING_OPTIONS: Final = frozenset(_NAMES["deleting_options"])
 _FOLDERS: Final = frozenset(
     {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
 )
-#: They tell about files, but not what is in them.
+#: They report on files, but not on their contents.
 _LISTS: Final = frozenset(_NAMES["lists"])
-#: They do not open the files that they are given, or do not tell what is in them.
+#: They do not open the files that they are given, or do not show what is in them.
 _OPENS_NONE: Final = _LISTS | frozenset(_NAMES["opens_none"])
 #: They print the environment if they are given nothing else to do.
 _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
@@ -148,7 +148,7 @@ def _by_rows(
 
 
 def _by_its_words(given: Arguments) -> tuple[int, str] | None:
-    """Return what a subcommand itself tells if no table has a row for the command."""
+    """Return what a subcommand itself says if no table has a row for the command."""
     if any(word in _DELETING_OPTIONS for word in given.options):
         return DESTRUCTIVE, "is told to delete something"
     for place, word in enumerate(given.operands[:4]):
@@ -191,7 +191,7 @@ def _reading(
 
 
 def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False) -> str | None:
-    """Return why a command's first word is not the program that the tables mean; None where it is.
+    """Return why a command's first word is not the program that the tables mean; None if it is.
 
     ``rights`` says that it needs none of the rights that its file is given.
     """
@@ -218,7 +218,7 @@ def _by_own_rules(review: Review, words: Sequence[str], name: str, values: froze
 
 # The program that a command's first word stands for, on the PATH that it will run with.
 
-#: Seconds for which a program that was found is taken to be where it was.
+#: Seconds for which a program that was found is assumed to stay in its place.
 _FRESH: Final = 5.0
 
 #: Words that the shell itself understands.

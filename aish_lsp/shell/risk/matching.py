@@ -40,7 +40,7 @@ class Options:
     """All the options that a command may have: ``options:``.
 
     Attributes:
-        every: whether any option may.
+        every: whether any option is allowed.
         flags: those that take no value.
         taking: those that take the next word, or what is attached to them.
         attached: those that only take what is attached to them, if anything is.
@@ -131,14 +131,14 @@ class Arguments:
     """What follows a command's name, as options and operands.
 
     Attributes:
-        words: all of it.
-        options: the words that are options, without those that are an option's value.
-        dashed: every word that looks like an option, wherever it stands.
+        words: all the words.
+        options: those that are options, without the values of options.
+        dashed: those that look like an option, even after a ``--``.
         operands: the other words.
-        given: the options that take the next word, with it.
+        given: each option that takes the next word, with that word.
         ended: whether a ``--`` ends the options.
         unknown: whether a word may be any option.
-        doubtful: operands that may be the value of an option that no table knows, by their place.
+        doubtful: the places of operands that may be the value of an option that no table has.
     """
 
     __slots__ = (
@@ -233,7 +233,7 @@ def _is(option: str, word: str, values: frozenset[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A ``match``, ready to be asked."""
+    """A ``match`` of a row, parsed."""
 
     names: tuple[str, ...]
     words: tuple[_Globs, ...]
@@ -246,14 +246,14 @@ class Pattern:
 
     @property
     def is_open(self) -> bool:
-        """Whether all options and operands are alike to it."""
+        """Whether further options and operands make no difference to it."""
         return self.only is None and self.most is None and not (self.absent or self.none)
 
     def allows(self, words: Sequence[str], before: Options) -> bool:
-        """Return whether ``only`` names all options, and all else holds.
+        """Return whether ``only`` names all the options, and everything else matches.
 
-        ``before`` are the options that may stand in front of the subcommands. What is not known
-        counts against it.
+        ``before`` are the options that may come before the subcommands. Anything unknown counts
+        against a match.
         """
         assert self.only is not None
         at, count = 0, len(self.words)
@@ -279,7 +279,7 @@ class Pattern:
         )
 
     def _holds_of(self, operands: Sequence[str], unknown: str = "") -> bool:
-        """Return whether what is said of further operands holds; what is ``unknown`` never does."""
+        """Return whether the further operands match; ``unknown`` may stand for an unwanted one."""
         if not all(any(_like(wanted, word) for word in operands) for wanted in self.some):
             return False
         return not any(
@@ -289,7 +289,7 @@ class Pattern:
         )
 
     def matches(self, given: Arguments, before: Options | None = None) -> bool:
-        """Return whether it speaks of a command with these arguments; its name is not looked at."""
+        """Return whether it matches a command with these arguments, whatever its name."""
         if self.only is not None:
             return self.allows(given.words, before or _NONE)
         operands = given.operands
@@ -313,7 +313,7 @@ _NONE: Final = Options()
 
 
 def _begin(words: Sequence[str], before: Options) -> int:
-    """Return where the subcommand stands, behind the options of the command itself."""
+    """Return where the subcommand is, after the options of the command itself."""
     at = 0
     while at < len(words) and words[at][:1] == "-":
         read = before.read(words[at : at + 1])
@@ -333,10 +333,10 @@ def _is_given(option: str, given: Iterable[tuple[str, str]]) -> bool:
 
 
 def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
-    """Return the pattern that ``match`` writes; ``sets`` are the options that ``@`` names.
+    """Return the pattern that ``match`` stands for; ``sets`` are the options that ``@`` names.
 
     Raises:
-        ValueError: it says nothing, or what it says is not a pattern.
+        ValueError: it is empty, or not a pattern.
     """
     head, *rest = match.split() or [""]
     if not head or head[0] in "-!{":
@@ -389,7 +389,7 @@ def _like(globs: _Globs, word: str) -> bool:
 
 
 def first_words(pattern: Pattern) -> Iterable[str] | None:
-    """Return what the first operand must be one of; None where it may be any."""
+    """Return the words of which the first operand must be one; None if it may be any."""
     if not pattern.words or pattern.words[0][1]:
         return None
     return pattern.words[0][0]

@@ -271,7 +271,7 @@ def _is_in_expansion(node: Node) -> bool:
 
 # What the grammar is known to misread.
 
-#: It takes a line that begins so for words of the line before it.
+#: A line that begins like this is taken for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
 

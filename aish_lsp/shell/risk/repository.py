@@ -1,9 +1,9 @@
-"""Whether git runs programs that a repository chooses, even if a command only reads.
+"""Whether git may run programs that a repository chooses, even for a command that only reads.
 
-Like its hooks, its settings may come from a stranger. They are read as git reads them, and compared
-with a list of harmless keys: any other key might make git run something. The user's own settings
-(``~/.gitconfig``) are trusted to name programs. These work on what is in the repository, and so
-only run confined.
+A repository's settings, like its hooks, may come from a stranger. They are read as git reads them,
+and compared with a list of harmless keys: any other key might make git run something. The user's
+own settings (``~/.gitconfig``) may name programs; since those work on what is in the repository,
+they only run confined.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from aish_lsp.shell.risk.words import table
 
 #: Bytes of a file that are read: a larger one may hold anything.
 _MOST: Final = 1 << 25
-#: Seconds for git to read its settings, repositories within another that are looked at, and folders
-#: whose settings are remembered.
+#: Seconds that git may take to read its settings.
 _PATIENCE: Final = 3.0
+#: How many repositories within another are looked at.
 _NESTED: Final = 50
+#: How many folders are remembered with what was found for them.
 _REMEMBERED: Final = 64
 
 #: Keys that a repository may set to anything.
 _SETTINGS: Final = table("git_settings")["repository"]
 _HARMLESS: Final = re.compile("|".join(_SETTINGS["harmless"]), re.IGNORECASE)
-#: Those of them that name a command or another program after all.
+#: The exceptions among them, which do name a program.
 _NAMES_PROGRAM: Final = re.compile("|".join(_SETTINGS["names_program"]))
-#: Keys whose value git runs for commands that read.
+#: Keys whose value git runs even for commands that only read.
 _RUNS: Final = re.compile("|".join(_SETTINGS["runs"]), re.IGNORECASE)
 _OFF: Final = frozenset({"", "false", "no", "off", "0"})
 _ON: Final = frozenset({"true", "yes", "on", "1"})
 
-#: A repository of somebody else is looked at, too: the command may say that it is to be trusted, or
-#: run by ``sudo``, where git asks for the owner in another way.
-_WHOSEVER: Final = ("git", "-c", "safe.directory=*")
+#: Git for a repository of any owner: the command itself may say that another user's is to be
+#: trusted, or run under ``sudo``, where git checks the owner in another way.
+_FOR_ANY_OWNER: Final = ("git", "-c", "safe.directory=*")
 
-#: The hooks that commands run which only read: they update the index.
+#: The one hook that commands run which only read: they update the index.
 _HOOK: Final = "post-index-change"
-#: The mode of an entry of the index that is another repository, behind whatever stands there.
+#: The mode of an entry of the index that is another repository: 0o160000 in four bytes.
 _LINK: Final = b"\x00\x00\xe0\x00"
 
 SETTINGS: Final = "the repository's own settings or hooks have git run programs"
@@ -72,7 +73,7 @@ _known: dict[str, _Known] = {}
 
 
 def why_not(folder: Path, *, confined: bool) -> str | None:
-    """Return why reading git commands may run programs in ``folder``; None if they do not."""
+    """Return why git commands that only read may run programs in ``folder``; None if they don't."""
     place = os.path.realpath(folder)
     known = _known.get(place)
     if known is None or any(_stamp(path) != stamp for path, stamp in known.stamps.items()):
@@ -84,7 +85,7 @@ def why_not(folder: Path, *, confined: bool) -> str | None:
 
 
 def _look(place: Path, depth: int = 0) -> _Known:
-    """Return the verdict on a folder, and on the repositories within the one that it lies in."""
+    """Return the verdict on a folder and on the repositories within its own."""
     repository = _Repository.around(place)
     stamps: dict[str, object] = {}
     for path in [*_users_files(), *(repository.files() if repository else ())]:
@@ -111,7 +112,7 @@ def _look(place: Path, depth: int = 0) -> _Known:
 
 
 def _verdict(settings: list[_Setting]) -> tuple[str | None, str | None]:
-    """Return why settings are not harmless, and why they are not even if confined."""
+    """Return why settings are not harmless, and why they are not even in a confined command."""
     reason = None
     for setting in settings:
         key, value = setting.key, setting.value.lower()
@@ -130,13 +131,13 @@ def _verdict(settings: list[_Setting]) -> tuple[str | None, str | None]:
 
 
 def _settings(place: Path) -> list[_Setting]:
-    """Return all settings that count in ``place``, as git reads them.
+    """Return all settings that apply in ``place``, as git reads them.
 
     Raises:
-        OSError, ValueError, subprocess.SubprocessError: git cannot read them, or is not there.
+        OSError, ValueError, subprocess.SubprocessError: git cannot read them, or is missing.
     """
     listing = ["config", "--list", "--includes", "--show-scope", "--show-origin", "-z"]
-    done = _git([*_WHOSEVER, *listing], place)
+    done = _git([*_FOR_ANY_OWNER, *listing], place)
     done.check_returncode()
     parts = done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
     if len(parts) % 3:
@@ -190,7 +191,7 @@ def _users_files() -> Iterator[Path]:
 
 
 def _stamp(path: str) -> object:
-    """Return what changes with a file; None if there is no such file."""
+    """Return a value that changes with a file; None if there is no such file."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a text, and often
     except (OSError, ValueError):
@@ -226,7 +227,7 @@ class _Repository:
         yield from (self.folder / name for name in ("config.worktree", "index", "HEAD"))
 
     def is_hidden(self) -> bool:
-        """Return whether it is a bare one in another's work tree, where nobody looks."""
+        """Return whether it is a bare repository in another work tree, where nobody looks."""
         return self.folder == self.top and any(
             (place / ".git").exists() for place in self.top.parents
         )
@@ -255,7 +256,7 @@ class _Repository:
             raise ValueError(msg)
         if _LINK not in _read_bytes(index):
             return
-        listing = [*_WHOSEVER, "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z"]
+        listing = [*_FOR_ANY_OWNER, "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z"]
         done = _git(listing, self.top)
         done.check_returncode()
         for entry in done.stdout.split(b"\0"):
@@ -280,10 +281,10 @@ def _read(path: Path) -> str:
 
 
 def _read_bytes(path: Path) -> bytes:
-    """Return what stands in a file.
+    """Return the contents of a file.
 
     Raises:
-        OSError, ValueError: it cannot be read, or nobody would write that much.
+        OSError, ValueError: it cannot be read, or is larger than any real one.
     """
     with os.fdopen(open_to_read(path), "rb") as file:
         data = file.read(_MOST + 1)

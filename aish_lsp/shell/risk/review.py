@@ -1,4 +1,4 @@
-"""One look through a command: what was found, what is known, and what is still to be looked at."""
+"""The state of one review of a command: what was found, what is known, and what is still queued."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def texts(words: Sequence[str]) -> str:
 
 
 def printed(words: list[str], given: Input) -> str:
-    """Return what a simple command prints, where that is plain to see; else UNKNOWN.
+    """Return what a simple command prints, if that is plain to see; else UNKNOWN.
 
     A text that may be either of two is both, each on a line.
     """

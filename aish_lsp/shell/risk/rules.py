@@ -38,8 +38,9 @@ class Rule:
     reason: str = ""
     #: In a rule of the user's: whether a safe command runs confined.
     confine: bool = True
-    #: Whether it is safe only if it runs confined, and without the rights of its file.
+    #: Whether it is safe only if it runs confined.
     confined: bool = False
+    #: Whether it is safe without the rights that the program's file gives it (setuid).
     rights: bool = False
 
 
@@ -119,7 +120,7 @@ class Program:
 
 @dataclass(slots=True)
 class CommandRules:
-    """What the tables say of one command name."""
+    """What the tables say about one command name."""
 
     values: frozenset[str] = frozenset()
     before: Options = Options()  # noqa: RUF009 - it is frozen
@@ -268,7 +269,7 @@ _LOADS: Final = frozenset(table("names")["loading_options"])
 
 
 def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
-    """Return whether what looks as if it only read may be something else."""
+    """Return whether a command that seems only to read may do something else."""
     if any(word.partition("=")[0] in _LOADS for word in given.dashed):
         return True
     if given.unknown and not pattern.is_open:

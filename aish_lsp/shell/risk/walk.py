@@ -1,6 +1,6 @@
-"""The review of a command: finds what runs, wherever it stands, in the tree of each of its texts.
+"""The review of a command: finds everything that runs, in the syntax tree of each of its texts.
 
-The tree is walked with a stack of our own: it is as deep as its author liked.
+The walk keeps a stack of its own instead of recursing.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _KNOWN: Final = frozenset({"bash", "sh"})
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _READS: Final = frozenset({"<", "<&", "<&-", "<>"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
-#: In quotes the index of an array is only text, until something calculates with it.
+#: An array index in quotes is only text until something evaluates it as arithmetic.
 _INDEX: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
 _CALCULATES: Final = re.compile(
     r"\[\[|\(\(|\$\[|\btest\b|\[\s|\b(?:read|let|declare|typeset|local|printf|unset|wait)\b"
     r"|\b(?:readonly|export|mapfile|readarray|getopts)\b|\$\{"
 )
-#: What runs the words that a variable comes to: how it is split decides what they are.
+#: What runs the words that a variable expands to: ``IFS`` decides how they are split.
 _RUNS_WORDS: Final = re.compile(
     r"(?:^|[\n;&|({`!]|\b(?:do|then|else|eval|exec|command|builtin|sudo|env|nohup|time|xargs|sh|-c))"
     r"\s*\"?\$[\w{@*]"
 )
-#: In the body of a here-document whose end is not quoted.
+#: An escape in the body of a here-document whose delimiter is not quoted.
 _ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
 _NAMED: Final = re.compile(r"\$\{?(\w+)\}?")
 _NO_SIGNS: Final = re.compile(r"[\w./~-]*")
-#: A shell in a shell, which the grammar takes for arithmetic.
+#: Nested subshells, which the grammar takes for arithmetic.
 _DOUBLED: Final = re.compile(r"\((?=\()")
 
 
@@ -68,7 +68,7 @@ def findings_in(
     confined: bool,
     kept: Path | None = None,
 ) -> Findings:
-    """Return what is found in ``text``, which holds no hidden characters.
+    """Return what is found in ``text``, which has no hidden characters.
 
     The arguments are those of ``classify``.
     """
@@ -105,7 +105,7 @@ def _other_shell(review: Review, text: str, shell: str) -> None:
 
 
 def _walk(review: Review, text: str) -> None:
-    """Look through ``text``; the commands in it are judged, or queued in ``review``."""
+    """Walk through ``text``; the commands in it are judged, or queued in ``review``."""
     if "\\\n" in text:
         # The grammar sometimes ends a word where a shell does not.
         _Walk(review, text.replace("\\\n", "")).run()
@@ -128,7 +128,7 @@ class _Walk:
         review, text = self._review, self._text
         doubt(review, text, has_error=root.has_error)
         if root.has_error and "((" in text:
-            # The shell, too, first reads it as arithmetic, and then as nested subshells.
+            # The shell also tries arithmetic first, and then nested subshells.
             _Walk(review, _DOUBLED.sub("( ", text)).run()
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
             review.destructive("may run what stands in an index")
@@ -138,7 +138,7 @@ class _Walk:
         prove(review, root, text, self._source, self._visited)
 
     def _walk(self, kept: int) -> None:
-        """Work through the stack, except for its first items."""
+        """Work through the stack until only its first ``kept`` items are left."""
         while len(self._stack) > kept:
             node, given = self._stack.pop()
             handler = _HANDLERS.get(node.type)
@@ -151,14 +151,14 @@ class _Walk:
         self._stack += [(node, given) for node in reversed(nodes)]
 
     def _push_inner(self) -> None:
-        """Go on with the substitutions of the words that were just read."""
+        """Push the substitutions in the words that were just read."""
         inner = self._resolver.inner
         if inner:
             self._push(inner, None)
             self._resolver.inner = []
 
     def substitution(self, node: Node, _given: Input) -> None:
-        """``$(...)``, ``${...}`` and their like, wherever they stand."""
+        """Walk into ``$(...)``, ``${...}`` and the like, wherever they are."""
         self._visited |= {node.start_byte, node.end_byte - 1}
         self._push(node.children, None)
 
@@ -174,8 +174,8 @@ class _Walk:
     ) -> None:
         """Judge a simple command.
 
-        ``further`` are words behind a redirection that follows it; ``unclear`` says that it is not
-        told from which redirection it reads.
+        ``further`` are words after a redirection that follows it; ``unclear`` says that it is not
+        clear which redirection it reads from.
         """
         nodes: list[Node] = []
         unclear = unclear or _reads_in_doubt(node)
@@ -203,7 +203,7 @@ class _Walk:
             self._other_choices(nodes, given)
 
     def _other_choices(self, nodes: list[Node], given: Input) -> None:
-        """Judge a command for the other choices of its variables' values."""
+        """Judge a command for the other combinations of its variables' values."""
         resolver = self._resolver
         picks = [*range(1, min(resolver.most, MOST_CHOICES))]
         if resolver.most > MOST_CHOICES:
@@ -215,7 +215,7 @@ class _Walk:
         resolver.inner = []
 
     def pipeline(self, node: Node, given: Input) -> None:
-        """A pipe: each of its stages reads what the one before it prints."""
+        """Walk a pipeline: each stage reads what the one before it prints."""
         self._stack += reversed(self._stages(node, given))
 
     def _stages(self, node: Node, given: Input) -> list[tuple[Node, Input]]:
@@ -226,7 +226,7 @@ class _Walk:
         return found
 
     def redirected(self, node: Node, given: Input) -> None:
-        """A statement with redirections: what it reads, and what it writes where."""
+        """Judge a statement with redirections: what it reads, and what it writes where."""
         body = self._before_the_last(node.child_by_field_name("body"), given)
         unclear = _reads_in_doubt(node)
         further: list[Node] = []
@@ -256,9 +256,9 @@ class _Walk:
         self._stack += reversed(after)
 
     def _before_the_last(self, body: Node | None, given: Input) -> Node | None:
-        """Return what redirections belong to: of a list the last, once the rest was judged.
+        """Return what redirections belong to: the last part of a list, once the rest is judged.
 
-        The grammar gives them to all of ``cd a && ls > b``, where the shell opens ``b`` in ``a``.
+        The grammar attaches them to all of ``cd a && ls > b``, but the shell opens ``b`` in ``a``.
         """
         while body is not None and body.type == "list":
             *rest, last = [child for child in body.children if child.is_named]
@@ -269,7 +269,7 @@ class _Walk:
         return body
 
     def _input(self, node: Node, given: Input) -> Input:
-        """Return what a command reads behind the redirection ``node``: of a file, what we know."""
+        """Return what a command reads after the redirection ``node``: of a file, what is known."""
         if node.type == "herestring_redirect":
             return self._herestring(node)
         if not _gives_input(node):
@@ -279,7 +279,7 @@ class _Walk:
         return self._review.runs_file(path) or UNKNOWN
 
     def _behind(self, node: Node, produced: Input) -> list[tuple[Node, Input]]:
-        """Return what the grammar puts into a here-document's node: the rest of its line."""
+        """Return the rest of a here-document's first line, which the grammar puts in its node."""
         found: list[tuple[Node, Input]] = []
         for child in node.children:
             kind = child.type
@@ -360,7 +360,7 @@ class _Walk:
             self._push(name.children, None)
 
     def declaration(self, node: Node, _given: Input) -> None:
-        """``export``, ``declare`` and the like: assignments; without any they print what is set."""
+        """Judge ``export``, ``declare`` and the like; without assignments they print variables."""
         names = [child for child in node.children if child.is_named]
         if not any(child.type == "variable_assignment" for child in names):
             self._review.caution("prints or changes variables")
@@ -371,7 +371,7 @@ class _Walk:
                 self._push([child], None)
 
     def function(self, node: Node, _given: Input) -> None:
-        """A function: its body counts as if it ran; one that calls itself in a pipe never ends."""
+        """Judge a function: its body counts as if it ran; one that pipes to itself never ends."""
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
         if name is None or body is None:
@@ -390,7 +390,7 @@ class _Walk:
         self._push([child for child in node.children if child.id != name.id], None)
 
     def loop(self, node: Node, given: Input) -> None:
-        """``for`` and ``select``: they set a variable as an assignment does."""
+        """Judge ``for`` or ``select``, which set a variable as an assignment does."""
         variable = node.child_by_field_name("variable")
         if variable is not None:
             name = self._resolver.text(variable)
@@ -435,7 +435,7 @@ class _Walk:
         return "" if body is None else self._output(body, given)
 
     def _output(self, node: Node, given: Input) -> str:
-        """Return what a stage of a pipe prints, as far as can be seen."""
+        """Return what a stage of a pipeline prints, as far as it is known."""
         kind = node.type
         if _reads_in_doubt(node):
             return UNKNOWN
@@ -471,9 +471,9 @@ def _gives_input(node: Node) -> bool:
 
 
 def _reads_in_doubt(node: Node) -> bool:
-    """Return whether it is not plain from which redirection a command reads.
+    """Return whether it is unclear which redirection a command reads from.
 
-    The last one counts; several lie at several places of the tree.
+    The last one counts, but several may be in different places of the tree.
     """
     found: list[Node] = []
     waiting = [node]
@@ -503,7 +503,7 @@ def _expansions(heredoc: Node) -> list[Node]:
 
 
 def _last_command(node: Node) -> Node | None:
-    """Return the command that ends ``node``: the grammar gives the whole what only it has."""
+    """Return the last command of ``node``, whose redirections the grammar gives to the whole."""
     while node.type in {"list", "pipeline", "negated_command"} and node.children:
         node = node.children[-1]
     return node if node.type == "command" else None

@@ -1,10 +1,10 @@
 """A command's text as a tree, and its words as the shell would pass them on.
 
-The tree is tree-sitter's, by its grammar of bash; the libraries are imported here alone, with the
-first command that is judged. A word is a text without its quotes and escapes. What can only be
-known when it runs (a variable that the text does not set, a command's output, the names that a
-leading pattern matches) is an ``UNKNOWN`` in it. What a text sets its variables to, wherever it
-does, is collected before anything in it is judged.
+The tree comes from tree-sitter's grammar of bash; only this module imports those libraries, when
+the first command is judged. A word is a text without its quotes and escapes. Anything in it that is
+known only when it runs (a variable that the text does not set, a command's output, the names that a
+leading pattern matches) is an ``UNKNOWN``. Everything that a text sets its variables to is
+collected before anything in the text is judged.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any, Final
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-#: Characters; nobody has looked through a longer command before it runs. Up to here, mending a text
-#: that does not parse takes a tenth of a second or so at the most, whatever it is.
+#: Characters: nobody reads through a longer command before running it. Up to this length, the
+#: parser recovers from errors in about a tenth of a second, whatever the text is.
 LONGEST: Final = 4000
 
-#: Nodes below each other; real commands have less than thirty.
+#: The depth of a tree; those of real commands are less than thirty deep.
 DEEPEST: Final = 100
 
 _parser: Final = Parser(Language(tree_sitter_bash.language()))
 
 
 class TooDeep(ValueError):
-    """Quotes and substitutions are nested deeper than anybody could read."""
+    """A text is nested deeper than anybody could read."""
 
 
 def parse(source: bytes) -> Node:
@@ -40,14 +40,14 @@ def parse(source: bytes) -> Node:
         TooDeep: the tree is deeper than ``DEEPEST``.
     """
     root = _parser.parse(source).root_node
-    # No tree is deeper than it has nodes, and few have as many.
+    # No tree is deeper than its number of nodes, and few trees have so many.
     if root.descendant_count > DEEPEST and _depth(root) > DEEPEST:
         raise TooDeep
     return root
 
 
 def _depth(root: Node) -> int:
-    """Return how many nodes lie below each other."""
+    """Return the depth of the tree below ``root``."""
     cursor = root.walk()
     deepest = 0
     while True:
@@ -61,26 +61,26 @@ def _depth(root: Node) -> int:
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """Return the table ``NAME.toml``, which lies beside the code."""
+    """Return the contents of ``NAME.toml`` in this folder."""
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
 
 
 #: Stands for text that is not known; it cannot occur in a command.
 UNKNOWN: Final = "\0"
-#: Begins a word that may come to any number of words, and so to any options.
+#: Begins a word that may become any number of words, and so any options.
 MANY: Final = UNKNOWN * 2
-#: Stands between what will be words of their own: blanks in a variable that is not quoted.
+#: Stands between what become separate words: replaces the blanks in an unquoted variable.
 SPLIT: Final = "\1"
-#: Stands between the words of an array, which quotes do not join.
+#: Stands between the items of an array, which quotes do not join.
 ITEM: Final = "\2"
 
-#: Values of one variable, and of all of a command at once, that are looked at.
+#: How many values of one variable are looked at, and how many texts that one word may become.
 MOST_VALUES: Final = 8
-#: Choices of several variables' values at once that are looked at.
+#: How many combinations of its variables' values a command is judged for.
 MOST_CHOICES: Final = 64
-#: Of the shell's own variables those that always come to a number, whichever.
+#: The shell's own variables whose value is always a number.
 _NUMBERS: Final = frozenset("$#?")
-#: Words that the braces of one are looked at as.
+#: How many of the words that a word's braces expand to are looked at.
 MOST_WORDS: Final = 64
 
 _NAMES: Final = table("names")
@@ -88,7 +88,7 @@ _NAMES: Final = table("names")
 _PRINTS_SETTINGS: Final = re.compile("|".join(_NAMES["prints_settings"]))
 #: Commands whose output is one word, or words none of which can be taken for an option.
 _PRINTS_NO_OPTION: Final = re.compile("|".join(_NAMES["prints_no_option"]))
-#: What they print begins with a slash, and may hold blanks.
+#: Commands that print a path, which begins with a slash and may hold blanks.
 _PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
 #: Commands whose output is their own words.
 _PRINTS_WORDS: Final = re.compile(
@@ -103,7 +103,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
     name: (value,) for name, value in _NAMES["known_variables"].items()
 }
 
-#: Unknown texts with blanks between them are one.
+#: Unknown texts with only blanks between them count as one.
 _UNKNOWNS: Final = re.compile(rf"{UNKNOWN}[{UNKNOWN}{SPLIT} ]*{UNKNOWN}")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that hold no others.
@@ -164,8 +164,8 @@ class Resolver:
     """Turns nodes of words into texts.
 
     Attributes:
-        pick: which of their values the variables have, of all that they may have at once.
-        most: how many such choices there are for the variables looked up so far.
+        pick: which combination of their values the variables have.
+        most: how many combinations there are for the variables looked up so far.
         inner: the substitutions met so far; what stands in them runs as well.
     """
 
@@ -179,7 +179,7 @@ class Resolver:
         self._variables = variables
         self._splits = False
         self._quoted = False
-        # If a name that a pattern matches is read as an option, the kernel keeps it harmless.
+        # If a file name that a pattern matches is read as an option, confinement keeps it harmless.
         self._wild = "" if confined else MANY
         self._ranks: dict[str, int] = {}
         self.pick = 0
@@ -187,7 +187,7 @@ class Resolver:
         self.inner: list[Node] = []
 
     def start(self) -> None:
-        """Begin with the first choice of the variables' values."""
+        """Begin with the first combination of the variables' values."""
         self.pick = 0
         if self.most > 1:
             self.most = 1
@@ -258,7 +258,7 @@ class Resolver:
         return self._choices(lambda: self.words(nodes))
 
     def _choices(self, read: Callable[[], list[str]]) -> list[str]:
-        """Return what ``read`` finds for each choice of the variables' values."""
+        """Return what ``read`` finds for each combination of the variables' values."""
         self.start()
         found = read()
         while self.pick + 1 < min(self.most, MOST_VALUES):
@@ -270,7 +270,7 @@ class Resolver:
         return found
 
     def text(self, node: Node) -> str:
-        """Return the text of a node as it stands."""
+        """Return the source text of a node."""
         return (node.text or b"").decode("utf-8", "replace")
 
     def read_joined(self, node: Node) -> str:
@@ -444,9 +444,9 @@ def _ansi_character(match: re.Match[str]) -> str:
     return _ANSI_LETTERS.get(match[6], match[6]) if match[6] else UNKNOWN
 
 
-#: What is its own text.
+#: Nodes whose value is their own text.
 _PLAIN: Final = frozenset({"number", "variable_name", "test_operator", "brace_expression"})
-#: What is one word, and no more.
+#: Nodes that are always exactly one word.
 _WHOLE: Final = frozenset({"word", "raw_string", "ansi_c_string", "number"})
 _READERS: Final = {
     "command_name": Resolver.read_joined,
@@ -466,9 +466,9 @@ _READERS: Final = {
 
 # What a text sets its variables to.
 
-#: Rounds in which what is made of other variables is looked at.
+#: How often the values that use other variables are worked out.
 _ROUNDS: Final = 3
-#: In a text without any of these nothing is set.
+#: A text without any of these sets no variable.
 _SETS: Final = ("=", "for", "select", "read", "mapfile", "getopts", "let", "printf")
 _ASSIGNS: Final = re.compile(r"(?<![\w./:=,@%+-])\w+(?:\+?=|\[)")
 
@@ -484,8 +484,8 @@ def _may_set(text: str) -> bool:
 def collect(text: str, root: Node, resolver: Resolver, variables: Variables) -> None:
     """Note what variables are set to.
 
-    What stands further down may run first, or again, where there are loops and functions: what is
-    made of other variables is noted until nothing new comes of it, or else is not known.
+    With loops and functions, what is further down may run first, or again. So values that use other
+    variables are worked out until nothing new comes up; those that still change are unknown.
     """
     if not _may_set(text):
         return

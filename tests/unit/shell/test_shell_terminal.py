@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.shell import runner
+from aish_lsp.shell import output, runner
 from aish_lsp.shell.environment import command_environment
 from aish_lsp.shell.output import gave_up_for_terminal, line_for_terminal, refusal_pattern
 from aish_lsp.shell.runner import RunResult, Stream, run_command
@@ -114,3 +114,16 @@ def test_a_refusal_in_the_language_of_the_command() -> None:
     assert refusal_pattern({"LANG": "fr_FR.UTF-8"}).search(said)
     assert not refusal_pattern({"LANG": "fr_FR.UTF-8", "LC_ALL": "C"}).search(said)
     assert refusal_pattern({"LANG": "fr_FR.UTF-8"}).search("cat: /root/x: Permission denied")
+    assert refusal_pattern({"LANG": "en_US.UTF-8", "LANGUAGE": "fr:en"}).search(said)
+
+
+@pytest.mark.parametrize("catalog", [b"", b"no catalog", b"\xde\x12\x04\x95" + b"\xff" * 24])
+def test_a_broken_catalog_is_passed_over(
+    catalog: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "xx" / "LC_MESSAGES" / "libc.mo"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(catalog)
+    monkeypatch.setattr(output, "_CATALOGS", (str(tmp_path),))
+    output._pattern_in.cache_clear()
+    assert refusal_pattern({"LANG": "xx"}).search("Permission denied")
