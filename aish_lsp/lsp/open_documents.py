@@ -292,8 +292,23 @@ def edit_open(documents: OpenDocuments) -> EditOpen:
             return None
         if document.text != before or not documents.capabilities.apply_edit:
             return False
-        # Only what differs, so that cursors and marks stay.
-        change = text_edit(documents, document, Edit(0, len(before), after).least(before))
+        change = _change(documents, before, after, document.line_end)
         return await documents.is_made(documents.edit(document.uri, [change]))
 
     return edit
+
+
+def _change(documents: OpenDocuments, before: str, after: str, line_end: str) -> types.TextEdit:
+    """Return an edit of only the lines that differ, so that cursors and marks stay."""
+    old, new = before.split("\n"), after.split("\n")
+    # The last line has no end: it is always among what is replaced.
+    first = 0
+    while first < min(len(old), len(new)) - 1 and old[first] == new[first]:
+        first += 1
+    same = 0
+    while same < min(len(old), len(new)) - first - 1 and old[-1 - same] == new[-1 - same]:
+        same += 1
+    last = len(old) - 1 - same
+    text = line_end.join(new[first : len(new) - same])
+    place = types.Range(types.Position(first, 0), types.Position(last, documents.width(old[last])))
+    return types.TextEdit(place, text)
