@@ -25,7 +25,7 @@ from aish_lsp.operations.operation import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A place in a document, from 0, in the negotiated encoding."""
+    """A position in a document, counted from 0, in the negotiated encoding."""
 
     line: int = field(metadata={"minimum": 0})
     character: int = field(metadata={"minimum": 0})
@@ -33,7 +33,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """A part of a document; its end is not in it."""
+    """A part of a document; ``end`` is exclusive."""
 
     start: Position
     end: Position
@@ -41,7 +41,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A diagnostic of any server, as the editor has it. The last four fields are not looked at."""
+    """A diagnostic from any server, as the editor has it. The last four fields are ignored."""
 
     range: Range
     message: str
@@ -56,10 +56,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskParams(SessionTarget):
-    """``model`` names a preset for this question; ``ephemeral`` leaves no trace.
+    """``model`` names a preset for this question; an ``ephemeral`` question leaves no trace.
 
-    ``range`` is the part of the document ``uri`` that the question is about, an empty one the line;
-    ``diagnostics`` are what the editor complains of there.
+    ``range`` is the part of the document ``uri`` that the question is about; an empty range means
+    its line. ``diagnostics`` are those that the editor shows there.
     """
 
     prompt: str
@@ -80,13 +80,13 @@ async def ask(place: Place, params: AskParams) -> Job[AskResult]:
     sent along too: `@src/app.py`, `@src/app.py:10-20`. `attached` says what was sent: `selection`,
     `definition`, `problems` or `file`, with `cut` if some of it was left out. Lines count from 1,
     and are 0 for a whole file. With a `uri`, the prompt includes the instruction files of the
-    folders that lead to it, until another file is in use.
+    folders above that file, until a question comes from another file.
 
     Raises:
         InvalidArgument: the question is empty, or the range cannot be read.
-        Denied: the selection is of a file of keys, and the user did not let it go.
+        Denied: the selection is from a file of keys, and the user did not let it be sent.
         BackendUnavailable, BackendRejected, OverBudget, CostCap: no model answered.
-        StoreUnavailable: it cannot be written down.
+        StoreUnavailable: the question cannot be written down.
     """
     if not params.prompt.strip():
         raise InvalidArgument("The question is empty.", path="prompt")
@@ -105,7 +105,7 @@ async def ask(place: Place, params: AskParams) -> Job[AskResult]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryParams(SessionTarget):
-    """``turn_id`` is the exchange's, by default the last one's; ``model`` names a preset."""
+    """``turn_id`` names the exchange, by default the last one; ``model`` names a preset."""
 
     turn_id: str | None = None
     model: str | None = None
@@ -125,21 +125,21 @@ class RetryParams(SessionTarget):
     needs_settings=True,
 )
 async def retry(place: Place, params: RetryParams) -> Job[AskResult]:
-    """Ask an exchange again, with all that its question carried.
+    """Ask the question of an exchange again, with everything that was sent along with it.
 
     The old answer is no longer sent once there is a new one; until then nothing changes. A question
-    that got no answer can be asked again as long as it is the last. One that was evicted is
+    that got no answer can be asked again as long as it is the last. An exchange that was evicted is
     `notFound`.
 
     Raises:
-        NotFound: there is no such exchange among those that are still sent.
+        NotFound: no exchange that is still sent has this id.
     """
     return begin(place.session, place.session.asked_again(params.turn_id, params.model))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelParams(SessionTarget):
-    """``turn_id`` is a turn's or a command's; without it, everything is stopped."""
+    """``turn_id`` is the id of a turn or a command; without it, everything is stopped."""
 
     turn_id: str | None = None
 
@@ -161,14 +161,14 @@ async def cancel(place: Place, params: CancelParams) -> Answer[Cancelled]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptParams(SessionTarget):
-    """``prompt`` is a question that is not asked; without it, the request is shown without one."""
+    """``prompt`` is a question to show in the request; it is not asked."""
 
     prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request, and how many tokens it has."""
+    """A request, and its size in tokens."""
 
     messages: tuple[RequestMessage, ...]
     tools: tuple[dict[str, Any], ...]

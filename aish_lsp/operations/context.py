@@ -26,7 +26,7 @@ from aish_lsp.project.tree import ProjectBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectParams(Target):
-    """Another depth (folders) or size (characters) than the configured one, kept from now on."""
+    """A depth (folders) or size (characters) to use from now on, instead of the configured one."""
 
     depth: int | None = field(default=None, metadata={"minimum": 1})
     max_chars: int | None = field(default=None, metadata={"minimum": 0})
@@ -114,10 +114,10 @@ async def reset(place: Place, _params: SessionTarget) -> Answer[Nothing]:
     needs_settings=True,
 )
 async def compact(place: Place, _params: SessionTarget) -> Answer[Compaction]:
-    """Summarize now what an eviction would, which is all that was said before the last question.
+    """Summarize everything that was said before the last question, as an eviction would.
 
-    `evictedTurns` counts messages, `context` is as for aish.context.show. If no summary could be
-    made, nothing is lost, `evictedTurns` is 0, and the user is told why.
+    `evictedTurns` counts messages, `context` is as for aish.context.show. If no summary can be
+    made, nothing is lost: `evictedTurns` is 0, and the user is told why.
     """
     done, told = await place.face.wait(begin(place.session), "aish summarizes the conversation")
     return Answer(done, told, is_told=True)
@@ -131,7 +131,7 @@ async def status(place: Place, _params: SessionTarget) -> Answer[Status]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostParams(SessionTarget):
-    """``detail`` adds a row a model; ``all_sessions`` adds the sessions before this one."""
+    """``detail`` adds a row for each model; ``all_sessions`` includes all earlier sessions."""
 
     detail: bool = False
     all_sessions: bool = False
@@ -148,7 +148,7 @@ async def show_cost(place: Place, params: CostParams) -> Answer[CostReport]:
     """What was used and what it cost.
 
     `models` is `{NAME: {CATEGORY: {input, output, reasoning, cacheRead, cacheWrite, calls, cost,
-    local, unpriced}}}`, and `total` is one of these.
+    local, unpriced}}}`, and `total` has the form of one category.
 
     Raises:
         StoreUnavailable: what earlier sessions used cannot be read.
@@ -163,6 +163,6 @@ async def show_cost(place: Place, params: CostParams) -> Answer[CostReport]:
 
 @operation("cost.reset", CostParams, Line("cost reset"))
 async def reset_costs(place: Place, params: CostParams) -> Answer[CostReport]:
-    """Count this session's use from nothing."""
+    """Count this session's tokens and costs from zero again."""
     await place.session.reset_costs()
     return await show_cost(place, params)

@@ -33,7 +33,7 @@ _ID: Final = re.compile(rf"(?:({'|'.join(SCOPES)}):)?([0-9]{{1,16}})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAdd(SessionTarget):
-    """``force`` keeps what looks like a secret."""
+    """``force`` stores even what looks like a secret."""
 
     kind: Literal["fact", "pref", "context"] = field(metadata={"usual": "fact"})
     content: str = field(metadata={"word": "TEXT"})
@@ -44,7 +44,7 @@ class MemoryAdd(SessionTarget):
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The item's id."""
+    """The id of the remembered item."""
 
     id: int
 
@@ -100,7 +100,7 @@ async def add(place: Place, params: MemoryAdd) -> Answer[Remembered]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryList(Target):
-    """``query`` is looked for in contents and tags, whatever the case."""
+    """``query`` is searched for in contents and tags, ignoring case."""
 
     scope: Literal["workspace", "user"] | None = None
     query: str | None = field(
@@ -139,7 +139,7 @@ async def show(place: Place, params: MemoryList) -> Answer[Items]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryForget(Target):
-    """``scope`` is needed where the id is active in both."""
+    """``scope`` is needed if the id is in use in both scopes."""
 
     id: int = field(metadata={"word": "ID"})
     scope: Literal["workspace", "user"] | None = None
@@ -147,7 +147,7 @@ class MemoryForget(Target):
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How many items are gone."""
+    """How many items were forgotten."""
 
     forgotten: int
 
@@ -162,7 +162,7 @@ async def forget(place: Place, params: MemoryForget) -> Answer[Forgotten]:
     """Forget an item.
 
     Raises:
-        InvalidArgument: the id is active in both scopes, and none is named.
+        InvalidArgument: the id is in use in both scopes, and no scope is given.
         StoreUnavailable, Busy: the file cannot be written now.
     """
     memory = place.workspace.memory
@@ -175,7 +175,7 @@ async def forget(place: Place, params: MemoryForget) -> Answer[Forgotten]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEdit(Target):
-    """``content`` takes the place of the item's; ``scope`` as for *forget*."""
+    """``content`` is the item's new text; ``scope`` is as for *forget*."""
 
     id: int = field(metadata={"word": "ID"})
     content: str = field(metadata={"word": "TEXT"})
@@ -184,7 +184,7 @@ class MemoryEdit(Target):
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The item's id by now."""
+    """The id that the item has now."""
 
     id: int
 
@@ -199,13 +199,13 @@ def _read_edit(_place: Place, argument: str) -> MemoryEdit:
 
 @operation("memory.edit", MemoryEdit, Line("memory edit", "ID TEXT", "", _read_edit))
 async def edit(place: Place, params: MemoryEdit) -> Answer[Edited]:
-    """Replace what an item says.
+    """Replace an item's text.
 
-    It gets a new id; where another item says the same already, the result is that one's.
+    The item gets a new id. If another item already says the same, the result is the id of that one.
 
     Raises:
         NotFound: there is no such item.
-        InvalidArgument: as for *add*; or the id is active in both scopes, and none is named.
+        InvalidArgument: as for *add*; or the id is in use in both scopes, and no scope is given.
         StoreUnavailable, Busy: the file cannot be written now.
     """
     memory = place.workspace.memory
@@ -226,7 +226,7 @@ def _which(name: str, usage: str) -> tuple[Scope | None, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryClear(Target):
-    """``confirmed``: the user has said yes already; else the server asks."""
+    """``confirmed``: the user has already said yes; otherwise the server asks."""
 
     scope: Literal["workspace", "user"] | None = None
     confirmed: bool = field(default=False, metadata={"option": "yes", "help": "without a question"})
@@ -236,7 +236,7 @@ def _read_clear(_place: Place, argument: str) -> MemoryClear:
     scope = next((scope for scope in SCOPES if scope == argument), None)
     if argument and scope is None:
         known = "|".join(SCOPES)
-        raise InvalidArgument(f"Say of which scope: `:memory clear {known}`, or of none.")
+        raise InvalidArgument(f"Name a scope, `:memory clear {known}`, or none.")
     return MemoryClear(scope=scope)
 
 
@@ -263,7 +263,7 @@ async def clear(place: Place, params: MemoryClear) -> Answer[Forgotten]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySummarize(SessionTarget):
-    """With a token, events and then the result; without, the candidates come in the chat."""
+    """With a token, events and then the result go to it; otherwise the chat gets the candidates."""
 
     partial_result_token: Token | None = None
 
@@ -287,7 +287,7 @@ async def summarize(place: Place, _params: MemorySummarize) -> Job[Extracted]:
 
     Raises:
         BackendUnavailable: no model answered.
-        OverBudget: not one turn of the session fits into the model's window.
+        OverBudget: not a single turn of the session fits into the model's window.
     """
     from aish_lsp.agent.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
 
@@ -329,12 +329,12 @@ async def _read_accept(place: Place, argument: str) -> MemoryAccept:
 
 @operation("memory.accept", MemoryAccept, Line("memory accept", "N [TEXT]", "", _read_accept))
 async def keep(place: Place, params: MemoryAccept) -> Answer[AcceptedIds]:
-    """Remember candidates that the user chose.
+    """Remember the candidates that the user chose.
 
-    `ids` are in the same order; a candidate that is known already gets the id of that item.
+    `ids` are in the same order; for a candidate that is already known, it is the id of that item.
 
     Raises:
-        InvalidArgument: one of them must not be remembered; none is then.
+        InvalidArgument: one of them must not be remembered; then none is.
         StoreUnavailable, Busy: a file cannot be written now.
     """
     session = place.session
@@ -352,7 +352,7 @@ async def keep(place: Place, params: MemoryAccept) -> Answer[AcceptedIds]:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """Items that the model is told, those that do not fit, and how long they are together."""
+    """How many items the model is told, how many do not fit, and the length of those it is told."""
 
     injected: int
     dropped: int

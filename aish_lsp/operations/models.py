@@ -89,7 +89,7 @@ async def use(place: Place, params: ModelUse) -> Answer[Models]:
 
     Raises:
         NotFound: there is no such model; the message names the nearest.
-        Denied: the user did not agree to it.
+        Denied: the user did not agree to using it.
     """
     place.tell(await place.workspace.reload())
     name = await place.session.use_model(params.name)
@@ -98,14 +98,14 @@ async def use(place: Place, params: ModelUse) -> Answer[Models]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAdd(SessionTarget):
-    """``choice`` is what follows ``:model add``: a number of its list or an address, a model."""
+    """``choice`` is what follows ``:model add``: a number in its list or an address; a model."""
 
     choice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The name of the model that was added, null where none was; then as for *list*."""
+    """The name of the model that was added, null if none was; the rest is as for *list*."""
 
     added: str | None
     active: str
@@ -127,7 +127,7 @@ async def add(place: Place, params: ModelAdd) -> Answer[Added]:
     is shown in the chat. `added` is null if none was added.
 
     Raises:
-        InvalidArgument, NotFound: nothing has that number or address.
+        InvalidArgument, NotFound: there is nothing with that number or at that address.
         StoreUnavailable: the file cannot be written.
     """
     chosen = await _chosen(place.session.workspace, params.choice or "")
@@ -356,7 +356,7 @@ async def write(workspace: FolderContext, preset: Preset, *, default: bool) -> N
 
 
 async def try_out(session: Session, name: str, told: Told | None = None) -> str:
-    """Ask a configured model the one question; return its answer.
+    """Ask a configured model ``QUESTION``; return its answer.
 
     Raises:
         AishError: the model did not answer.

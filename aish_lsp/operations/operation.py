@@ -61,7 +61,7 @@ class SessionTarget(Target):
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """A result that says nothing."""
+    """An empty result."""
 
 
 @dataclass(frozen=True, slots=True)

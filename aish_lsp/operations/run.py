@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParams(SessionTarget):
-    """``edited`` is run in place of the suggestion; ``timeout`` is in seconds (an hour if none).
+    """``edited`` is run instead of the suggestion; ``timeout`` is in seconds, by default an hour.
 
-    ``cwd`` is a folder in the workspace: relative to it, absolute, or a URI. ``shell`` is what the
-    text is for, by default the user's own.
+    ``cwd`` is a folder in the workspace: relative to it, absolute, or a URI. ``shell`` is the shell
+    that the text is written for, by default the user's own.
     """
 
     command_id: str | None = None
@@ -101,12 +101,12 @@ async def run(place: Place, params: RunParams) -> Job[RunReport]:
 
     A suggestion with `placeholders` is only run with `edited`. If there are more than 64 KiB of
     output, `output` holds its head and tail (`truncated`). `outputUri` is a file with the whole
-    output, without secrets, if that has more than 60 lines or 32,000 characters, else null.
+    output, without secrets, if that has more than 60 lines or 32,000 characters; otherwise null.
 
     Raises:
-        InvalidArgument: neither a command nor a text, or a folder outside of the workspace; or
-            there are gaps in the suggestion that only the user can fill in.
-        NotFound: no such suggestion, or the folder or the shell that it is for is gone.
+        InvalidArgument: there is neither a command nor a text, the folder is outside the
+            workspace, or the suggestion has gaps that only the user can fill in.
+        NotFound: there is no such suggestion, or its folder or shell is gone.
     """
     request = RunRequest(
         command_id=params.command_id,
@@ -131,7 +131,7 @@ def _origin(place: Place, params: RunParams) -> Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApproveParams(SessionTarget):
-    """The command that waits for the user's word, or the question about a file of keys."""
+    """``command_id`` names the command that waits for approval, or the question about a file."""
 
     command_id: str
     partial_result_token: Token | None = None
@@ -160,7 +160,7 @@ async def approve(place: Place, params: ApproveParams) -> Job[RunReport] | Answe
     in this session from now on, and the result is `{}`.
 
     Raises:
-        NotFound: nothing with that id waits for approval.
+        NotFound: nothing with that id is waiting for approval.
     """
     if places := place.session.consents.approve(params.command_id):
         text = f"{places} may be sent in this session, as it is now. Ask again."
@@ -170,20 +170,20 @@ async def approve(place: Place, params: ApproveParams) -> Job[RunReport] | Answe
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Suggestions that wait."""
+    """The suggestions that were neither run nor dismissed."""
 
     commands: list[CommandInfo]
 
 
 @operation("commands.list", SessionTarget, shows=True)
 async def listed(place: Place, _params: SessionTarget) -> Answer[Commands]:
-    """The commands suggested and not yet run or dismissed."""
+    """The suggested commands that were neither run nor dismissed."""
     return Answer(Commands(place.session.commands.all()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandParams(SessionTarget):
-    """The suggestion that is meant."""
+    """A suggestion, by its id."""
 
     command_id: str
 
@@ -193,7 +193,7 @@ async def dismiss(place: Place, params: CommandParams) -> Answer[Nothing]:
     """Drop a suggestion.
 
     Raises:
-        NotFound: it is gone already.
+        NotFound: it no longer exists.
     """
     await place.session.dismiss(params.command_id)
     return Answer(Nothing())
@@ -204,7 +204,7 @@ _ALLOW: Final = "--allow-caution"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NorrisParams(SessionTarget):
-    """``goal`` is what is to be reached, or `resume` goes on with the last one."""
+    """``goal`` is what is to be reached; ``resume`` continues the last goal instead."""
 
     goal: str | None = None
     resume: bool = False
@@ -239,17 +239,18 @@ def _read_start(_place: Place, argument: str) -> NorrisParams:
 async def start(place: Place, params: NorrisParams) -> Job[NorrisResult]:
     """Pursue a goal: plan, look, change, run, read, until it is reached or given up.
 
-    Each step is a round of tool calls or of `CMD: ` lines, told by `step` events; their output is
-    the next step's input. What is safe runs confined; what may change something asks, or runs where
-    only the work tree can change with `allowCaution`; what could destroy something always asks. The
-    first time in a folder the user is asked whether they want that at all. A line `GOAL: complete`
-    or `GOAL: blocked` of the model ends it, and so do `norris.max_steps` (or `maxSteps`),
-    `.max_minutes`, `.max_tokens` and `.max_dollars`, and three steps that change nothing. All that
-    it changed is one undo. `resume` goes on with the last goal of the session that was not reached.
+    Each step is a round of tool calls or of `CMD: ` lines, reported by `step` events; their output
+    is the next step's input. Safe commands run confined. A command that may change something asks
+    first or, with `allowCaution`, runs where only the work tree can change. A command that could
+    destroy something always asks. The first time in a folder, the user is asked whether goals may
+    be pursued there at all. The run ends when the model writes a line `GOAL: complete` or
+    `GOAL: blocked`, at `norris.max_steps` (or `maxSteps`), `.max_minutes`, `.max_tokens` or
+    `.max_dollars`, or after three steps that change nothing. All of its changes are one undo.
+    `resume` continues the last goal of the session that was not reached.
 
     Raises:
         InvalidArgument: there is no goal.
-        NotFound: there is nothing to go on with.
+        NotFound: there is no goal to continue.
         Busy: a goal is being pursued in this session.
         Denied: no folder is open, or the user did not agree.
         BackendUnavailable, BackendRejected, OverBudget, CostCap: no model answered.
@@ -266,10 +267,10 @@ async def start(place: Place, params: NorrisParams) -> Job[NorrisResult]:
 
 @operation("norris.stop", SessionTarget, Line("norris stop"), at_once=True)
 async def stop(place: Place, _params: SessionTarget) -> Answer[Nothing]:
-    """Stop pursuing a goal, and what runs for it.
+    """Stop pursuing a goal, and whatever runs for it.
 
     Raises:
-        NotFound: none is pursued.
+        NotFound: no goal is being pursued.
     """
     session = place.session
     if not session.jobs.cancel(session.goal_job):
@@ -279,7 +280,7 @@ async def stop(place: Place, _params: SessionTarget) -> Answer[Nothing]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SayParams(SessionTarget):
-    """What the model is told."""
+    """What to tell the model."""
 
     text: str
 
@@ -294,7 +295,7 @@ async def say(place: Place, params: SayParams) -> Answer[Nothing]:
     """Add a text to the message of the next step.
 
     Raises:
-        InvalidArgument: there is nothing to say.
+        InvalidArgument: the text is empty.
         NotFound: no goal is being pursued.
     """
     if not params.text.strip():

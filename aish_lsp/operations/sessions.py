@@ -32,14 +32,14 @@ _PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionList(Target):
-    """``query`` is looked for in titles, names and messages."""
+    """``query`` is searched for in titles, names and messages."""
 
     query: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSession(SessionInfo):
-    """``snippet`` is where the words stand that were looked for; null where none were."""
+    """``snippet`` shows where the words of the query were found; null without a query."""
 
     snippet: str | None = None
 
@@ -63,12 +63,12 @@ _read_list = whole(SessionList, "query")
     shows=True,
 )
 async def listed(place: Place, params: SessionList) -> Answer[Sessions]:
-    """The sessions of the workspace, the one last written to first.
+    """The sessions of the workspace, the most recently written first.
 
-    `questions` counts what the user asked, what was asked again once; `turns` counts all messages;
-    `cost` is in dollars. A session is listed from its first question on. With a `query`, those in
-    which all of its words stand, whatever the case, in the title and the name or in one message;
-    each has a `snippet` of where then.
+    `questions` counts what the user asked, with questions that were asked again counted once;
+    `turns` counts all messages; `cost` is in dollars. A session is listed from its first question
+    on. With a `query`, only sessions that contain all of its words are listed, in any case: in the
+    title and the name together, or in one message. Each then has a `snippet` from that place.
 
     Raises:
         StoreUnavailable: their folder cannot be read.
@@ -87,7 +87,7 @@ async def listed(place: Place, params: SessionList) -> Answer[Sessions]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionNew(Target):
-    """``show``: in the chat, in place of the one there; false opens it beside that one."""
+    """``show``: the chat shows it instead of the current session; false opens it beside that."""
 
     show: bool = True
 
@@ -103,14 +103,14 @@ class SessionId:
 async def new(place: Place, params: SessionNew) -> Answer[SessionId]:
     """Begin a new session.
 
-    Turns, summary, pending output, suggestions and costs begin anew; memory, project and model
-    stay. It takes the place of the one that the chat shows: `busy` while a question is answered or
-    a command runs there. With `show` false it is opened beside that one, and both answer at the
-    same time: other commands name it as `session`. It stays open until it is deleted or the
-    workspace closes; `aish.session.resume` shows it.
+    It starts with no turns, summary, pending output, suggestions or costs; memory, project and
+    model stay the same. It replaces the session that the chat shows, which is `busy` while a
+    question is being answered or a command runs there. With `show` false it is opened beside that
+    one, and both can answer at the same time: other commands name it as `session`. It stays open
+    until it is deleted or the workspace closes; `aish.session.resume` shows it.
 
     Raises:
-        Busy: a question is being answered in the session that is shown, or a command runs there.
+        Busy: a question is being answered in the shown session, or a command runs there.
     """
     session = await place.workspace.sessions.new(show=params.show)
     return Answer(SessionId(session.id), f"A new session has begun: {session.id}.")
@@ -162,9 +162,9 @@ async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
     returned.
 
     Raises:
-        Busy: a question is being answered or a command runs here, or it is open elsewhere.
-        NotFound: there is none; the message names the nearest.
-        StoreUnavailable: it cannot be read or written.
+        Busy: a question is being answered or a command runs here, or the session is open elsewhere.
+        NotFound: there is no such session; the message names the nearest.
+        StoreUnavailable: the session cannot be read or written.
     """
     resumed = await place.workspace.sessions.resume(params.id, show=params.show)
     return await _continued(place, resumed)
@@ -184,7 +184,7 @@ async def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFork(SessionTarget):
-    """``turn_id`` is the exchange's before which it parts; ``show`` as for *new*."""
+    """``turn_id`` names the exchange before which to fork; ``show`` is as for *new*."""
 
     turn_id: str
     show: bool = True
@@ -198,11 +198,11 @@ def _read_fork(place: Place, argument: str) -> SessionFork:
     ]
     if argument and not (argument.isdecimal() and 0 < int(argument[:6]) <= len(asked)):
         raise InvalidArgument(
-            "Say before which question: `:session fork 1` parts before the last one,"
+            "Say before which question to fork: `:session fork 1` is before the last one,"
             " `:session fork 2` before the one before that."
         )
     if not asked:
-        raise NotFound("There is no question in this session yet to part before.")
+        raise NotFound("There is no question in this session yet to fork before.")
     return SessionFork(turn_id=asked[-int(argument or 1)])
 
 
@@ -214,9 +214,9 @@ async def fork(place: Place, params: SessionFork) -> Answer[Continued]:
     counts the messages in force; `show` is as for `aish.session.new`.
 
     Raises:
-        NotFound: there is no such exchange among those that are still sent.
-        Busy: a question is being answered in the session that is shown, or a command runs there.
-        StoreUnavailable: it cannot be read or written.
+        NotFound: no exchange that is still sent has this id.
+        Busy: a question is being answered in the shown session, or a command runs there.
+        StoreUnavailable: a session cannot be read or written.
     """
     sessions = place.workspace.sessions
     parted = await sessions.fork(place.session, params.turn_id, show=params.show)
@@ -227,7 +227,7 @@ async def fork(place: Place, params: SessionFork) -> Answer[Continued]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSave(SessionTarget):
-    """The name of the open session, which no other one may have."""
+    """``name`` is the session's name from now on; no other session may have it."""
 
     name: str
 
@@ -253,8 +253,8 @@ async def save(place: Place, params: SessionSave) -> Answer[Saved]:
     """Give the open session a name.
 
     Raises:
-        InvalidArgument: it is not a name, or another session has it.
-        StoreUnavailable: it cannot be written.
+        InvalidArgument: the name is not valid, or another session has it.
+        StoreUnavailable: the name cannot be written.
     """
     session = place.session
     name = await place.workspace.sessions.save(session, params.name)
@@ -271,7 +271,7 @@ class SessionDelete(Target):
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How many sessions are gone."""
+    """How many sessions were deleted."""
 
     deleted: int
 
@@ -287,14 +287,14 @@ _WHICH: Final = "Say which: `:session delete ID`; `:session list` shows ids."
 async def delete(place: Place, params: SessionDelete) -> Answer[Deleted]:
     """Delete a session for good.
 
-    The server asks, and only a yes counts. `deleted` is 1, or 0 after a no. `busy` where the chat
-    shows it, something runs in it, or another editor has it open.
+    The server asks the user, and only a yes counts. `deleted` is 1, or 0 after a no. A session is
+    `busy` if the chat shows it, something runs in it, or another editor has it open.
 
     Raises:
-        Busy: it is shown, something runs in it, or another editor has it open.
+        Busy: the session is shown, something runs in it, or another editor has it open.
         Denied: nobody could be asked.
-        NotFound: there is none; the message names the nearest.
-        StoreUnavailable: it cannot be deleted.
+        NotFound: there is no such session; the message names the nearest.
+        StoreUnavailable: the session cannot be deleted.
     """
     deleted = await place.workspace.sessions.delete(params.id)
     return Answer(Deleted(int(deleted)), "Deleted." if deleted else "Not deleted.")
@@ -302,7 +302,7 @@ async def delete(place: Place, params: SessionDelete) -> Answer[Deleted]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionHistory(SessionTarget):
-    """``id`` is a session's id or name; the open one is shown without."""
+    """``id`` is a session's id or name, by default the open session's."""
 
     id: str | None = None
 
@@ -340,14 +340,14 @@ def _read_history(_place: Place, argument: str) -> _HistoryPage:
     shows=True,
 )
 async def said(place: Place, params: SessionHistory) -> Answer[History]:
-    """All that was said in a session, the oldest first.
+    """Everything that was said in a session, the oldest first.
 
-    `inForce` is false for what is sent no more: it was evicted or reset, or got no answer.
-    `turnId` names, in the session that is meant, a question that can be asked again.
+    `inForce` is false for what is no longer sent, as it was evicted or reset, or got no answer. In
+    the open session, `turnId` names a question that can be asked again.
 
     Raises:
-        NotFound: there is none; the message names the nearest.
-        StoreUnavailable: it cannot be read.
+        NotFound: there is no such session; the message names the nearest.
+        StoreUnavailable: the session cannot be read.
     """
     loaded = await place.workspace.sessions.history(params.id or place.session.id)
     place.tell(loaded.notices[:1])

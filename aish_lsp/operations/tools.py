@@ -22,9 +22,9 @@ _ON_OFF = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True)
 class ToolInfo:
-    """A tool; ``tokens`` are those of its schema, an estimate for the model that answers now.
+    """A tool; ``tokens`` estimates the size of its schema for the model that answers now.
 
-    ``allowed``: a call of it goes on without a question about each.
+    ``allowed``: it is called without asking the user each time.
     """
 
     name: str
@@ -38,9 +38,9 @@ class ToolInfo:
 class ToolServerInfo:
     """A provider of tools: `aish` stands for the built-in ones.
 
-    ``state`` is `off` before it was needed, `starting`, `ready` or `failed`; ``granted``: it may
-    start, as one that the user has configured may; ``error`` says why it failed, or what of it
-    cannot be used.
+    ``state`` is `off` before it is needed, `starting`, `ready` or `failed`; ``granted``: it may
+    start, as any server that the user has configured may; ``error`` says why it failed, or which of
+    its tools cannot be used.
     """
 
     name: str
@@ -53,10 +53,10 @@ class ToolServerInfo:
 
 @dataclass(frozen=True, slots=True)
 class ToolList:
-    """The tools there are, and the names of those that the next request offers in full.
+    """All tools, and the names of those that the next request offers in full.
 
-    That may be none, for a model or a window that takes none; or `tool_search` alone, which names
-    the others.
+    These may be none, if the model takes none or its window is too small; or just `tool_search`,
+    which names the others.
     """
 
     servers: list[ToolServerInfo]
@@ -96,14 +96,14 @@ def _listed(session: Session) -> ToolList:
     shows=True,
 )
 async def listed(place: Place, _params: SessionTarget) -> Answer[ToolList]:
-    """What the model may call, and what the schemas cost."""
+    """What the model may call, and the tokens that the schemas take."""
     found = _listed(place.session)
     return Answer(found, _page(place.session, found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchParams(SessionTarget):
-    """A server, or one of its `tool`s, and whether it may be called from now on."""
+    """A server or one of its tools, and whether it may be called from now on."""
 
     server: str
     tool: str | None = None
@@ -165,13 +165,13 @@ def _read_server(_place: Place, argument: str) -> ServerParams:
 async def connect(place: Place, params: ServerParams) -> Answer[ToolList]:
     """Start a tool server now.
 
-    One that the workspace itself asks for starts once you have granted it, with its command,
-    environment and address; any change of these asks again.
+    A server that the workspace itself asks for starts once you have granted it, with its command,
+    environment and address; if any of these changes, you are asked again.
 
     Raises:
         NotFound: there is no such server.
         Denied: it was not granted.
-        BackendUnavailable: it does not start; the message says why.
+        BackendUnavailable: it did not start; the message says why.
     """
     await place.session.tools.session_servers.connect(params.server)
     return _changed(place, f"{params.server} is connected.")
@@ -179,7 +179,7 @@ async def connect(place: Place, params: ServerParams) -> Answer[ToolList]:
 
 @operation("tools.disconnect", ServerParams, Line("tools disconnect", "SERVER", "", _read_server))
 async def disconnect(place: Place, params: ServerParams) -> Answer[ToolList]:
-    """End a tool server. The next question starts it again, unless it is switched off.
+    """Stop a tool server. The next question starts it again, unless it is switched off.
 
     Raises:
         NotFound: there is no such server.
@@ -190,7 +190,7 @@ async def disconnect(place: Place, params: ServerParams) -> Answer[ToolList]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowParams(SessionTarget):
-    """A server's `tool`, or all that it has, and for how long: see `tools.allow`."""
+    """A server's ``tool``, or all of its tools, and for how long: see `tools.allow`."""
 
     server: str
     tool: str | None = None
@@ -214,13 +214,13 @@ def _read_allow(_place: Place, argument: str) -> AllowParams:
     asks=True,
 )
 async def allow(place: Place, params: AllowParams) -> Answer[ToolList]:
-    """Let a tool of a server be called without asking, as it is now.
+    """Let a server's tool, as it is now, be called without asking.
 
-    This holds once, for this session (the default), or always in this workspace. If a single
+    This applies once, for this session (the default), or always in this workspace. If a single
     character of the server's description of the tool changes, the next call asks again.
 
     Raises:
-        NotFound: there is no such server or tool; it has to be connected.
+        NotFound: there is no such server or tool; the server has to be connected.
         Denied: the user did not agree.
         StoreUnavailable, Busy: the grant cannot be written.
     """
@@ -237,7 +237,7 @@ async def allow(place: Place, params: AllowParams) -> Answer[ToolList]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokeParams(SessionTarget):
-    """A server's `tool`, or all that it has."""
+    """A server's ``tool``, or all of its tools."""
 
     server: str
     tool: str | None = None
@@ -297,7 +297,7 @@ def _row(server: ToolServerInfo, tool: ToolInfo) -> str:
 
 
 def _page(session: Session, found: ToolList) -> str:
-    """Return the list for a person."""
+    """Return the list as a page for the user."""
     parts = [
         "\n".join([_heading(server), "", *(_row(server, tool) for tool in server.tools)]).rstrip()
         for server in found.servers
@@ -307,12 +307,12 @@ def _page(session: Session, found: ToolList) -> str:
     name = session.active_model
     if not found.offered:
         parts.append(
-            f"{name} is offered none: it takes none, its window is too small for them, or all are"
-            " switched off."
+            f"{name} is offered no tools: it takes none, its window is too small for them, or all"
+            " are switched off."
         )
     elif found.offered[0] == "tool_search":
         parts.append(
-            f"{name} is told their names alone, and fetches the rest by `tool_search`: together"
+            f"{name} is told only their names, and fetches the rest by `tool_search`: together"
             " they would take more than `tools.share` of its window."
         )
     parts.append("`:tools off TOOL` and `:tools on TOOL` switch one in this session.")

@@ -61,9 +61,6 @@ class Trust:
     """The settings of the workspace that need a grant, and which of them are granted.
 
     They come from its own configuration (`overlay`) and from the editor's settings (`settings`).
-
-    Raises:
-        StoreUnavailable: the grants cannot be read.
     """
 
     trusted: bool

@@ -24,14 +24,14 @@ class RedoParams(SessionTarget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoParams(RedoParams):
-    """``conflicts`` as for *redo*; ``earlier``: also undo earlier sessions' commands, unasked."""
+    """``conflicts`` is as for *redo*; ``earlier`` also undoes an earlier session's, unasked."""
 
     earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """Files that were put back, that are gone again, and that were left as they are."""
+    """The files that were put back, removed again, or left as they are."""
 
     restored: list[str]
     removed: list[str]
@@ -65,7 +65,7 @@ async def undo(place: Place, params: UndoParams) -> Answer[PutBack]:
     that were changed since; if nobody can be asked, nothing is done, and `conflicts` names them.
 
     Raises:
-        Busy: a command runs.
+        Busy: a command is running.
         NotFound: no command has changed a file.
         StoreUnavailable: a file cannot be put back.
     """
@@ -96,13 +96,13 @@ def _read_redo(_place: Place, argument: str) -> RedoParams:
     ),
 )
 async def redo(place: Place, params: RedoParams) -> Answer[PutBack]:
-    """Do again what was undone last in this session, as long as no command ran since.
+    """Redo what was last undone in this session, unless a command has run since.
 
     It works as `aish.undo` does.
 
     Raises:
-        Busy: a command runs.
-        NotFound: there is nothing to do again.
+        Busy: a command is running.
+        NotFound: there is nothing to redo.
         StoreUnavailable: a file cannot be put back.
     """
     workspace, session = place.workspace, place.session
