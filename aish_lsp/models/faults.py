@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import re
 import time
 import tomllib
@@ -338,7 +339,8 @@ def _until_reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
     spent, unknown = [], []
     for reset, left in _limits(headers):
         seconds = _seconds(reset)
-        if seconds is None:
+        # A negative number is no time, though a date may be past.
+        if seconds is None or reset.strip().startswith("-"):
             continue
         if seconds >= _MOMENT:
             seconds = seconds / (1000 if seconds >= _MOMENT_MS else 1) - time.time()
@@ -368,7 +370,7 @@ def _seconds(text: str) -> float | None:
     text = text.strip()
     with suppress(ValueError):
         seconds = float(text)
-        return seconds if seconds >= 0 else None
+        return None if math.isnan(seconds) else seconds
     if re.fullmatch(_AMOUNTS, text):
         amounts = re.findall(_AMOUNT, text)
         return sum(float(number) * _UNITS[unit] for number, unit in amounts)
