@@ -193,22 +193,22 @@ def test_a_last_line_is_whole_or_torn_whatever_stands_before_it() -> None:
 @pytest.mark.slow
 def test_of_very_many_bad_lines_the_first_are_told_and_the_others_counted() -> None:
     flaws = Flaws(Path("f"), "It is skipped.")
-    for number, line in iter_jsonl(b"junk\n" * 1_000_000):
+    for number, line in iter_jsonl(b"junk\n" * 200_000):
         assert isinstance(line, BadLine)
         flaws.add(number, line.reason)
     *each, others = flaws.told()
     assert len(each) == MOST_TOLD
     assert each[0] == "f, line 1: it is not JSON (Expecting value, column 1). It is skipped."
-    assert others == f"f: 999,997 more bad lines, the first at line {MOST_TOLD + 1}."
+    assert others == f"f: 199,997 more bad lines, the first at line {MOST_TOLD + 1}."
 
 
 @pytest.mark.slow
-def test_a_million_bad_lines_take_little_more_memory_than_the_file(tmp_path: Path) -> None:
+def test_very_many_bad_lines_take_little_more_memory_than_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    path.write_bytes(b'{"a": 1}\n' * 500_000 + b"junk\n" * 500_000)
+    path.write_bytes(b'{"a": 1}\n' * 100_000 + b"junk\n" * 100_000)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read_jsonl(path)) == 1_000_000
+        assert sum(1 for _ in read_jsonl(path)) == 200_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
