@@ -137,7 +137,8 @@ class Screens:
             text = re.sub(pattern, instead, text, flags=re.MULTILINE)
         if since:
             # How much of the reply is there, and so what stands above it, differs.
-            text = since + text.rpartition(since)[2].rpartition("\n.aish/chat.md")[0].rstrip("~\n ")
+            shown = text.rpartition(since)[2].rpartition("\n.aish/chat.md")[0].rstrip("~\n ")
+            text = f"{since}\n\n{shown.lstrip()}"
             text = re.sub(
                 r"^[a-z]{1,4}(?:[ \n][a-z]{1,4})*$",
                 "once upon a time ...",
