@@ -11,7 +11,6 @@ list, where much is rightly alike, it takes forty times within 4,000.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.models.request import Model, ModelEvent, ModelRequest
-
-logger = logging.getLogger(__name__)
 
 #: How often a request is sent again; only once if the connection is refused.
 RETRIES: Final = 2
@@ -163,8 +160,6 @@ def _no_reply(preset: Preset, seconds: float, setting: str) -> BackendUnavailabl
 FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 300.0
 
-_DENIED: Final = frozenset({401, 403})
-
 
 def is_busy(error: AishError) -> bool:
     """Return whether the server may answer later: it was not reached, or was overloaded."""
@@ -200,49 +195,6 @@ class Pause:
     def reset(self) -> None:
         """Make the next pause a short one."""
         self._next = FIRST_PAUSE
-
-
-class Capability:
-    """A way of counting a model's tokens, for as long as it is of use.
-
-    ``model`` is the preset's name, for the user; ``clock`` returns seconds.
-
-    Attributes:
-        capable: false once it is known that the server does not count, or counts wrongly.
-    """
-
-    def __init__(self, model: str, clock: Callable[[], float]) -> None:
-        self.capable = True
-        self._pause = Pause(clock)
-        self._model = model
-        self._notices: list[str] = []
-
-    def take_notices(self) -> list[str]:
-        """Return what the user should be told; nothing is returned twice."""
-        notices, self._notices = self._notices, []
-        return notices
-
-    def give_up(self, reason: str) -> None:
-        """Never ask again, without telling the user."""
-        self.capable = False
-        logger.info("the server of model %r does not count for us: %s", self._model, reason)
-
-    @property
-    def _may_ask(self) -> bool:
-        """Whether the server may be asked now."""
-        return self.capable and not self._pause.lasts
-
-    def _failed(self, error: AishError) -> None:
-        """Note that a question failed: pause, or never ask again."""
-        if is_busy(error):
-            self._pause.begin()
-            return
-        if self.capable and error.data.get("status") in _DENIED:
-            self._notices.append(
-                f"Tokens are only estimated for model {self._model!r}: {error.message} "
-                "To do without the server's counts, set `tokenize.use_endpoint` to false."
-            )
-        self.give_up(error.message)
 
 
 #: Characters that are compared.

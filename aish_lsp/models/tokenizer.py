@@ -29,7 +29,7 @@ from aish_lsp.models.address import server_url
 from aish_lsp.models.keys import headers_for
 from aish_lsp.models.loose_json import as_dict
 from aish_lsp.models.request import COUNTS, TemplateOverhead, text_key
-from aish_lsp.models.retrying import Capability, Pause, is_busy
+from aish_lsp.models.retrying import Pause, is_busy
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -57,6 +57,7 @@ _MOST_TOKENS_ADDED: Final = 16
 # The body was not understood; some servers' validators answer 422.
 _MALFORMED: Final = frozenset({400, 422})
 _TOO_LARGE: Final = 413
+_DENIED: Final = frozenset({401, 403})
 
 # Fields of a request that the templates of both servers use.
 _TEMPLATE_OPTIONS: Final = ("chat_template_kwargs",)
@@ -126,6 +127,49 @@ def _believable(tokens: int, text: str) -> int:
     if too_many or (tokens == 0 and text.strip()):
         raise NotACountError
     return tokens
+
+
+class Capability:
+    """A way of counting a model's tokens, for as long as it is of use.
+
+    ``model`` is the preset's name, for the user; ``clock`` returns seconds.
+
+    Attributes:
+        capable: false once it is known that the server does not count, or counts wrongly.
+    """
+
+    def __init__(self, model: str, clock: Callable[[], float]) -> None:
+        self.capable = True
+        self._pause = Pause(clock)
+        self._model = model
+        self._notices: list[str] = []
+
+    def take_notices(self) -> list[str]:
+        """Return what the user should be told; nothing is returned twice."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def give_up(self, reason: str) -> None:
+        """Never ask again, without telling the user."""
+        self.capable = False
+        logger.info("the server of model %r does not count for us: %s", self._model, reason)
+
+    @property
+    def _may_ask(self) -> bool:
+        """Whether the server may be asked now."""
+        return self.capable and not self._pause.lasts
+
+    def _failed(self, error: AishError) -> None:
+        """Note that a question failed: pause, or never ask again."""
+        if is_busy(error):
+            self._pause.begin()
+            return
+        if self.capable and error.data.get("status") in _DENIED:
+            self._notices.append(
+                f"Tokens are only estimated for model {self._model!r}: {error.message} "
+                "To do without the server's counts, set `tokenize.use_endpoint` to false."
+            )
+        self.give_up(error.message)
 
 
 class EndpointTokenizer(Capability):
