@@ -23,8 +23,8 @@ from aish_lsp.context.prompt import (
     tree_part,
 )
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.files import config_file, data_dir, workspace_dir
 from aish_lsp.foundation.masking import MASK, Mask, withhold
-from aish_lsp.foundation.paths import config_file, data_dir, workspace_dir
 from aish_lsp.foundation.redaction import is_telling, redact
 from aish_lsp.foundation.text import shown, shown_path
 from aish_lsp.memory.scopes import MemoryScopes, background_text, select
@@ -32,7 +32,7 @@ from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.shell.environment import command_environment, secret_values, shell_for
 from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.shell.runner import inside
-from aish_lsp.undo.undo import Undo
+from aish_lsp.undo import Undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
-from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.ports import NoLookUp, nobody, nothing_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog

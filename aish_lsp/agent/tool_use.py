@@ -18,9 +18,9 @@ from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
+from aish_lsp.tools import OUTPUTS, Around, ToolResult, Workplace, bounded
 from aish_lsp.tools.asking import Permissions
 from aish_lsp.tools.builtin import BuiltInTools
-from aish_lsp.tools.calling import OUTPUTS, Around, ToolResult, Workplace, bounded
 from aish_lsp.tools.connection import Surroundings
 from aish_lsp.tools.servers import SessionServers, ToolServers
 from aish_lsp.tools.toolbox import Toolbox, call_tool
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.ports import Question
     from aish_lsp.models.request import ToolCall
     from aish_lsp.shell.runner import RunResult
-    from aish_lsp.tools.calling import ResultStatus
+    from aish_lsp.tools import ResultStatus
 
 #: Seconds allowed for a command of our own, which only reads, and for one that a model asks for.
 _READING_SECONDS = 30.0

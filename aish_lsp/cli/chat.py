@@ -32,7 +32,7 @@ from aish_lsp.cli.command import add_command, open_workspace
 from aish_lsp.cli.terminal import read_line
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.operation import Place

@@ -25,8 +25,7 @@ from aish_lsp import __version__
 from aish_lsp.cli.command import add_command, open_workspace, write_result
 from aish_lsp.cli.inspecting import values_in_force
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.files import private_dir, read_file
-from aish_lsp.foundation.paths import config_file, data_dir, recent_log
+from aish_lsp.foundation.files import config_file, data_dir, private_dir, read_file, recent_log
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import origin, shows_key
 

@@ -33,6 +33,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.usage import UsageTotals, cost_page
 from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.files import config_file, data_dir
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.redaction import is_secret
 from aish_lsp.foundation.text import count_of, dotted, escaped
@@ -251,7 +252,6 @@ def _show_config(arguments: argparse.Namespace) -> int:
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
-    from aish_lsp.foundation.paths import config_file  # noqa: PLC0415 - only what this action needs
 
     problems = _load(workspace_folder(arguments)).problems
     if arguments.json:
@@ -277,7 +277,6 @@ def _load(workspace: Path) -> Loaded:
     """Return the configuration that a server started here, without an editor, would use."""
     from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
     from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - as above
-    from aish_lsp.foundation.paths import data_dir  # noqa: PLC0415 - as above
 
     return Configuration(workspace, TrustStore(data_dir() / "trust.json")).loaded
 

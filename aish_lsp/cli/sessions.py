@@ -10,8 +10,8 @@ from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command, workspace_folder, write_result
 from aish_lsp.foundation.errors import NotFound, StoreUnavailable
 from aish_lsp.foundation.events import to_wire
+from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.foundation.jsonl import json_line
-from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.markdown import session_page
 from aish_lsp.sessions.listing import Found, SessionInfo, find_session, list_sessions, search

@@ -18,7 +18,7 @@ from aish_lsp.cli.terminal import read_line
 from aish_lsp.config.writing import lines_of
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.paths import config_file
+from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
 from aish_lsp.operations.models import (

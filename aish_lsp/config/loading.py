@@ -25,8 +25,7 @@ from aish_lsp.config.sources import (
     from_file,
     from_workspace,
 )
-from aish_lsp.foundation.files import stamp_of
-from aish_lsp.foundation.paths import config_file
+from aish_lsp.foundation.files import config_file, stamp_of
 from aish_lsp.foundation.text import KeyPath, dotted
 from aish_lsp.foundation.validate import Problem, structure, without
 

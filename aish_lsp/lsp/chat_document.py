@@ -35,7 +35,7 @@ from aish_lsp.chat.markdown import (
 )
 from aish_lsp.chat.transcript import first_line, left_behind, waits
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
-from aish_lsp.foundation.paths import workspace_dir
+from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.chat_sections import (

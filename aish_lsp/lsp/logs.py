@@ -133,8 +133,11 @@ class _RecentHandler(_BackgroundHandler):
             self._lines.put(line)
 
     def _write_line(self, line: str) -> None:
-        from aish_lsp.foundation.files import append_line, open_append  # noqa: PLC0415 - not at each start
-        from aish_lsp.foundation.paths import recent_log  # noqa: PLC0415 - as above
+        from aish_lsp.foundation.files import (  # noqa: PLC0415 - not at each start
+            append_line,
+            open_append,
+            recent_log,
+        )
 
         path = recent_log()
         try:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.errors import AishError, Busy
-from aish_lsp.foundation.files import private_dir, write_atomic
-from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.files import data_dir, private_dir, write_atomic
 from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
 from aish_lsp.foundation.text import shown_path, with_line_feeds
 from aish_lsp.lsp.client import can, declares

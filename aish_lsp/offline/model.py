@@ -28,9 +28,9 @@ from aish_lsp.offline.table import kind_of, spoken, ways_of
 from aish_lsp.offline.understanding import Question, Reading, read, read_question
 from aish_lsp.offline.words import data, group, is_foreign, words
 from aish_lsp.offline.workspace import Machine, Workspace, steps, to_install
+from aish_lsp.project.manifests import NamedTask
 from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank
 from aish_lsp.project.safe_read import read_head
-from aish_lsp.project.tasks import NamedTask
 
 #: The beginning of an answer to what the model does not know.
 _BEYOND: Final = "That is beyond me."

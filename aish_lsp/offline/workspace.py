@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from aish_lsp.offline.words import data, group, stem
+from aish_lsp.project.manifests import NamedTask, find_entries, find_tasks
 from aish_lsp.project.manifests.reading import Intent, Task
 from aish_lsp.project.safe_read import read_regular
-from aish_lsp.project.tasks import NamedTask, find_entries, find_tasks
 
 #: How many entries, and how many levels of folders, are searched for a name below the root.
 _MOST: Final = 3000

@@ -15,7 +15,7 @@ from aish_lsp.agent.model_call import complete_once, unchanged
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
-from aish_lsp.foundation.paths import config_file
+from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback

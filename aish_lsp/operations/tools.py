@@ -15,7 +15,7 @@ from aish_lsp.tools.asking import SCOPES, Scope
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.tools.calling import Tool
+    from aish_lsp.tools import Tool
 
 _ON_OFF = {"on": True, "off": False}
 

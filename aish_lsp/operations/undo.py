@@ -9,7 +9,7 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation
 
 if TYPE_CHECKING:
-    from aish_lsp.undo.undo import Undone
+    from aish_lsp.undo import Undone
 
 _REDO_WAYS: Final = ("keep", "overwrite")
 _WAYS: Final = (*_REDO_WAYS, "earlier")

@@ -143,7 +143,7 @@ class ProjectPicture:
 
 def _told(root: Path, focus_file: Path | None) -> tuple[tuple[Instructions, ...], str]:
     """Return the instruction files, and the tasks on one line."""
-    from aish_lsp.project.tasks import find_tasks, tasks_line  # noqa: PLC0415 - many modules
+    from aish_lsp.project.manifests import find_tasks, tasks_line  # noqa: PLC0415 - many modules
 
     own = read_instructions(root, _INSTRUCTIONS_CHARS)
     nested = nested_instructions(root, focus_file, _NESTED_CHARS) if focus_file is not None else ()

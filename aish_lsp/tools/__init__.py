@@ -1,1 +1,268 @@
-"""What a model may call: the tools of ours, and those of tool servers (MCP)."""
+"""What a model may call: the tools of ours, and those of tool servers (MCP).
+
+This module is what all of them are written against: a call, its result, and a provider of tools;
+also what the built-in ones work with: the workspace's files, its user, and a way to run a command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument
+from aish_lsp.foundation.text import count_of, shown_path
+from aish_lsp.shell.output import WholeOutput
+from aish_lsp.shell.suggestions import new_id
+
+if TYPE_CHECKING:
+    from aish_lsp.context.attached import Consents, FileNames
+    from aish_lsp.foundation.job import Emit
+    from aish_lsp.foundation.ports import AskUser, EditOpen, LookUp, OpenText
+    from aish_lsp.models.request import ToolSchema
+    from aish_lsp.shell.runner import RunResult
+
+#: What model providers do not accept in a tool's name, and the most characters that they do.
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME: Final = 64
+
+
+#: How a call ended.
+ResultStatus: TypeAlias = Literal["done", "failed", "denied"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a call, as the model sees it."""
+
+    text: str
+    status: ResultStatus = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The context of a call.
+
+    Attributes:
+        emit: passes on what happens during the call.
+        warn: tells the user something.
+        group: the group of changes that an undo takes back together with those of the call.
+        limit: how many characters the result may have.
+    """
+
+    emit: Emit
+    warn: Callable[[str], Awaitable[None]]
+    group: str
+    limit: int
+
+
+#: Carries out a call with these arguments, asking the user if necessary. It may be cancelled. If it
+#: fails, it raises an AishError, whose message tells the model why.
+Call: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool.
+
+    Attributes:
+        schema: the schema that a model is offered, with the name by which it calls the tool.
+        reads: whether it changes nothing, so that several calls may be made at once.
+        allows: returns whether it is called without asking the user each time.
+        call: carries out a call.
+    """
+
+    schema: ToolSchema
+    reads: bool
+    allows: Callable[[], bool]
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A source of tools as it is now: the built-in one, ``aish``, or a tool server.
+
+    Attributes:
+        name: the server's name.
+        tools: the tools it has.
+        state: ``off`` before it is needed, ``starting``, ``ready``, ``failed``.
+        granted: whether it may start.
+        error: why it failed, or which of its tools cannot be used; empty if all is well.
+    """
+
+    name: str
+    tools: tuple[Tool, ...]
+    state: str = "ready"
+    granted: bool = True
+    error: str = ""
+
+
+def offered_name(server: str, name: str) -> str:
+    """Return ``SERVER__NAME``, with the characters and the length that model providers accept."""
+    whole = _NOT_IN_NAMES.sub("_", f"{server}__{name}")
+    if len(whole) <= _LONGEST_NAME:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{whole[: _LONGEST_NAME - 9]}_{digest}"
+
+
+#: The digits of a number that is larger than anything we count.
+_DIGITS: Final = 10
+
+#: Where full results are kept, relative to the workspace. Git ignores it; the model may read it.
+OUTPUTS: Final = ".aish/output/"
+
+#: Records a change while it is made, so that it can be undone.
+Covered: TypeAlias = "Callable[[str, Around], AbstractAsyncContextManager[None]]"
+
+
+class Run(Protocol):
+    """Runs a command for a model."""
+
+    async def __call__(
+        self, command: str, cwd: str | None, seconds: float | None, around: Around
+    ) -> ToolResult:
+        """Return the result; the user is asked if necessary.
+
+        Raises:
+            AishError: it could not be run.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What the built-in tools need from a session and its workspace.
+
+    Attributes:
+        root: the workspace's folder.
+        files: which files belong to the project.
+        open_text, edit_open: read and change files that an editor has open.
+        look_up: asks the editor about the code.
+        ask_user, consents: ask for the user's consent, to changes and to reading files with keys.
+        without_secrets: removes the secrets from a text.
+        run: runs a command.
+        read: runs one of our own commands, confined; None if it cannot be confined.
+        covered: records a change for an undo.
+    """
+
+    root: Path
+    files: FileNames
+    open_text: OpenText
+    edit_open: EditOpen
+    look_up: LookUp
+    ask_user: AskUser
+    consents: Consents
+    without_secrets: Callable[[str], str]
+    run: Run
+    read: Callable[[str], Awaitable[RunResult | None]]
+    covered: Covered
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder that a model named: its real path, and that path within the workspace."""
+
+    path: Path
+    name: str
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it is in the folder where full results are kept."""
+        return self.name.startswith(OUTPUTS)
+
+
+async def locate(root: Path, named: str) -> Place:
+    """Return the place that ``named`` stands for, whether anything exists there or not.
+
+    Raises:
+        Denied: it lies outside the workspace, or a link leads outside.
+        InvalidArgument: no file can have that name.
+    """
+    return await asyncio.to_thread(_locate, root, named)
+
+
+def _locate(root: Path, named: str) -> Place:
+    real_root = os.path.realpath(root)
+    try:
+        real = Path(os.path.realpath(Path(real_root, named)))
+        real.exists()
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"No file can be called {named[:80]!r}.", path="path") from error
+    if not real.is_relative_to(real_root):
+        raise Denied(f"{shown_path(named)} is outside of the workspace.")
+    name = real.relative_to(real_root).as_posix()
+    return Place(real, "" if name == "." else name)
+
+
+async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -> str:
+    """Return ``text`` or, if it is too long, its head and tail, and keep it in a file.
+
+    ``kept`` is the file that already holds it, if any, relative to the workspace.
+    """
+    if len(text) <= around.limit:
+        return text
+    if not kept:
+        whole = WholeOutput(place.root / ".aish", new_id(), place.without_secrets)
+        try:
+            await whole.add(text)
+            file = await whole.close(always=True)
+            kept = f"{OUTPUTS}{file.name}" if file is not None else ""
+        except AishError:
+            kept = ""
+    head = text[: around.limit * 2 // 3]
+    head = head[: head.rfind("\n") + 1] or head
+    tail = text[len(text) - around.limit // 3 :]
+    tail = tail[tail.find("\n") + 1 :] or tail
+    left_out = len(text) - len(head) - len(tail)
+    where = f"; read_file {kept} has all of it" if kept else ""
+    line_end = "" if head.endswith("\n") else "\n"
+    return f"{head}{line_end}[aish: {count_of(left_out, 'character')} left out here{where}]\n{tail}"
+
+
+def nearest_names(name: str, names: list[str]) -> str:
+    """Return a sentence that names files that may have been meant; empty if there are none."""
+    last = name.rpartition("/")[2]
+    same = [one for one in names if one.rpartition("/")[2] == last][:3]
+    near = same or difflib.get_close_matches(name, names[:20_000], n=3)
+    return f" Did you mean {', '.join(map(shown_path, near))}?" if near else ""
+
+
+def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    """Return a text from a model's arguments.
+
+    Raises:
+        InvalidArgument: it is missing or not valid text; the message tells the model so.
+    """
+    value = arguments.get(key, default)
+    if not isinstance(value, str):
+        raise InvalidArgument(f"`{key}` has to be a text.", path=key)
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidArgument(f"`{key}` holds half a character (a lone surrogate).", path=key)
+    return value
+
+
+def number_of(arguments: Mapping[str, Any], key: str) -> int | None:
+    """Return a whole number of at least 1 from a model's arguments; None if it is not given.
+
+    The model may write it as text.
+
+    Raises:
+        InvalidArgument: it is something else, or larger than anything we count.
+    """
+    value = arguments.get(key)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 10**_DIGITS:
+        raise InvalidArgument(f"`{key}` has to be a whole number from 1.", path=key)
+    return value

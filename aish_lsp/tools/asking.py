@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from aish_lsp.foundation.ports import Choice, Question
 from aish_lsp.foundation.text import count_of, cut, escaped
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.calling import offered_name
+from aish_lsp.tools import offered_name
 
 if TYPE_CHECKING:
     from mcp_types import Tool as McpTool

@@ -15,7 +15,7 @@ from aish_lsp.foundation.ports import Lookup
 from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import shown, shown_path
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.calling import (
+from aish_lsp.tools import (
     OUTPUTS,
     Place,
     Provider,
@@ -31,7 +31,7 @@ from aish_lsp.tools.writing import Changing
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import Found
-    from aish_lsp.tools.calling import Around, Call, Workplace
+    from aish_lsp.tools import Around, Call, Workplace
 
 
 def _schema(

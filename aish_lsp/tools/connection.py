@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
-from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.tools.asking import Elicitation, ServerTool, checked_tools
 

@@ -21,7 +21,7 @@ from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import count_of, shown_path, with_line_feeds
 from aish_lsp.project.known import FOLDED
 from aish_lsp.project.safe_read import read_head
-from aish_lsp.tools.calling import (
+from aish_lsp.tools import (
     OUTPUTS,
     Place,
     ToolResult,
@@ -34,7 +34,7 @@ from aish_lsp.tools.calling import (
 )
 
 if TYPE_CHECKING:
-    from aish_lsp.tools.calling import Around
+    from aish_lsp.tools import Around
 
 #: How many folders deep a list goes unless the model says otherwise.
 _DEPTH: Final = 3

@@ -13,7 +13,7 @@ from aish_lsp.foundation.errors import AishError, Denied, NotFound
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.shell.suggestions import Output
-from aish_lsp.tools.calling import Provider, Tool, ToolResult
+from aish_lsp.tools import Provider, Tool, ToolResult
 from aish_lsp.tools.connection import Connection
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import ToolServer
     from aish_lsp.config.trust import TrustStore
+    from aish_lsp.tools import Around
     from aish_lsp.tools.asking import Permissions, Scope, ServerTool
-    from aish_lsp.tools.calling import Around
     from aish_lsp.tools.connection import Surroundings
 
     #: Bounds a result: shortens one that is too long to its head and tail.

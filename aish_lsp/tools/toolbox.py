@@ -14,15 +14,15 @@ from aish_lsp.foundation.job import internal_error
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, cut, escaped, shown
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.calling import ToolResult, offered_name
+from aish_lsp.tools import ToolResult, offered_name
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.config.schema import Tools as Settings
     from aish_lsp.foundation.ports import AskUser
     from aish_lsp.models.request import ToolCall
+    from aish_lsp.tools import Around, Provider, Tool
     from aish_lsp.tools.builtin import BuiltInTools
-    from aish_lsp.tools.calling import Around, Provider, Tool
     from aish_lsp.tools.servers import SessionServers
 
 logger = logging.getLogger(__name__)

@@ -35,8 +35,7 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import BaseModel
 
 from aish_lsp.foundation.errors import Denied
-from aish_lsp.foundation.files import write_atomic
-from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.files import data_dir, write_atomic
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.models.address import is_loopback

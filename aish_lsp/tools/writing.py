@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.context.attached import LARGEST
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.foundation.files import put_in_place, store_errors
+from aish_lsp.foundation.files import config_file, data_dir, put_in_place, store_errors
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.masking import MASK
-from aish_lsp.foundation.paths import config_file, data_dir
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.foundation.text import (
@@ -28,10 +27,10 @@ from aish_lsp.foundation.text import (
     with_line_feeds,
 )
 from aish_lsp.project.safe_read import read_regular
-from aish_lsp.tools.calling import Place, ToolResult, Workplace, locate, nearest_names, text_of
+from aish_lsp.tools import Place, ToolResult, Workplace, locate, nearest_names, text_of
 
 if TYPE_CHECKING:
-    from aish_lsp.tools.calling import Around
+    from aish_lsp.tools import Around
     from aish_lsp.tools.reading import Looking
 
 #: Lines of a change that a question shows, and characters of each.

@@ -1,1 +1,415 @@
-"""Undo: the work tree before a command is kept as a commit, from which it can be restored."""
+"""Undo: the work tree before a command is kept as a commit, from which it can be restored.
+
+This module is undo as one workspace has it: beside the event loop, and never for long. It also
+finds what a command names that no snapshot covers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import os
+import re
+import shlex
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+
+from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
+from aish_lsp.foundation.job import run_uncancellable
+from aish_lsp.foundation.ports import AskUser, EditOpen, Question, nobody
+from aish_lsp.foundation.text import escaped
+from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
+from aish_lsp.undo.listing import is_editors_own, left_out
+from aish_lsp.undo.records import make
+from aish_lsp.undo.work import Begun, Reverted, Worker
+
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+#: The most seconds that a command waits for its snapshot.
+SNAPSHOT_SECONDS: Final = 20.0
+#: Seconds that an undo may take.
+UNDO_SECONDS: Final = 120.0
+#: Names that a message tells.
+_TOLD: Final = 12
+#: Characters of a command that are kept for people.
+_LABEL: Final = 200
+
+#: What to do with files that somebody else has changed since: ask, keep them, or put them back too.
+Conflicts = Literal["ask", "keep", "overwrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What an undo or redo has done. Names are relative to the workspace, ``/``-separated.
+
+    Attributes:
+        restored, removed: the files that were put back, and those that were removed again.
+        conflicts: the files that were left, because they changed since or cannot be put back.
+        undecided: nothing was done, since there are conflicts and nobody could be asked.
+        earlier: nothing was done, since it is a command of an earlier session and nobody could be
+            asked.
+        told: what to tell the user, in one or more sentences.
+    """
+
+    restored: list[str]
+    removed: list[str]
+    conflicts: list[str]
+    undecided: bool
+    told: str
+    earlier: bool = False
+
+
+@dataclass(slots=True)
+class _Running:
+    """The commands that run at the same time: they are one undo.
+
+    ``saved`` are the files that the user has saved meanwhile; ``edited`` those that were changed in
+    the editor, each with the text before and after.
+    """
+
+    count: int
+    begun: Begun
+    named: list[bytes]
+    saved: set[Path] = field(default_factory=set)
+    edited: list[tuple[Path, str, str]] = field(default_factory=list)
+
+
+class Undo:
+    """The snapshots of one workspace, and the way back.
+
+    ``without_secrets`` returns a text as it may be written down; ``edit_open`` changes what an
+    editor has open. Each command belongs to a session, which is named by its id.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        without_secrets: Callable[[str], str],
+        edit_open: EditOpen = nobody,
+    ) -> None:
+        self._folder = folder
+        self._without_secrets = without_secrets
+        self._edit_open = edit_open
+        self._lock = asyncio.Lock()
+        self._running: _Running | None = None
+        self._refusal = ""
+
+    async def prospect(self) -> str:
+        """Return why the next command could not be undone; empty if it could."""
+        try:
+            await self._in_thread(lambda worker: worker.look(), SNAPSHOT_SECONDS)
+        except (NoUndo, AishError, OSError) as error:
+            return _reason(error)
+        return self._refusal
+
+    async def is_last(self, group: str) -> bool:
+        """Return whether the last commands that can be undone are those of ``group``."""
+        try:
+            last = await self._in_thread(lambda worker: worker.last_group(), SNAPSHOT_SECONDS)
+        except (NoUndo, AishError, OSError):
+            return False
+        return last == group
+
+    async def before(self, group: str, text: str, cwd: Path, session: str) -> None:
+        """Take a snapshot before a command of ``session``. The commands of a group are one undo.
+
+        Raises:
+            Nowhere: there can be none here.
+            NoUndo: it could not be taken; the message says why, as a clause.
+        """
+        async with self._lock:
+            if self._running is not None:
+                self._running.count += 1
+                return
+            if self._refusal:
+                raise NoUndo(self._refusal)
+            label = escaped(self._without_secrets(text))[:_LABEL]
+            try:
+                begun = await self._in_thread(
+                    lambda worker: worker.begin(group, label, session), SNAPSHOT_SECONDS
+                )
+            except asyncio.CancelledError:
+                # It may just have been written.
+                await run_uncancellable(self._forget(group))
+                raise
+            except TooSlow as error:
+                # Every further command would wait as long, for nothing.
+                self._refusal = str(error)
+                raise
+            except NoUndo:
+                raise
+            except Exception as error:
+                raise NoUndo(_reason(error)) from error
+            names = named(text, cwd, begun.top, begun.record.before.left_out)
+            self._running = _Running(1, begun, names)
+
+    def holds(self, group: str) -> bool:
+        """Return whether the snapshot for the running commands was taken for ``group``.
+
+        If not, it was taken for another command that was already running. No snapshot then has the
+        changes made since, which may be the user's.
+        """
+        return self._running is not None and self._running.begun.record.group == group
+
+    def saved(self, path: Path) -> None:
+        """Note that the user saved a file, so that its change is not put down to a command."""
+        if self._running is not None:
+            self._running.saved.add(path)
+
+    def edited(self, path: Path, before: str, after: str) -> None:
+        """Note that a text was changed in the editor from ``before`` to ``after``."""
+        if self._running is not None:
+            self._running.edited.append((path, before, after))
+
+    async def after(self) -> list[str]:
+        """Take a snapshot after a command that ``before`` began; return what to tell the user."""
+        async with self._lock:
+            running = self._running
+            assert running is not None, "no command began"
+            running.count -= 1
+            if running.count:
+                return []
+            self._running = None
+            try:
+                gone = await self._in_thread(
+                    lambda worker: worker.finish(running.begun, running.saved, running.edited),
+                    SNAPSHOT_SECONDS,
+                )
+            except Nowhere as error:
+                return [f"It can no longer be undone: {error}."]
+            except Exception as error:  # noqa: BLE001 - the command has run, whatever this is
+                reason = _reason(error)
+                return [f"What the command changed was not seen ({reason}): `:undo` asks first."]
+            return _not_covered(gone, running.named)
+
+    async def _forget(self, group: str) -> None:
+        try:
+            await self._in_thread(lambda worker: worker.forget(group), SNAPSHOT_SECONDS)
+        except Exception as error:  # noqa: BLE001 - nothing can be done; an undo asks then
+            logger.info("a snapshot could not be forgotten: %s", type(error).__name__)
+
+    async def undo(
+        self, session: str, ask: AskUser, conflicts: Conflicts = "ask", *, earlier: bool = False
+    ) -> Undone:
+        """Undo the last command of ``session`` that is not undone yet.
+
+        If there is none left, this undoes the last one of an earlier session after asking the user;
+        ``earlier``: they have agreed already.
+
+        Raises:
+            NotFound: there is nothing to take back.
+            Busy: a command is running.
+            StoreUnavailable: it cannot be done; the message says why.
+        """
+        return await self._take_back("undo", session, ask, conflicts, "*" if earlier else "")
+
+    async def redo(self, session: str, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
+        """Take back the last undo of ``session``, unless a command ran since.
+
+        Raises:
+            NotFound, Busy, StoreUnavailable: as ``undo``.
+        """
+        return await self._take_back("redo", session, ask, conflicts, "")
+
+    async def _take_back(
+        self,
+        kind: Literal["undo", "redo"],
+        session: str,
+        ask: AskUser,
+        conflicts: Conflicts,
+        earlier: str,
+    ) -> Undone:
+        async def revert(overwrite: frozenset[bytes] | None, *, decided: bool) -> Reverted:
+            return await self._revert(
+                lambda worker: worker.revert(
+                    overwrite, decided=decided, kind=kind, session=session, earlier=earlier
+                ),
+                kind,
+            )
+
+        overwrite = None if conflicts == "overwrite" else frozenset[bytes]()
+        done = await revert(overwrite, decided=conflicts != "ask")
+        if done.earlier is not None:
+            answer = await ask(_about_earlier(done.label, done.earlier))
+            if not answer:
+                return _left(done.label, done.earlier, asked=answer is not None)
+            earlier = done.group
+            done = await revert(overwrite, decided=conflicts != "ask")
+            if done.earlier is not None:
+                # Another command came in between, about which the user was not asked.
+                return _left(done.label, done.earlier, asked=False)
+        if done.asks:
+            answer = await ask(self._question(done, kind))
+            if answer is not None:
+                # They did not decide about what changed while they were being asked.
+                overwrite = done.conflicts if answer else frozenset[bytes]()
+                done = await revert(overwrite, decided=True)
+        return self._told(done, kind, await make(done.edits, done.top, self._edit_open))
+
+    async def _revert(
+        self, work: Callable[[Worker], Reverted], kind: Literal["undo", "redo"]
+    ) -> Reverted:
+        async with self._lock:
+            if self._running is not None:
+                raise Busy(f"A command is running. {kind.capitalize()} when it has ended.")
+            try:
+                return await self._in_thread(work, UNDO_SECONDS)
+            except Nowhere as error:
+                raise NotFound(f"There is no {kind}: {error}.") from error
+            except (NoUndo, OSError) as error:
+                told = f"The {kind} was not done, or not all: {_reason(error)}."
+                raise StoreUnavailable(told) from error
+
+    async def _in_thread(self, work: Callable[[Worker], R], seconds: float) -> R:
+        """Do ``work`` in a thread. If this is cancelled, the work soon ends by itself."""
+        stopped = threading.Event()
+        worker = Worker(
+            self._folder, lambda folder, private: Git(folder, private, seconds, stopped)
+        )
+        try:
+            return await asyncio.to_thread(work, worker)
+        finally:
+            stopped.set()
+
+    def _question(self, done: Reverted, kind: str) -> Question:
+        names = _listed(self._shown(done.top, done.conflicts))
+        return Question(
+            f"{kind.capitalize()}: {done.label}\n\nThese files have changed since, or may not be"
+            f" as the command left them:\n\n{names}\n\nPut them back as well? {_back(kind)}"
+            " brings back what they hold now.",
+            yes="Put them back",
+            no="Leave them",
+        )
+
+    def _told(self, done: Reverted, kind: str, edits: Mapping[bytes, bool]) -> Undone:
+        """Return what was done; ``edits`` says whether texts in the editor could be changed."""
+        edited = [name for name, is_made in edits.items() if is_made]
+        refused = {name for name, is_made in edits.items() if not is_made}
+        restored = self._shown(done.top, {*done.restored, *edited})
+        removed = self._shown(done.top, done.removed)
+        conflicts = self._shown(done.top, done.conflicts | done.failed.keys() | refused)
+        if done.asks:
+            told = [f"Nothing was {kind}ne of: {done.label}"]
+        elif restored or removed or conflicts:
+            told = [f"{kind.capitalize()}ne: {done.label}"]
+        elif kind == "undo":
+            told = [f"The files are as they were before: {done.label}"]
+        else:
+            told = [f"The files are as they were after: {done.label}"]
+        rows = (
+            ("Put back", restored),
+            ("Of these changed in the editor, and not saved", self._shown(done.top, edited)),
+            ("Removed", removed),
+            ("Changed since, left alone", conflicts),
+        )
+        told += [f"{row}: {_listed(names)}" for row, names in rows if names]
+        told += [
+            f"{self._shown(done.top, [name])[0]}: {reason}" for name, reason in done.failed.items()
+        ][:_TOLD]
+        if done.moved is not None:
+            was, head = done.moved
+            told.append(f"HEAD was at {was} before, and stays at {head}: only files are undone.")
+        return Undone(restored, removed, conflicts, done.asks, "\n".join(told))
+
+    def _shown(self, top: Path, names: Iterable[bytes]) -> list[str]:
+        """Return names as the user sees them: relative to the workspace, and in any encoding."""
+        root = os.fsencode(os.path.realpath(self._folder))
+        full = (os.path.join(os.fsencode(top), name) for name in names)  # noqa: PTH118 - bytes
+        below = sorted(os.path.relpath(path, root) for path in full)
+        return [name.decode("utf-8", "backslashreplace") for name in below]
+
+
+def _back(kind: str) -> str:
+    """Return the command that takes back an undo or redo."""
+    return ":redo" if kind == "undo" else ":undo"
+
+
+def _about_earlier(label: str, seconds: int) -> Question:
+    return Question(
+        "No command of this session is left to undo. Undo the last one of an earlier session, of"
+        f" {_time(seconds)}?\n\n{label}",
+        yes="Undo it",
+        no="Leave it",
+    )
+
+
+def _left(label: str, seconds: int, *, asked: bool) -> Undone:
+    """Return that a command of an earlier session was not undone; ``asked``: the user said no."""
+    told = "Nothing was undone."
+    if not asked:
+        told = (
+            "Nothing was undone: no command of this session is left. The last one of an earlier"
+            f" session, of {_time(seconds)}, was: {label}"
+        )
+    return Undone([], [], [], undecided=False, told=told, earlier=not asked)
+
+
+def _time(seconds: int) -> str:
+    """Return a time as the user sees it, in the local time zone."""
+    return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason for an error, as a clause."""
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}"
+    if isinstance(error, NoUndo | AishError):
+        return str(error).rstrip(".")
+    logger.error("undo failed", exc_info=error)
+    return f"aish itself failed ({type(error).__name__}); its log says more"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+    return ", ".join(map(escaped, names[:_TOLD])) + more
+
+
+def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
+    """Return what to tell the user about files that no snapshot covers."""
+    texts = [name.decode("utf-8", "backslashreplace") for name in dict.fromkeys((*words, *gone))]
+    if not texts:
+        return []
+    why = "ignored by git, git's own, an editor's, too large or unreadable, so in no snapshot"
+    return [f"No undo for {_listed(texts)}: {why}."]
+
+
+# Which of a command's words name something that no snapshot covers.
+
+#: Words of a command that are looked at.
+_WORDS = 1000
+
+
+def named(text: str, cwd: Path, top: Path, uncovered: Collection[bytes]) -> list[bytes]:
+    """Return the words of ``text`` that name uncovered files, relative to the work tree.
+
+    This is a guess for a person to read: variables are not expanded, and of a pattern only the
+    folder before it counts.
+    """
+    found = dict.fromkeys(_names(text, cwd, top))
+    return [
+        name
+        for name in found
+        if left_out(name, uncovered) or b".git" in name.split(b"/") or is_editors_own(name)
+    ]
+
+
+def _names(text: str, cwd: Path, top: Path) -> Iterator[bytes]:
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        words = text.split()
+    for word in words[:_WORDS]:
+        for part in {word, word.rpartition("=")[2], word.lstrip("<>&12")}:
+            plain = re.split(r"[*?\[{$`;|&()]", part)[0].rstrip("/")
+            if not plain or "\0" in plain:
+                continue
+            path = os.path.normpath(cwd / Path(plain).expanduser() if plain[0] != "~" else plain)
+            below = os.path.relpath(path, top)
+            if not below.startswith(".."):
+                yield os.fsencode(below)

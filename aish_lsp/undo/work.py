@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import NotFound
-from aish_lsp.foundation.files import locked, private_dir
-from aish_lsp.foundation.paths import workspace_dir, workspace_key
+from aish_lsp.foundation.files import locked, private_dir, workspace_dir, workspace_key
 from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.listing import Listing, is_editors_own, is_plain, left_out, list_work_tree
 from aish_lsp.undo.records import Edit, Head, Record, Records, Ref, backwards, keep, read

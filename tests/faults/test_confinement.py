@@ -19,8 +19,7 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.foundation.errors import Denied, NotFound
-from aish_lsp.foundation.files import private_dir
-from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.files import data_dir, private_dir
 from aish_lsp.shell.confinement import seccomp
 from aish_lsp.shell.confinement import support as support_module
 from aish_lsp.shell.confinement.places import secret_places

@@ -20,7 +20,7 @@ LIBRARIES = {
     "websockets": ("lsp.sockets",),
     "httpx": ("models.http",),
     "httpx_sse": ("models.http",),
-    "platformdirs": ("foundation.paths",),
+    "platformdirs": ("foundation.files",),
     "prompt_toolkit": ("cli.chat",),
     "rich": ("cli",),
     "mcp": ("tools.connection", "tools.transports"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Emit
-    from aish_lsp.tools.calling import ResultStatus
+    from aish_lsp.tools import ResultStatus
 
 #: Seconds that one command of a step may take.
 _COMMAND_SECONDS: Final = 600.0

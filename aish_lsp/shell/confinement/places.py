@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.files import data_dir
 
 _TABLE: Final = tomllib.loads(Path(__file__).with_name("places.toml").read_text("utf-8"))
 #: Below a home; the last part of each may be a pattern.

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.foundation.errors import AishError, Denied
-from aish_lsp.foundation.files import private_dir
-from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.files import data_dir, private_dir
 from aish_lsp.shell.confinement import landlock, seccomp
 from aish_lsp.shell.confinement.child import remove
 from aish_lsp.shell.confinement.places import Closed, protected_places, secret_places

@@ -33,7 +33,7 @@ from aish_lsp.models.request import (
     ToolCall,
     ToolSchema,
 )
-from aish_lsp.tools.calling import Around, ToolResult
+from aish_lsp.tools import Around, ToolResult
 from aish_lsp.tools.toolbox import Toolbox
 
 CONFIG = """

@@ -14,7 +14,7 @@ from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.cli import main
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.foundation.paths import workspace_dir
+from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.sessions.recorder import append_usage
 
 

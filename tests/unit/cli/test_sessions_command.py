@@ -12,7 +12,7 @@ import pytest
 
 from aish_lsp.cli import main
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.foundation.paths import workspace_dir
+from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.recorder import append_usage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.foundation.paths import config_file, data_dir, workspace_dir, workspace_key
+from aish_lsp.foundation.files import config_file, data_dir, workspace_dir, workspace_key
 
 
 @pytest.fixture

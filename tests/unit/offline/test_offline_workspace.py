@@ -7,7 +7,7 @@ import pytest
 from aish_lsp.offline.model import reply
 from aish_lsp.offline.understanding import Question
 from aish_lsp.offline.workspace import Machine
-from aish_lsp.project.tasks import find_entries
+from aish_lsp.project.manifests import find_entries
 
 MAKEFILE = ".PHONY: all\nall: deploy docs\ndeploy:\n\techo d\ndocs:\n\techo o\ntest:\n\techo t\n"
 PACKAGE = '{"name": "x", "scripts": {"test": "jest", "e2e": "x", "db:seed": "y", "a b": "z"}}'

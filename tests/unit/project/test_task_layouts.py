@@ -20,7 +20,7 @@ from tasks_page import LAYOUTS, PAGE, page
 
 from aish_lsp.offline.model import reply
 from aish_lsp.offline.understanding import Question
-from aish_lsp.project.tasks import find_tasks
+from aish_lsp.project.manifests import find_tasks
 
 FULL = os.environ.get("TESTS_FULL") == "1"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aish_lsp.project.manifests import find_tasks, tasks_line
 from aish_lsp.project.manifests.reading import MANIFEST_LIMIT, Rank, Task
-from aish_lsp.project.tasks import find_tasks, tasks_line
 
 Files = dict[str, str]
 

@@ -23,8 +23,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.ports import Choice, Found, Lookup, Question
 from aish_lsp.models.request import ToolCall
-from aish_lsp.tools import writing
-from aish_lsp.tools.calling import Around, ToolResult
+from aish_lsp.tools import Around, ToolResult, writing
 from aish_lsp.tools.toolbox import call_tool
 from aish_lsp.tools.writing import write_keeping
 

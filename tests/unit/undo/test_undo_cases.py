@@ -13,12 +13,11 @@ import pytest
 from undo_parts import Command, commit, git, look, repository, undo, worker, write
 
 from aish_lsp.foundation.errors import NotFound
-from aish_lsp.undo import listing, records, snapshots
+from aish_lsp.undo import listing, named, records, snapshots
 from aish_lsp.undo.git import Git, NoUndo, TooSlow
 from aish_lsp.undo.listing import list_work_tree
 from aish_lsp.undo.records import Head, Record, Records
 from aish_lsp.undo.snapshots import take
-from aish_lsp.undo.undo import named
 
 pytestmark = [
     pytest.mark.slow,
@@ -263,7 +262,7 @@ def test_of_names_that_no_snapshot_has_none_is_followed(root: Path) -> None:
     (root / "a").write_text("two")
     found = opened(root)
     now = take(found, list_work_tree(found))
-    from aish_lsp.foundation.paths import workspace_key
+    from aish_lsp.foundation.files import workspace_key
 
     kept = Records(found, workspace_key(root))
     before = take(found, list_work_tree(found))

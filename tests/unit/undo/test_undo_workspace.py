@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from undo_parts import commit, git, repository, write
 
+from aish_lsp import undo as undo_module
 from aish_lsp.foundation.errors import Busy, NotFound
 from aish_lsp.foundation.ports import Question, nobody
-from aish_lsp.undo import undo as undo_module
+from aish_lsp.undo import Undo
 from aish_lsp.undo.git import NoUndo, Nowhere
-from aish_lsp.undo.undo import Undo
 from aish_lsp.undo.work import Worker
 
 pytestmark = [
