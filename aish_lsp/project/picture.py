@@ -111,7 +111,12 @@ class ProjectPicture:
         self, before: asyncio.Task[None] | None, root: Path, files: CurrentFiles
     ) -> None:
         if before is not None:
-            await asyncio.wait([before])
+            try:
+                await asyncio.wait([before])
+            except asyncio.CancelledError:
+                before.cancel()
+                await asyncio.wait([before])
+                raise
         self._look_begun = True
         shape = self._wanted
         if await files.update() or shape != self._drawn:

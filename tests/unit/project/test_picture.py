@@ -151,6 +151,21 @@ async def test_nobody_waits_for_a_scan_longer_than_asked(
     await picture.aclose()
 
 
+async def test_closing_ends_every_look(
+    picture: ProjectPicture, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look waits for another: both end."""
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "git").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "slow" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'slow'}{os.pathsep}{os.environ['PATH']}")
+    counted = Counted(picture)
+    await picture.refresh(Project(), patience=0.1)
+    await picture.refresh(Project(), patience=0.1)
+    await picture.aclose()
+    assert [scan.stopped for scan in counted.scans] == [True]
+
+
 async def test_questions_at_once_share_a_look(picture: ProjectPicture, root: Path) -> None:
     write(root, "a.py")
     counted = Counted(picture)
