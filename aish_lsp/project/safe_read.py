@@ -19,8 +19,10 @@ def read_head(
     file that holds secrets, unless ``secret`` says that the caller knows and asks the user. Bytes
     that are not UTF-8 are replaced.
     """
-    real_root = os.path.realpath(root)
-    real = Path(os.path.realpath(Path(root, name)))
+    try:
+        real_root, real = os.path.realpath(root), Path(os.path.realpath(Path(root, name)))
+    except ValueError:  # a NUL or a lone surrogate in the name
+        return None
     if not real.is_relative_to(real_root):
         return None
     names = (name, real.relative_to(real_root).as_posix())

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 from aish_lsp.project.manifests.reading import (
     COMMANDS,
@@ -46,6 +47,9 @@ _EXTRAS, REQUIREMENTS, _NO_PACKAGES = (
     tuple[str, ...](COMMANDS["python_names"][key])
     for key in ("extras", "requirements", "no_packages")
 )
+
+#: The most dependency groups, and the most environments of Hatch, that are read.
+_GROUPS = 100
 
 
 def python(manifests: Manifests) -> Iterator[Task]:
@@ -414,7 +418,7 @@ class Project:
         yield "", strings(self.metadata.get("dependencies"))
         for name, extra in table(self.metadata, "optional-dependencies").items():
             yield f"extra:{name}", strings(extra)
-        for name in table(self.pyproject, "dependency-groups"):
+        for name in islice(table(self.pyproject, "dependency-groups"), _GROUPS):
             yield f"group:{name}", self._group(name)
         for name in REQUIREMENTS:
             yield f"with-requirements:{name}", self.manifests.text(name).split("\n")
@@ -432,22 +436,24 @@ class Project:
         yield "", table(pipfile, "packages")
         yield "", table(pipfile, "dev-packages")
         extras = table(self.metadata, "optional-dependencies")
-        for name, environment in self.hatch_environments.items():
+        for name, environment in islice(self.hatch_environments.items(), _GROUPS):
             settings = table(environment)
             for key in ("dependencies", "extra-dependencies"):
                 yield f"env:{name}", strings(settings.get(key))
-            for feature in strings(settings.get("features")):
+            for feature in dict.fromkeys(strings(settings.get("features"))):
                 yield f"env:{name}", strings(extras.get(feature))
 
-    def _group(self, name: str, seen: tuple[str, ...] = ()) -> list[str]:
-        """Return the requirements of a group and of the groups that it includes."""
-        listed = table(self.pyproject, "dependency-groups").get(name)
-        found = strings(listed)
-        for item in listed if isinstance(listed, list) else []:
-            included = table(item).get("include-group")
-            if isinstance(included, str) and included not in seen and len(seen) < 10:
-                found += self._group(included, (*seen, name))
-        return found
+    def _group(self, name: str) -> Iterator[str]:
+        """Yield the requirements of a group and of the groups that it includes."""
+        groups = table(self.pyproject, "dependency-groups")
+        names = [name]
+        for included in names:
+            listed = groups.get(included)
+            yield from strings(listed)
+            for item in listed if isinstance(listed, list) else []:
+                inner = table(item).get("include-group")
+                if isinstance(inner, str) and inner not in names and len(names) < _GROUPS:
+                    names.append(inner)
 
     @property
     def requiring(self) -> str:

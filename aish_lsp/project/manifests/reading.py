@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -95,8 +96,9 @@ def table_tasks(
 MANIFEST_LIMIT = 256 << 10
 #: Names in a folder that are looked at.
 _NAME_LIMIT = 5000
-#: The most folders that a workspace's patterns may name.
+#: The most folders that a workspace's patterns may name, and the most patterns that are read.
 _MEMBER_LIMIT = 100
+_PATTERN_LIMIT = 200
 
 Table: TypeAlias = dict[str, Any]
 
@@ -198,7 +200,7 @@ class Manifests:
         A pattern that begins with ``!`` excludes folders.
         """
         found: dict[str, None] = {}
-        for pattern in patterns:
+        for pattern in islice(patterns, _PATTERN_LIMIT):
             path = pattern.removeprefix("!").removeprefix("./").rstrip("/")
             folders = self._expanded(path)
             if pattern.startswith("!"):

@@ -90,7 +90,7 @@ def taskfile_tasks(text: str) -> set[str]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if not line.startswith(" "):
-            within, indent = line.rstrip() == "tasks:", ""
+            within, indent = line.partition(" #")[0].rstrip() == "tasks:", ""
             continue
         key = _TASK_KEY.match(line)
         if not within or key is None:
@@ -160,6 +160,8 @@ _INCLUDES = 20
 #: The longest name of an included file, in characters.
 _LONGEST_NAME = 100
 
+#: A function on a line of its own. What it expands to could be a rule, but is not known.
+_CALL = re.compile(r"\$[({](?:info|warning|error|eval)[ \t]")
 _INCLUDE = re.compile(r"-?s?include[ \t]+(.+)")
 #: What follows a target and its colon if the line sets a variable and is not a rule.
 _SETS = re.compile(r"\s*(?:(?:export|override|private)\s+)*[\w.-]+\s*(?:[:+?!]{0,3}=)")
@@ -241,7 +243,7 @@ def read_rules(text: str) -> Rules:
         if defining or line.startswith("define "):
             defining = not line.startswith("endef")
             continue
-        if inside or line.startswith("\t"):
+        if inside or line.startswith("\t") or _CALL.match(line):
             continue
         include = _INCLUDE.match(line)
         if include is not None:

@@ -11,6 +11,7 @@ from aish_lsp.project.picture import (
     nested_instructions,
     read_instructions,
 )
+from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tree import INSTRUCTIONS
 
 
@@ -148,3 +149,8 @@ def test_a_file_of_no_folder_yet_and_very_deep_ones(tmp_path: Path) -> None:
     (tmp_path / "a" / "AGENTS.md").write_text("Use tabs.")
     assert nested(tmp_path, "a/" + "x/" * 10 + "new.py") == [("a/AGENTS.md", "Use tabs.")]
     assert nested(tmp_path, "a/" + "x/" * 300 + "new.py") == []
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "a" * 5000])
+def test_a_name_that_no_file_can_have_is_not_read(tmp_path: Path, name: str) -> None:
+    assert read_head(tmp_path, name, 100) is None

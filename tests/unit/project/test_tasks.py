@@ -217,8 +217,8 @@ PROJECTS: list[tuple[str, Files, dict[str, str]]] = [
     (
         "Taskfile",
         {
-            "Taskfile.yml": "version: '3'\nvars:\n  test: x\ntasks:\n  # all\n  test:\n    cmds:\n"
-            "      - build: x\n  lint:\n    internal: true\n  'build':\n    cmds: []\n"
+            "Taskfile.yml": "version: '3'\nvars:\n  test: x\ntasks: # all\n  # all\n  test:\n"
+            "    cmds:\n      - build: x\n  lint:\n    internal: true\n  'build':\n    cmds: []\n"
             "includes:\n  run: ./x\n"
         },
         {"test": "task test", "build": "task build", "lint": "", "run": ""},
@@ -534,6 +534,11 @@ def test_make_reads_the_first_of_its_names(tmp_path: Path) -> None:
     assert commands(tmp_path, "test") == []
 
 
+def test_what_make_prints_is_not_a_target(tmp_path: Path) -> None:
+    write(tmp_path, {"Makefile": "$(info test: $(CC))\n${warning lint: x}\nclean:\n\trm a\n"})
+    assert [task.command for task in find_tasks(tmp_path)] == ["make clean"]
+
+
 def test_no_folder_and_no_manifest_have_no_tasks(tmp_path: Path) -> None:
     assert find_tasks(tmp_path) == ()
     assert find_tasks(tmp_path / "gone") == ()
@@ -709,6 +714,35 @@ def test_hostile_text_does_not_keep_a_reader_busy(tmp_path: Path) -> None:
         started = time.process_time()
         find_tasks(tmp_path)
         assert time.process_time() - started < 10
+
+
+GROUPS = "\n".join(
+    f"g{number} = [" + f'{{include-group = "g{number + 1}"}},' * 90 + "]" for number in range(20)
+)
+MANY = [f'"b{number}"' for number in range(6000)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", f"[dependency-groups]\n{GROUPS}"),
+        (
+            "pyproject.toml",
+            f"[project]\nname='x'\noptional-dependencies.a=[{','.join(MANY)}]\n"
+            "[tool.hatch.envs.x]\nfeatures=[" + "'a'," * 5000 + "]\n",
+        ),
+        ("package.json", package(workspaces=["*/*"] * 20_000)),
+    ],
+    ids=["groups", "features", "members"],
+)
+@pytest.mark.slow
+def test_what_a_manifest_repeats_is_read_once(tmp_path: Path, name: str, text: str) -> None:
+    for number in range(100):
+        (tmp_path / f"p{number}" / "q").mkdir(parents=True)
+    (tmp_path / name).write_text(text)
+    started = time.process_time()
+    find_tasks(tmp_path)
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
