@@ -89,11 +89,11 @@ def _holds(  # noqa: C901, PLR0911 - a row for each kind of condition
         case "git":
             return workspace.in_git
         case "isdir":
-            return any((workspace.root / values.get(name, "")).is_dir() for name in names)
+            return any(workspace.is_folder(values.get(name, "")) for name in names)
         case "crlf":
             return any(_has_crlf(workspace.root, values.get(name, "")) for name in names)
         case "exists":
-            return any((workspace.root / values.get(name, "\0x")).exists() for name in names)
+            return any(workspace.exists(values.get(name, "")) for name in names)
     raise ValueError(f"no such condition: {term}")
 
 

@@ -14,7 +14,6 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from aish_lsp.offline.choosing import Part, plain_line
@@ -34,13 +33,12 @@ _SETTING: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _ARGUMENT: Final = re.compile(r"['\"`$*~/=:@+{}\\]|\d|\w\.\w|^\.\.?$")
 
 
-def typed_command(text: str, root: Path, machine: Machine, *, surely: bool) -> str | None:
+def typed_command(text: str, workspace: Workspace, *, surely: bool) -> str | None:
     """Return the command that ``text`` consists of, or None if it is a question in English.
 
     Args:
         text: what the user wrote.
-        root: the folder whose files the command may name.
-        machine: what is installed.
+        workspace: the files that the command may name, and what is installed.
         surely: whether an option or an operator is required.
     """
     command = _ASKS_TO_RUN.sub("", words().bare(text), count=1).strip()
@@ -56,9 +54,9 @@ def typed_command(text: str, root: Path, machine: Machine, *, surely: bool) -> s
     first = commands[0]
     marked = _sets(first) or any(map(_is_mark, tokens))
     fits = (marked or not surely) and all(
-        _is_command(simple, root, machine, surely=surely) for simple in commands
+        _is_command(simple, workspace, surely=surely) for simple in commands
     )
-    return command if fits or _asks_of_program(first, machine) else None
+    return command if fits or _asks_of_program(first, workspace.machine) else None
 
 
 def _joined(command: str, tokens: Sequence[str]) -> Iterator[str]:
@@ -109,15 +107,15 @@ def _asks_of_program(simple: Sequence[str], machine: Machine) -> bool:
     return of_program and machine.has(simple[0]) and simple[1] in known
 
 
-def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool) -> bool:
-    """Return whether ``simple`` are the words of a command."""
+def _is_command(simple: list[str], workspace: Workspace, *, surely: bool) -> bool:
+    """Return whether ``simple`` contains the words of a command."""
     program, *arguments = _without_prefix(simple, group("typed_prefixes"), numbers=True)
     if not re.fullmatch(r"[a-z][a-z0-9_.+-]*", program):
         return False
     plain = [
         word
         for before, word in zip(["", *arguments], arguments, strict=False)
-        if not (_OPTION.fullmatch(word) or _ARGUMENT.search(word) or (root / word).exists())
+        if not (_OPTION.fullmatch(word) or _ARGUMENT.search(word) or workspace.exists(word))
         and not (before.startswith("-") and program not in group("programs"))
     ]
     if any(word.lower() in group("stop") | group("asks_of_commands") for word in plain) or any(
@@ -126,7 +124,7 @@ def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool
         return False
     if program in group("programs"):
         return surely or (len(plain) <= 1 and len(arguments) > len(plain))
-    if not surely or not (machine.has(program) or program in group("typed_builtins")):
+    if not surely or not (workspace.machine.has(program) or program in group("typed_builtins")):
         return False
     return all(word in group("programs") for word in plain)
 
@@ -203,7 +201,7 @@ def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
     parts += _tldr(pieces, workspace)
     missing = [name for name in unknown if not workspace.machine.has(name)]
     install = install_command(missing[0], workspace.machine) if missing else None
-    if install and re.fullmatch(r"[\w.+-]+", missing[0]):
+    if install and re.fullmatch(r"\w[\w.+-]*", missing[0]):
         parts.append(Part(f"`{missing[0]}` is not installed here. To install it:", (install,)))
     return parts
 
@@ -231,6 +229,8 @@ def _tldr(pieces: Sequence[list[str] | str], workspace: Workspace) -> Iterator[P
 def _pieces(command: str) -> Iterator[list[str] | str]:
     """Yield the simple commands of ``command`` as their words, and the operators between them.
 
+    The redirections of a simple command follow it, wherever they are in it.
+
     Raises:
         ValueError: a quote is not closed.
     """
@@ -238,33 +238,31 @@ def _pieces(command: str) -> Iterator[list[str] | str]:
     lexer.whitespace_split = True
     lexer.commenters = ""
     simple: list[str] = []
-    waiting = ""
+    redirections: list[str] = []
+    operator = ""
     for token in lexer:
         if token and set(token) <= set("|&;<>()"):
-            redirects = set(token) & set("<>")
-            if redirects and simple and simple[-1] in ("1", "2"):
-                token = simple.pop() + token  # noqa: PLW2901 - the digit is part of the operator
-            if redirects:
-                waiting = token
+            if set(token) & set("<>"):
+                operator = token
+                digit = simple[-1] if simple else ""
+                if digit in ("1", "2") and re.search(rf"(?<!\S){digit}{re.escape(token)}", command):
+                    operator = simple.pop() + token
                 continue
             if simple:
                 yield simple
-            simple = []
+            yield from redirections
+            simple, redirections = [], []
             if token not in ("(", ")"):
                 yield token
-        elif waiting:
-            operator = waiting
-            waiting = ""
+        elif operator:
             whole = f"{operator}{token}"
-            redirection = whole if whole in words().operators else operator.removeprefix("1")
-            if simple:
-                yield simple
-                simple = []
-            yield redirection
+            redirections.append(whole if whole in words().operators else operator.removeprefix("1"))
+            operator = ""
         else:
             simple.append(token)
     if simple:
         yield simple
+    yield from redirections
 
 
 def _without_prefix(
@@ -303,8 +301,7 @@ def _explained(words: Sequence[str], found: Manual) -> Iterator[str]:
         if word.startswith("-") and len(word) > 1:
             yield from _option(word, rest, found.text)
         elif old_style and re.fullmatch(r"[a-zA-Z]+", word):
-            marks = ("-",) if name == "tar" else ("",)
-            yield from _letters(word, rest, found.text, marks[0])
+            yield from _letters(word, rest, found.text, "-" if name == "tar" else "")
         elif name == "chmod" and re.fullmatch("0?[0-7]{3}", word):
             yield f"{word}: {_permissions(word)}"
         else:

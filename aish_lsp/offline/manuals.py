@@ -178,7 +178,7 @@ def option(text: str, name: str) -> Option | None:
     """Return what a manual's text says about the option ``name``."""
     escaped = re.escape(name)
     head = re.compile(
-        rf"^(?P<indent>[ \t]*)(?P<names>(?:-{{1,2}}[^\s,]+[^\n]{{0,40}}?[,\s]\s*)?{escaped}"
+        rf"^(?P<indent>[ \t]*)(?P<names>(?:-{{1,2}}[^\s,]+[^\n]{{0,40}}?[, \t][ \t]*)?{escaped}"
         rf"(?![\w-])[^\n]*)$",
         re.MULTILINE,
     )

@@ -114,7 +114,7 @@ def _parts(question: Question, workspace: Workspace) -> Sequence[Part]:
 
 def _as_typed(question: Question, workspace: Workspace, *, surely: bool) -> Sequence[Part]:
     """Return the answer if the question is itself a command, else nothing."""
-    command = typed_command(question.text, workspace.root, workspace.machine, surely=surely)
+    command = typed_command(question.text, workspace, surely=surely)
     return _with_tools("As you wrote it:", (command,), workspace) if command else []
 
 

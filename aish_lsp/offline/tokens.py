@@ -418,7 +418,8 @@ def _size(value: str) -> str:
 
 def _seconds(value: str) -> int:
     """Return a span of time in seconds."""
-    *count, unit = re.sub(r"(\d)([a-z])|['\u2019]s$", r"\1 \2", value.lower()).split()
+    # A case-insensitive pattern takes U+017F for "s", and so does casefold.
+    *count, unit = re.sub(r"(\d)([a-z])|['\u2019]s$", r"\1 \2", value.casefold()).split()
     number = 1
     for word in count:
         number = int(word) if word.isdigit() else words().numbers.get(word, number)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -202,7 +203,7 @@ class Workspace:
     def _entries(self) -> list[str]:
         try:
             with os.scandir(self.root) as entries:
-                return [entry.name for _, entry in zip(range(_MOST), entries, strict=False)]
+                return [entry.name for entry in islice(entries, _MOST)]
         except OSError:
             return []
 
@@ -225,11 +226,12 @@ class Workspace:
         while waiting and left > 0:
             folder, depth = waiting.pop(0)
             try:
-                entries = list(os.scandir(self.root / folder))
+                with os.scandir(self.root / folder) as found:
+                    entries = list(islice(found, left))
             except OSError:
                 continue
+            left -= len(entries)
             for entry in entries:
-                left -= 1
                 path = f"{folder}{entry.name}"
                 if folder and entry.name.isprintable():
                     below.setdefault(entry.name, []).append(path)

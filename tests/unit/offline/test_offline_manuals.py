@@ -103,6 +103,37 @@ def test_a_command_without_a_manual_is_told_as_such(
     assert line in parts[0].quote
 
 
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        ("ls -l 2>/dev/null src", ["src: an argument", "2>/dev/null: discards the errors"]),
+        ("ls 1 > out", ["1: an argument", ">: writes the output to the file, replacing what"]),
+        ("ls 2> out", ["2>: writes the errors to the file"]),
+        ("ls <in -1 | ls >out a", ["-1: ", "<: ", "|: ", "ls: ", "a: an argument", ">: "]),
+    ],
+)
+def test_a_redirection_is_told_after_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, lines: list[str]
+) -> None:
+    monkeypatch.setattr(manuals, "_read", lambda command, more: HOSTILE)
+    machine = Machine("linux", os.fspath(tmp_path), tmp_path, {"ls": "/usr/bin/ls"})
+    told = explanation(command, Workspace(tmp_path, machine))[0].quote[-len(lines) :]
+    for line, begin in zip(told, lines, strict=True):
+        assert line.startswith(begin)
+
+
+def test_a_program_whose_name_is_an_option_is_not_installed(tmp_path: Path) -> None:
+    machine = Machine("linux", os.fspath(tmp_path), tmp_path, {"apt-get": "/usr/bin/apt-get"})
+    parts = explanation("ls | -n", Workspace(tmp_path, machine))
+    assert not any("install -n" in command for part in parts for command in part.commands)
+
+
+def test_an_option_has_its_own_description_and_not_the_one_before_it() -> None:
+    page = "OPTIONS\n       -i     ask each time\n\n       -I, --once\n              ask once\n"
+    found = [option(page, name) for name in ("-i", "-I", "--once")]
+    assert [each and each.says for each in found] == ["ask each time", "ask once", "ask once"]
+
+
 def test_a_missing_page_is_none(tmp_path: Path) -> None:
     machine = Machine("linux", os.fspath(tmp_path), tmp_path)
     for name in ("no-such-program-x1", "../../etc/passwd", "-K", "--help", "a b", "$(id)"):

@@ -9,7 +9,7 @@ import pytest
 from aish_lsp.offline.choosing import render
 from aish_lsp.offline.commands import typed_command
 from aish_lsp.offline.table import table
-from aish_lsp.offline.workspace import Machine
+from aish_lsp.offline.workspace import Machine, Workspace
 
 COMMANDS = [
     "ls -la",
@@ -27,6 +27,7 @@ COMMANDS = [
     "curl -X POST http://localhost:3000/api -d '{\"a\": 1}'",
     "echo $PATH",
     "which python",
+    f"grep -r {'a' * 300}",
 ]
 QUESTIONS = [
     "git branch off to hotfix",
@@ -56,7 +57,7 @@ def typed(tmp_path: Path) -> Path:
 
 
 def asked(text: str, root: Path) -> str | None:
-    return typed_command(text, root, Machine.here(), surely=True)
+    return typed_command(text, Workspace(root, Machine.here()), surely=True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

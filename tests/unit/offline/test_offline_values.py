@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.offline.choosing import chosen
 from aish_lsp.offline.model import reply
+from aish_lsp.offline.table import Way
 from aish_lsp.offline.understanding import Question
+from aish_lsp.offline.workspace import Workspace
 
 _FILES = ("main.py", "data.csv", "users.json", "server.log", "src/app.py", "tests/test_app.py")
 
@@ -113,3 +116,13 @@ def test_what_is_usual_for_a_language_is_told_where_nothing_is_set_up(root: Path
     told = reply(Question("format the code"), root)
     assert "it is usual to" in told
     assert "CMD: ruff format ." in told or "CMD: python3 -m pip install ruff" in told
+
+
+def test_a_long_s_is_an_s(root: Path) -> None:
+    assert "-1440" in commands("files changed ye\u017fterday", root)[0]
+
+
+def test_a_folder_of_the_home_is_a_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(root))
+    assert chosen((Way(("folder",), ("isdir:path",)),), {"path": "~/src"}, {}, Workspace(root))
+    assert chosen((Way(("there",), ("exists:path",)),), {"path": "~/src"}, {}, Workspace(root))

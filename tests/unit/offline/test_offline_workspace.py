@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.offline import workspace
 from aish_lsp.offline.model import reply
 from aish_lsp.offline.understanding import Question
-from aish_lsp.offline.workspace import Machine
+from aish_lsp.offline.workspace import Machine, Workspace
 from aish_lsp.project.manifests import find_entries
 
 MAKEFILE = ".PHONY: all\nall: deploy docs\ndeploy:\n\techo d\ndocs:\n\techo o\ntest:\n\techo t\n"
@@ -123,3 +124,14 @@ def test_what_is_broken_or_no_file_names_nothing(tmp_path: Path, name: str) -> N
     (tmp_path / name).rmdir()
     (tmp_path / name).write_bytes(b"\xff\x00{{{" * 1000)
     assert find_entries(tmp_path) == ()
+
+
+def test_a_folder_with_too_many_files_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace, "_MOST", 10)
+    (tmp_path / "src").mkdir()
+    for number in range(50):
+        (tmp_path / "src" / f"f{number}.py").touch()
+    found = [Workspace(tmp_path).find(f"f{number}.py") for number in range(50)]
+    assert sum(name is not None for name in found) == 9
