@@ -1,9 +1,9 @@
-"""What an answer is made of: commands for this machine and workspace, and the words around them.
+"""The parts of an answer: commands for this machine and workspace, and the text around them.
 
-Each value is quoted for the shell, and is one word of one command whatever it contains: a name
-that begins with a dash becomes ``./-name``, and before values of other kinds that may begin with
-one, the table has ``--`` or ``-e`` (the tests check that). Text by others is made visible and
-shortened in an answer, and never becomes a command.
+Each value is quoted for the shell, so it is one word of one command whatever it contains. A path
+that begins with a dash becomes ``./-name``; the table has ``--`` or ``-e`` before other values that
+may begin with a dash (the tests check that). Text from files and outputs is shortened and shown
+without invisible characters, and never becomes a command.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from aish_lsp.project.safe_read import read_head, read_regular
 _PLAIN: Final = re.compile(r"[\w@%+=:,./^-][\w@%+=:,./^~-]*", re.ASCII)
 _PIECE: Final = re.compile(r"'(?P<quoted>[^']*)'|\{(?P<name>[a-z]+\d?)(?:\|(?P<form>[a-z]+))?\}")
 _PATHS: Final = frozenset(("file", "folder", "path", "archive"))
-#: Kinds that may be any text: it may begin with a dash, so the table has it after an option.
+#: Kinds that may be any text, even with a dash first: the table puts them after an option.
 _TEXTS: Final = frozenset(("text", "pattern", "name", "command", "glob"))
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Commands as suggested, and what can go wrong with them."""
+class Suggested:
+    """The commands to suggest, and a note about what can go wrong with them."""
 
     commands: tuple[str, ...]
     note: str = ""
 
 
-def told(
+def suggested(
     intent: Intent, values: Mapping[str, str], workspace: Workspace, ways: tuple[Way, ...] = ()
-) -> Told | None:
-    """Return what to run for ``intent``, or None if nothing in the table is suitable here.
+) -> Suggested | None:
+    """Return what to run for ``intent``, or None if none of its ways can be used here.
 
-    ``ways`` are used instead of the intent's own if there are any.
+    ``ways``, if any, replace the intent's own.
     """
     note = "" if ways else intent.note
     return chosen(ways or intent.ways, {**intent.defaults, **values}, values, workspace, note)
@@ -55,18 +55,27 @@ def chosen(
     given: Mapping[str, str],
     workspace: Workspace,
     note: str = "",
-) -> Told | None:
-    """Return the first of ``ways`` whose conditions hold; ``given`` is what the question has."""
+) -> Suggested | None:
+    """Return the first of ``ways`` whose conditions hold, with its slots filled.
+
+    ``given`` are the values that the question contains, ``values`` those with the defaults.
+    """
     for way in ways:
         if all(_holds(term, values, given, workspace) for term in way.when):
-            return Told(tuple(render(command, values) for command in way.run), way.note or note)
+            return Suggested(
+                tuple(render(command, values) for command in way.run), way.note or note
+            )
     return None
 
 
-def _holds(  # noqa: C901, PLR0911 - a row for each kind of condition
+def _holds(  # noqa: C901, PLR0911 - one case for each kind of condition
     term: str, values: Mapping[str, str], given: Mapping[str, str], workspace: Workspace
 ) -> bool:
-    """Return whether one condition of a way holds; ``!`` negates it."""
+    """Return whether one condition of a way holds; ``!`` negates it.
+
+    Raises:
+        ValueError: there is no such condition.
+    """
     if term.startswith("!"):
         return not _holds(term[1:], values, given, workspace)
     slot, equals, globs = term.partition("=")
@@ -107,7 +116,7 @@ def _has_crlf(root: Path, name: str) -> bool:
 def render(template: str, values: Mapping[str, str]) -> str:
     """Return a command of the table with its slots filled.
 
-    Text in single quotes is quoted again as a whole; elsewhere each value is quoted separately.
+    Text in single quotes is filled and then quoted as a whole; elsewhere each value is quoted.
     """
     return _PIECE.sub(lambda piece: _filled(piece, values), template)
 
@@ -122,11 +131,11 @@ def _filled(piece: re.Match[str], values: Mapping[str, str]) -> str:
         return _one_command(values[name])
     if piece["form"] == "start":
         return _started(values[name])
-    return _word(_value(name, piece["form"] or "", values), name, piece)
+    return _word(_formed(values[name], piece["form"]), name, piece)
 
 
 def _word(value: str, slot: str, piece: re.Match[str]) -> str:
-    """Return a value as a word, or as a part of the word that surrounds it."""
+    """Return a value quoted as a word, or as part of the word that it is in."""
     kind = kind_of(slot)
     before = piece.string[piece.start() - 1] if piece.start() else " "
     if before == ":" and kind in _PATHS:
@@ -142,24 +151,25 @@ def _word(value: str, slot: str, piece: re.Match[str]) -> str:
 
 def _filled_quote(inner: str, values: Mapping[str, str]) -> str:
     """Return the text of a pair of single quotes, with its slots filled, as one word."""
-    filled = SLOT.sub(lambda slot: _set(slot, values), inner)
+    filled = SLOT.sub(lambda slot: _slot_value(slot, values), inner)
     known = any(name in values and kind_of(name) in KINDS for name, _ in SLOT.findall(inner))
     return quoted(filled) if known else f"'{filled}'"
 
 
-def _set(slot: re.Match[str], values: Mapping[str, str]) -> str:
-    """Return the value of a slot or its placeholder; what only looks like a slot is kept."""
+def _slot_value(slot: re.Match[str], values: Mapping[str, str]) -> str:
+    """Return a slot's value or placeholder, unquoted; text that only looks like a slot is kept."""
     if kind_of(slot[1]) not in KINDS:
         return slot[0]
     if slot[1] not in values:
         return _placeholder(slot[1])
-    return _value(slot[1], slot[2] or "", values)
+    return _formed(values[slot[1]], slot[2])
 
 
 def _one_command(text: str) -> str:
-    """Return a command of the user's so that it is a single command after the words of another.
+    """Return the user's command in a form that stays one command after ``sudo``, ``time``, ...
 
-    A script given by name alone is started by its extension: a shell would search PATH for it.
+    A script that is given by name alone is started by its interpreter, since a shell would search
+    PATH for it.
     """
     try:
         parts = shlex.split(text)
@@ -177,7 +187,7 @@ def _is_script(word: str) -> bool:
 
 
 def _started(file: str) -> str:
-    """Return the command that starts a file, by its extension."""
+    """Return the command that starts a file: by its path, or by its extension's interpreter."""
     program = words().interpreters.get(file.rpartition(".")[2])
     if program and _local(file) != file:
         return f"{program} {quoted_path(file)}"
@@ -194,16 +204,13 @@ def _placeholder(slot: str) -> str:
     return f"<{words().placeholders.get(kind, kind)}>"
 
 
-def _value(slot: str, way: str, values: Mapping[str, str]) -> str:
-    """Return a value in the form that ``way`` names."""
-    value = values[slot]
-    if not way:
-        return value
-    return _FORMS[way](value)
+def _formed(value: str, form: str | None) -> str:
+    """Return a value in the form that a slot asks for, if any."""
+    return _FORMS[form](value) if form else value
 
 
 def quoted(word: str) -> str:
-    """Return ``word`` quoted as one word for bash, with invisible characters escaped."""
+    """Return ``word`` quoted for bash, with invisible characters escaped."""
     if _PLAIN.fullmatch(word):
         return word
     if is_seen(word):
@@ -218,7 +225,7 @@ def _escape(character: str) -> str:
 
 
 def quoted_path(path: str) -> str:
-    """Return a path as one word that is not an option; a leading ``~`` keeps its meaning."""
+    """Return a path quoted so that it is not an option and a leading ``~`` still means the home."""
     if path == "~":
         return path
     if path.startswith("~/"):
@@ -245,10 +252,10 @@ _FORMS: Final[dict[str, Callable[[str], str]]] = {
 }
 
 
-#: How many characters of a line are shown.
+#: The longest line that is shown in full, in characters.
 _LINE_LIMIT = 300
 
-#: A terminal's color sequence, even if its escape character was removed on the way.
+#: A terminal's color sequence, even if its escape character was removed earlier.
 _COLORS = re.compile(r"\x1b?\[[0-9;]{0,20}m")
 
 
@@ -264,7 +271,7 @@ def shortened(line: str) -> str:
 
 
 def _quoted(lines: Iterable[str]) -> Iterator[str]:
-    """Yield each line after a mark, so that a ``CMD: `` in it is not a suggestion."""
+    """Yield each line after ``> ``, so that a ``CMD: `` in it is not taken for a suggestion."""
     for line in lines:
         yield f"> {shortened(plain_line(line))}"
 
@@ -275,8 +282,7 @@ CONNECT: Final = (
     "connect a real one."
 )
 
-#: Commands that change the shell in which they are typed, or report on it: run in another shell,
-#: they have no effect there.
+#: Commands that change or report on the shell in which they are typed, and are useless in another.
 _OF_ONE_SHELL: Final = re.compile(
     r"(?:cd|pushd|popd|export|unset|alias|unalias|history|source|\.|set|shopt|umask|ulimit|jobs|fg|bg"
     r"|disown|exit|logout|deactivate|eval|exec|fc|nvm\s+use|conda\s+(?:de)?activate)(?=\s|$)|echo\s+\"?\$[?!]|(?:sudo\s+)?!\S"
@@ -301,7 +307,7 @@ class Part:
     note: str = ""
 
     def lines(self) -> Iterable[str]:
-        """Yield the lines; only commands that can be run from here begin with ``CMD: ``."""
+        """Yield the lines; only commands that work in another shell begin with ``CMD: ``."""
         yield plain_line(self.sentence)
         yield from _quoted(self.quote)
         for command in self.commands:

@@ -1,11 +1,11 @@
-"""Questions that are themselves commands, "ls -la", and those that ask what a command means.
+"""Questions that are commands themselves ("ls -la"), and questions about what a command means.
 
 A typed command is suggested unchanged: nobody who writes `git rebase -i HEAD~4` wants another one.
-It has to be distinguished from English, so a command whose program is an English word (`find`,
-`sort`) needs clearer signs of being a command than one that begins with `grep`.
+It has to be told apart from English, so a command whose program is an English word (`find`,
+`sort`) needs clearer signs than one that begins with `grep`.
 
-A command is explained part by part from the installed manuals. The harm that it could do is what
-aish says about every command before it runs (docs/risk.md).
+A command is explained part by part from the installed manuals. Its risk is the one that aish shows
+for every command before it runs (docs/risk.md).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aish_lsp.offline.words import group, words
 from aish_lsp.offline.workspace import Machine, Workspace, install_command
 from aish_lsp.shell.risk import classify
 
-_TYPED_MOST: Final = 400
+_MAX_TYPED: Final = 400
 _ASKS_TO_RUN: Final = re.compile(r"(?:\$\s+|(?:run|execute)\s+)")
 
 _PUNCTUATION: Final = re.compile(r"[|&;<>]+")
@@ -34,15 +34,15 @@ _ARGUMENT: Final = re.compile(r"['\"`$*~/=:@+{}\\]|\d|\w\.\w|^\.\.?$")
 
 
 def typed_command(text: str, workspace: Workspace, *, surely: bool) -> str | None:
-    """Return the command that ``text`` consists of, or None if it is a question in English.
+    """Return the command that ``text`` is, or None if it is a question in English.
 
     Args:
         text: what the user wrote.
         workspace: the files that the command may name, and what is installed.
-        surely: whether an option or an operator is required.
+        surely: whether it must have an option or an operator.
     """
     command = _ASKS_TO_RUN.sub("", words().bare(text), count=1).strip()
-    if not 0 < len(command) <= _TYPED_MOST or not command.isprintable() or "->" in command:
+    if not 0 < len(command) <= _MAX_TYPED or not command.isprintable() or "->" in command:
         return None
     try:
         tokens = [*shlex.shlex(command, posix=False, punctuation_chars="|&;<>")]
@@ -91,7 +91,7 @@ def _simple(tokens: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _is_mark(token: str) -> bool:
-    """Return whether ``token`` occurs in commands and not in sentences."""
+    """Return whether ``token`` occurs in commands but not in sentences."""
     return token.startswith("$") or bool(_OPTION.fullmatch(token) or _PUNCTUATION.fullmatch(token))
 
 
@@ -101,7 +101,7 @@ def _sets(simple: Sequence[str]) -> bool:
 
 
 def _asks_of_program(simple: Sequence[str], machine: Machine) -> bool:
-    """Return whether a command asks about a program: ``which node``."""
+    """Return whether a command looks up a program: ``which node``."""
     of_program = len(simple) == 2 and simple[0] in group("tells_of_program")
     known = group("programs") | group("names")
     return of_program and machine.has(simple[0]) and simple[1] in known
@@ -131,17 +131,17 @@ def _is_command(simple: list[str], workspace: Workspace, *, surely: bool) -> boo
 
 _MARKS: Final = re.compile(r"[|&;<>$*/=]|(?:^|\s)-")
 
-_PARTS_MOST: Final = 24
-_COMMAND_MOST: Final = 1000
-#: Prefixes of a command that is to be explained.
+_MAX_PARTS: Final = 24
+_MAX_COMMAND: Final = 1000
+#: Prefixes that are explained separately from the command after them.
 _PREFIXES: Final = frozenset(("sudo", "env", "nohup"))
 
 
-def explained_command(  # noqa: PLR0911 - one exit for each reason against it
+def explained_command(  # noqa: PLR0911 - one exit for each reason to say no
     text: str, workspace: Workspace
 ) -> str | None:
     """Return the command that ``text`` asks to have explained, or None."""
-    if len(text) > _COMMAND_MOST + 100:
+    if len(text) > _MAX_COMMAND + 100:
         return None
     asked = text.strip()
     match = next(filter(None, (one.fullmatch(asked) for one in words().explained)), None)
@@ -183,7 +183,7 @@ def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
     lines: list[str] = []
     sources: list[str] = []
     unknown: list[str] = []
-    for piece in pieces[:_PARTS_MOST]:
+    for piece in pieces[:_MAX_PARTS]:
         if isinstance(piece, str):
             lines.append(f"{piece}: {words().operators.get(piece, 'an operator of the shell')}")
             continue
@@ -196,7 +196,7 @@ def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
         lines += _explained(piece, found)
     shown = plain_line(command).replace("`", "'")
     told = f" (from {', '.join(dict.fromkeys(sources))})" if sources else ""
-    parts = [Part(f"`{shown}`, part by part{told}:", quote=tuple(lines[: 2 * _PARTS_MOST]))]
+    parts = [Part(f"`{shown}`, part by part{told}:", quote=tuple(lines[: 2 * _MAX_PARTS]))]
     parts.append(_risk(command))
     parts += _tldr(pieces, workspace)
     missing = [name for name in unknown if not workspace.machine.has(name)]
@@ -268,9 +268,9 @@ def _pieces(command: str) -> Iterator[list[str] | str]:
 def _without_prefix(
     words: Sequence[str], prefixes: Collection[str], *, numbers: bool = False
 ) -> list[str]:
-    """Return ``words`` without prefixes such as ``sudo`` and assignments before the program.
+    """Return ``words`` without assignments and prefixes such as ``sudo`` before the program.
 
-    The options of a prefix are left out too, and ``numbers`` if they may follow: ``watch 5 ls``.
+    The options of a prefix are left out too; so are its ``numbers``, if asked: ``watch 5 ls``.
     """
     rest = list(words)
     while len(rest) > 1 and (rest[0] in prefixes or _SETTING.fullmatch(rest[0])):
@@ -288,7 +288,7 @@ def _explained(words: Sequence[str], found: Manual) -> Iterator[str]:
         meaning = "as the administrator" if before[0] == "sudo" else "set for this command alone"
         yield f"{shlex.join(before)}: {meaning}"
     name = rest.pop(0)
-    if rest and (name in group("with_commands")) and not rest[0].startswith("-"):
+    if rest and name in group("with_commands") and not rest[0].startswith("-"):
         name = f"{name} {rest.pop(0)}"
     yield f"{name}: {found.summary or 'its manual has no summary'}"
     old_style = name in ("tar", "ps")
@@ -329,7 +329,7 @@ def _option(word: str, rest: list[str], text: str) -> Iterator[str]:
     if whole is not None:
         value = (
             rest.pop(0)
-            if whole.takes_value and not equals and rest and (not rest[0].startswith("-"))
+            if whole.takes_value and not equals and rest and not rest[0].startswith("-")
             else ""
         )
         yield f"{word}{f' {value}' if value else ''}: {whole.says}"
@@ -340,6 +340,7 @@ def _option(word: str, rest: list[str], text: str) -> Iterator[str]:
 
 
 def _letters(letters: str, rest: list[str], text: str, mark: str) -> Iterator[str]:
+    """Yield what the manual says about each of an option's letters, which follow ``mark``."""
     if letters.isdigit():
         yield f"{mark}{letters}: the number {letters}"
         return

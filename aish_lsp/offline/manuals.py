@@ -1,10 +1,9 @@
-"""What installed manuals say about a program and its options; they are read when asked for.
+"""What installed manuals say about a program and its options; they are read on demand.
 
-A page was written by whoever wrote the program: it is read by a process whose time, output and
-files are limited, and what it says is shown as a quotation. A program is started with ``--help``
-only if it is in a folder of the system's packages, since one that does not know the option would
-do its work. Examples come from the tldr pages that the user has installed; none are bundled or
-fetched.
+A page was written by the program's author and is not trusted: it is read by a process whose time,
+output and files are limited, and shown as a quotation. A program is started with ``--help`` only if
+it is in a folder of the system's packages, since one that does not know the option would do its
+work. Examples come from the tldr pages that the user has installed; none are bundled or fetched.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from aish_lsp.project.safe_read import read_regular
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}", re.ASCII)
 _SYSTEM: Final = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/opt/homebrew")
 
-#: How many bytes of a page are read, and how many seconds that may take.
+#: The most bytes of a page that are read, and the most seconds that this may take.
 _MOST: Final = 400_000
 _PATIENCE: Final = 4.0
 
@@ -49,7 +48,7 @@ class Manual:
 
 
 def manual(words: Sequence[str], machine: Machine) -> Manual | None:
-    """Return the manual of the program that ``words`` begin with, rather that of its subcommand."""
+    """Return the manual of the program that ``words`` begin with, preferably of its subcommand."""
     name = words[0]
     if not _NAME.fullmatch(name):
         return None
@@ -138,7 +137,7 @@ def _read(command: Sequence[str], more: dict[str, str]) -> str:
 
 
 def _bounded(descriptor: int) -> bytes:
-    """Return what comes from ``descriptor`` until its end, or a limit of size or time."""
+    """Return what is read from ``descriptor`` until its end or a limit of size or time."""
     content = bytearray()
     end = time.monotonic() + _PATIENCE
     with selectors.DefaultSelector() as selector:
@@ -185,22 +184,16 @@ def option(text: str, name: str) -> Option | None:
     for match in head.finditer(text):
         if not match["indent"] and not name.startswith("--"):
             continue
-        names, _, here = _columns(match["names"])
-        says = here or _below(text[match.end() + 1 :], len(match["indent"]))
+        names, _, here = match["names"].partition("  ")
+        says = here.strip() or _below(text[match.end() + 1 :], len(match["indent"]))
         if says:
             value = re.search(rf"(?<![\w-]){escaped}(?:=|\s+|\[=)[<\[]?[A-Za-z]", names)
             return Option(_short(says), bool(value))
     return None
 
 
-def _columns(line: str) -> tuple[str, str, str]:
-    """Return the option's names, the two blanks after them, and the rest."""
-    names, blanks, rest = line.partition("  ")
-    return names, blanks, rest.strip()
-
-
 def _below(text: str, indent: int) -> str:
-    """Return the following paragraph, as far as it is indented more."""
+    """Return the paragraph that follows, as long as it is indented more."""
     said: list[str] = []
     for line in text.split("\n")[:12]:
         stripped = line.strip()
@@ -217,14 +210,14 @@ def _below(text: str, indent: int) -> str:
 
 
 def _short(text: str) -> str:
-    """Return the first sentence, or as much as a line holds."""
+    """Return the first sentence, cut after a word if it is too long."""
     text = " ".join(text.split())
     sentence = _SENTENCE.match(text)
     line = sentence[0].rstrip(".;") if sentence else text
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST].rsplit(' ', 1)[0]} ..."
 
 
-#: Where the usual clients keep them, below the home folder.
+#: Where the usual clients keep tldr pages, below the home folder.
 _CACHES: Final = (
     ".cache/tldr",
     ".tldr/cache",
@@ -253,7 +246,7 @@ class Examples:
 
 
 def examples(words: Sequence[str], machine: Machine) -> Examples | None:
-    """Return examples for the program that ``words`` begin with, rather for its subcommand."""
+    """Return examples for the program that ``words`` begin with, preferably for its subcommand."""
     names = [words[0]] if words else []
     if len(words) > 1:
         names.insert(0, f"{words[0]}-{words[1]}")

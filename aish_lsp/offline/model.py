@@ -1,7 +1,7 @@
 """The offline model as an adapter, and its answers: a sentence, commands and what can go wrong.
 
-Text from the user, from files or from an output is quoted when it becomes part of a command, and is
-never at the beginning of a line elsewhere.
+Text from the user, from files or from an output is quoted when it becomes part of a command.
+Elsewhere it never begins a line, so it cannot look like a suggestion.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from aish_lsp.foundation.text import without_hidden
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
-from aish_lsp.offline.choosing import CONNECT, Part, chosen, render, told
+from aish_lsp.offline.choosing import CONNECT, Part, chosen, render, suggested
 from aish_lsp.offline.commands import explained_command, explanation, typed_command
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.ranking import ranking
@@ -32,7 +32,7 @@ from aish_lsp.project.manifests import NamedTask
 from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank
 from aish_lsp.project.safe_read import read_head
 
-#: The beginning of an answer to what the model does not know.
+#: How the answer to a question that the model cannot answer begins.
 _BEYOND: Final = "That is beyond me."
 
 _HELLO: Final = re.compile(
@@ -41,7 +41,7 @@ _HELLO: Final = re.compile(
     re.IGNORECASE,
 )
 
-_CODE: Final = "To explain or to fix code takes a language model."
+_CODE: Final = "Explaining or fixing code takes a language model."
 _HOW_TO_CONNECT: Final = (
     "I am aish's offline model: I answer from a table and the files here, without a language "
     "model. To connect a real one, start llama.cpp (`llama-server -m MODEL.gguf`) or Ollama "
@@ -50,14 +50,14 @@ _HOW_TO_CONNECT: Final = (
 )
 _MEMORY: Final = (
     "Memory is kept by commands of the chat: `:remember TEXT` adds to it, `:memory list` shows "
-    "it, `:memory forget ID` takes from it."
+    "it, `:memory forget ID` removes from it."
 )
 
 
-#: The form in which the code actions ask; the words after it are the name of a file.
+#: How the questions of code actions begin; the name of a file follows.
 _OF_CODE: Final = re.compile(r"^(?:explain|fix|suggest)\b.* lines? \d", re.IGNORECASE)
 
-#: Requests to remember something, which is a task of the chat.
+#: Requests to remember something, which the chat does.
 _OF_MEMORY: Final = re.compile(
     r"^\W*(?:please |can you |could you )?(?:remember|forget(?!.*\bkeys?\b)|memori[sz]e)\b",
     re.IGNORECASE,
@@ -72,7 +72,7 @@ class OfflineModel:
         self._machine = machine
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the answer word by word. Never raises by itself; the answer is deterministic.
+        """Yield the answer word by word. It is always the same for the same question and files.
 
         The model has no tokenizer and reports no usage.
         """
@@ -119,26 +119,22 @@ def _as_typed(question: Question, workspace: Workspace, *, surely: bool) -> Sequ
 
 
 def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[Part]:
-    """Return the answer to a question that is not about the shell, else nothing."""
+    """Return the answer to a question about the conversation or its results, else nothing."""
     text = question.text
     if _OF_CODE.search(" ".join(text.split())):
         return [Part(_CODE), Part(CONNECT, ("aish-lsp doctor",))]
     if _HELLO.match(text) and not question.ran_since:
         return [_help()]
+    # A question that the table knows may only sound like one about a result.
     if asks_of_result(text) and (
-        question.ran or (says_no_more(text) and not _of_the_table_alone(question, workspace))
+        question.ran or (says_no_more(text) and not read(text, (), workspace).meant)
     ):
         return result_parts(question.ran, workspace)
     return [Part(_MEMORY)] if _OF_MEMORY.search(text) else []
 
 
-def _of_the_table_alone(question: Question, workspace: Workspace) -> bool:
-    """Return whether the table knows the question, which may only sound like one about a result."""
-    return bool(read(question.text, (), workspace).meant)
-
-
 def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:
-    """Return the table's answer, else the result of the last command, else that this is unknown."""
+    """Return the table's answer, else the result of the last command, else "beyond me"."""
     text = question.text
     reading = read(text, question.earlier, workspace)
     if reading.meant:
@@ -159,21 +155,17 @@ def _help() -> Part:
 
 
 def _unknown(text: str, reading: Reading) -> Part:
-    """Return the answer that the question is not known, with the nearest known ones."""
+    """Return the answer to an unknown question, with the most similar known ones."""
     if is_foreign(text):
         return Part(f"{_BEYOND} I only understand English; a language model understands more.")
-    nearest = [_spoken(match) for match in reading.nearest if match.confidence > 0]
-    known = f" The nearest that I know: {' · '.join(nearest)}." if nearest else ""
+    matches = (match for match in reading.nearest if match.confidence > 0)
+    nearest = " · ".join(f"*{spoken(match.intent.example)}*" for match in matches)
+    known = f" The closest questions that I know: {nearest}." if nearest else ""
     return Part(f"{_BEYOND}{known} `:help offline` lists what I know.")
 
 
-def _spoken(match: Match) -> str:
-    """Return an example of asking for an intent, with its slots as words."""
-    return f"*{spoken(match.intent.example)}*"
-
-
 def _answer(meant: Match, workspace: Workspace) -> Sequence[Part]:
-    """Return the answer to one of the things that are asked for."""
+    """Return the answer to one of the things that a question asks for."""
     intent = meant.intent
     if intent.topic:
         kind, _, name = intent.topic.partition(":")
@@ -181,9 +173,9 @@ def _answer(meant: Match, workspace: Workspace) -> Sequence[Part]:
             return [Part(intent.does)]
         return _TOPICS[kind](name, workspace)
     values = meant.values
-    way = told(intent, values, workspace, meant.ways)
+    way = suggested(intent, values, workspace, meant.ways)
     if way is None:
-        return [Part(f"{intent.does} I know no way to do that on this machine.")]
+        return [Part(f"{intent.does} I do not know how to do that on this machine.")]
     commands = way.commands
     if meant.suffix:
         commands = (f"{commands[0]}{render(meant.suffix, values)}",)
@@ -196,7 +188,7 @@ def _answer(meant: Match, workspace: Workspace) -> Sequence[Part]:
 
 
 def _guessed_programs(values: Mapping[str, str]) -> set[str]:
-    """Return what was taken for a program because of its position, but is not known to be one."""
+    """Return the words taken for programs because of their position, but not known to be any."""
     commands = (value.split() for slot, value in values.items() if kind_of(slot) == "command")
     given = {parts[0] for parts in commands if parts}
     return given - group("names") - group("programs")
@@ -209,7 +201,7 @@ def _with_tools(
     note: str = "",
     guessed: Collection[str] = (),
 ) -> Sequence[Part]:
-    """Return what to run, after how to install a tool that it needs and that is missing."""
+    """Return what to run, preceded by how to install a missing tool that it needs."""
     missing = to_install(commands, workspace.machine, guessed)
     if missing is None:
         return [Part(sentence, commands, note=note)]
@@ -232,13 +224,13 @@ def _needs_repository(command: str) -> bool:
 
 _README_LIMIT: Final = 16384
 
-#: How many other ways, and other parts of a project, are shown.
+#: The most other ways, and other parts of a project, that are shown.
 _OTHER_WAYS: Final = 1
 _OTHER_PARTS: Final = 3
 
 
 def _task_parts(name: str, workspace: Workspace) -> Sequence[Part]:
-    """Return how a task is done here: the surest way, and another that the project configures.
+    """Return how a task is done here: the surest way, and another one that the project sets up.
 
     If only parts of the project have the task, several of them are shown.
     """
@@ -249,7 +241,7 @@ def _task_parts(name: str, workspace: Workspace) -> Sequence[Part]:
         task = described[intent]
         usual = chosen(ways_of(data("tasks")["usual"].get(intent, ())), {}, {}, workspace)
         if usual is not None:
-            said = f"I found no file here that says how to {task}; it is usual to:"
+            said = f"I found no file here that says how to {task}. The usual command:"
             return [Part(said, usual.commands)]
         return [Part(f"I found no file here that says how to {task}.", ("ls -la",))]
     first = found[0]
@@ -273,9 +265,9 @@ def _overview(workspace: Workspace) -> Part:
     """Return what the manifests and the beginning of the README say about the project."""
     sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
     known = (
-        f"I find its tasks in {', '.join(sources)}."
+        f"Its tasks are in {', '.join(sources)}."
         if sources
-        else "I found no manifest that I know."
+        else "I found no manifest that I can read."
     )
     look = ["ls -la"]
     quote: tuple[str, ...] = ()
@@ -295,7 +287,7 @@ _MOST_WORDS: Final = 16
 _WORD: Final = re.compile(r"[\w.:@+/=-]+")
 
 _RUNNERS: Final = frozenset(("make", "just", "task", "npm", "pnpm", "yarn", "bun"))
-#: Verbs that may come before what an entry makes: "build the docs".
+#: Verbs that may precede the name of an entry: "build the docs".
 _MAKES: Final = frozenset(["build", "make", "generate", "create", "produce"])
 _STANDARD_ENTRIES: Final = frozenset(name for names in ENTRY_NAMES.values() for name in names)
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*=[\w./:@+-]*")
@@ -305,7 +297,7 @@ def _entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
     """Return how to run the target, recipe or script that ``text`` asks for by name; else nothing.
 
     The names are the project's own: "deploy" may be a target in one project and unknown in another.
-    So a question is taken for such a request only if its other words say no more than "run this".
+    So a question counts as such a request only if its other words say no more than "run this".
     """
     said = [word.strip(".:") for word in _WORD.findall(words().bare(text).lower())]
     if not 0 < len(said) <= _MOST_WORDS or not _may_name_an_entry(said):
@@ -350,7 +342,7 @@ def _asked_entry(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask
 
 
 def _is_runner(said: Sequence[str], at: int, entries: Sequence[NamedTask]) -> bool:
-    """Return whether a word names a runner that this project has: "just" mostly does not."""
+    """Return whether a word names a runner that this project has: "just" usually does not."""
     word = said[at]
     if word not in _RUNNERS or not any(entry.runner == word for entry in entries):
         return False

@@ -1,4 +1,4 @@
-"""Which phrasings of the table are nearest to a question, by the words that they share.
+"""Which phrasings of the table are most similar to a question, by the words that they share.
 
 The scheme is Okapi BM25: S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework: BM25
 and Beyond", Foundations and Trends in Information Retrieval 3 (2009). Each phrasing is a document;
@@ -32,23 +32,23 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
-#: The usual constants: how soon repeating a word adds nothing, and how much length matters.
+#: The usual constants: how soon repetitions of a word stop counting, and how much length matters.
 _K1: Final = 1.2
 _B: Final = 0.4
 
-#: How many phrasings of one intent are looked at closely.
+#: The most phrasings of one intent that are compared in detail.
 _OF_ONE_INTENT: Final = 3
 
-#: How many phrasings are looked at because the question has all their words, however few.
+#: The most phrasings that are compared because the question has all of their few words.
 _SAID_IN_FULL: Final = 60
 
-#: How many words that do not look like values may be values in a question that is a phrasing.
+#: The most words that may be values although they do not look like any, in a literal phrasing.
 _MADE_UP: Final = 3
 
-#: How many intents are remembered with their words.
+#: The most intents whose words are cached.
 _REMEMBERED: Final = 512
 
-#: A word belongs to an intent if this part of its phrasings has the word.
+#: An intent usually has a word if at least this share of its phrasings have it.
 _MOSTLY: Final = 0.5
 
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
@@ -101,7 +101,7 @@ class Ranking:
             self._bare.append(number)
 
     def worded(self, words: Iterable[str]) -> int | None:
-        """Return the intent that is asked for in just these words."""
+        """Return the intent that has a phrasing with exactly these words, or None."""
         said = tuple(words)
         for number in self._plain.find(said):
             if self.table.phrasings[number].wording == said:
@@ -131,17 +131,17 @@ class Ranking:
         return [self.table.phrasings[number] for number in range(start, end)]
 
     def share(self, intent: int, term: str) -> float | None:
-        """Return which part of the phrasings of ``intent`` have ``term``: 1 for all of them.
+        """Return which share of the phrasings of ``intent`` have ``term``: 1 for all of them.
 
-        0 means that only its commands or its description have it, None that nothing of it has.
+        0 means that only its commands or its description have it, None that neither has.
         """
         return _shares(self, intent).get(term)
 
     def intended(self, intent: int, terms: Iterable[str]) -> tuple[float, float]:
-        """Return how much ``terms`` sound like ``intent``, apart from its individual phrasings.
+        """Return how much ``terms`` sound like ``intent``, whatever its individual phrasings are.
 
-        The first number is the part of their weight in words that the intent is usually asked for
-        with, the second the weight of such words that are missing.
+        The first number is the share of their weight that is in words of the intent's phrasings,
+        the second the weight of usual words that are missing.
         """
         shares = _shares(self, intent)
         said = set(terms)
@@ -156,7 +156,7 @@ class Ranking:
         return (like / whole if whole else 0.0), lacks
 
     def saying_just(self, terms: Collection[str]) -> list[int]:
-        """Return the phrasings that have just ``terms``, with slots left out or named by kind.
+        """Return the phrasings that have exactly ``terms``, with slots left out or named by kind.
 
         "delete a folder" is "delete the folder {folder}", and "delete {folder}" as well.
         """
@@ -180,7 +180,7 @@ class Ranking:
     def nearest(self, terms: Iterable[str], count: int) -> list[int]:
         """Return the numbers of the ``count`` phrasings with the best scores, the best first.
 
-        After them come those that consist of values and prepositions: no word speaks for them.
+        After them come the phrasings without terms, which no word can score.
         """
         scores: defaultdict[int, float] = defaultdict(float)
         found: Counter[int] = Counter()
@@ -275,11 +275,11 @@ def ranking() -> Ranking:
 
 
 def _compiled(make: Callable[[], _T]) -> _T:
-    """Return what ``make`` returns, from an earlier process if one kept it.
+    """Return what ``make`` returns, or what an earlier process stored.
 
-    Making the index takes about a second. So it is kept as a pickle next to this module's bytecode,
-    which is trusted as much, and made again once the size or time of a file here has changed. If
-    Python writes no bytecode, or cannot, the index is made in each process.
+    Making the index takes about a second, so it is stored as a pickle next to this module's
+    bytecode, which is trusted just as much. It is made again when the size or time of a file here
+    has changed. If Python does not or cannot write bytecode, each process makes the index.
     """
     sources = _sources()
     place = Path(cache_from_source(__file__)).with_suffix(".pickle")

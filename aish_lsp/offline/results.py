@@ -1,7 +1,7 @@
-"""The result of the last command in a sentence with its most telling lines, and what to do next.
+"""The result of the last command in a sentence with the most relevant lines, and what to do next.
 
-errors.toml has the commonest errors of shells and tools: how each is recognised, what it means and
-what fixes it. What an expression captures becomes a value in the commands, quoted like any other.
+errors.toml lists the most common errors of shells and tools: how each is recognized, what it means
+and how to fix it. What an expression captures becomes a value in the commands, quoted as usual.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aish_lsp.project.manifests.reading import Intent
 #: How many lines of an output are quoted.
 _LINES: Final = 6
 
-_TELLING: Final = re.compile(
+_RELEVANT: Final = re.compile(
     r"\b(error|errors|failed|failure|failures|fatal|exception|panic|denied|cannot|can't)\b"
     r"|\bnot found\b|\bno such\b|\bno module\b|^E  |Error\b|^FAILED\b|✗|✘",
     re.IGNORECASE,
@@ -68,7 +68,7 @@ def asks_of_result(text: str) -> bool:
 
 
 def says_no_more(text: str) -> bool:
-    """Return whether ``text``, a question about a result, names nothing else, such as a file."""
+    """Return whether ``text``, a question about a result, mentions nothing else, such as a file."""
     terms = (words().term(word) for word in re.findall(r"[\w./-]*\w", text.lower()))
     known = {words().term(word) for word in group("of_any_result")}
     return all(term in known for term in terms if term)
@@ -84,12 +84,12 @@ def result_parts(ran: Ran | None, workspace: Workspace) -> Sequence[Part]:
     if ran is None:
         sentence = "Nothing has been run in this conversation yet; run a suggested command first."
         return [Part(sentence, workspace.best_steps("test"))]
-    sentence, quote = told(ran)
-    return [Part(sentence, quote=quote), *_next(ran, workspace)]
+    sentence, quote = _summary(ran)
+    return [Part(sentence, quote=quote), *_next_steps(ran, workspace)]
 
 
-def told(ran: Ran) -> tuple[str, tuple[str, ...]]:
-    """Return whether a command succeeded, in a sentence, and the lines that show it."""
+def _summary(ran: Ran) -> tuple[str, tuple[str, ...]]:
+    """Return a sentence about how a command ended, and the lines of its output that show it."""
     if ran.exit == 0:
         outcome = "succeeded (exit 0)"
     else:
@@ -99,25 +99,25 @@ def told(ran: Ran) -> tuple[str, tuple[str, ...]]:
     lines = [line for line in map(str.rstrip, ran.output.split("\n")) if line.strip()]
     if not lines:
         return f"`{command}` {outcome} and printed nothing.", ()
-    telling = [line for line in lines if _TELLING.search(line)] if ran.exit else []
-    if telling and telling[-1] != lines[-1]:
-        telling.append(lines[-1])
-    shown = tuple((telling or lines)[-_LINES:])
+    relevant = [line for line in lines if _RELEVANT.search(line)] if ran.exit else []
+    if relevant and relevant[-1] != lines[-1]:
+        relevant.append(lines[-1])
+    shown = tuple((relevant or lines)[-_LINES:])
     if len(shown) == len(lines):
         says = "It printed"
     else:
-        says = "The most telling lines" if ran.exit else "It ended with"
+        says = "The most relevant lines" if ran.exit else "It ended with"
     return f"`{command}` {outcome}. {says}:", shown
 
 
-def _next(ran: Ran, workspace: Workspace) -> Sequence[Part]:
-    """Return what helps after a failure, or what usually follows a success, if anything."""
+def _next_steps(ran: Ran, workspace: Workspace) -> Sequence[Part]:
+    """Return what may help after a failure, or what usually follows a success, if anything."""
     intent = next((t.intent for t in workspace.tasks if steps(t)[-1] == ran.command), None)
     if ran.exit == 0:
         return _after_success(intent, ran, workspace)
     if intent == "test" and ran.command.endswith("pytest"):
         again = (f"{ran.command} --lf -x",)
-        return [Part("To stop at the first of the tests that failed:", again)]
+        return [Part("To run only the tests that failed, up to the first failure:", again)]
     return _cure(ran, workspace) or _fallback(intent, ran, workspace)
 
 
@@ -130,7 +130,7 @@ def _after_success(intent: Intent | None, ran: Ran, workspace: Workspace) -> Seq
 
 
 def _cure(ran: Ran, workspace: Workspace) -> Sequence[Part]:
-    """Return what is known about the error that ``ran`` ended with."""
+    """Return what is known about the error in the output of ``ran``; empty if it is not known."""
     found = known_error(ran)
     if found is None:
         return []
@@ -152,19 +152,19 @@ def _fallback(intent: Intent | None, ran: Ran, workspace: Workspace) -> Sequence
     return [Part("I do not know this error. What is here:", ("ls -la",))]
 
 
-#: How many characters are searched, at the end of an output.
-_MOST: Final = 20_000
+#: How many characters at the end of an output are searched.
+_OUTPUT_LIMIT: Final = 20_000
 
-#: Kinds that may be any text; a value of another kind without a shape has to be a name.
+#: Kinds that may be any text; a value of any other free kind has to be a name.
 _SENTENCES: Final = frozenset(("text", "pattern", "name"))
 
 
 @dataclass(frozen=True, slots=True)
 class KnownError:
-    """An error: the expression that recognises it, what is said, and the ways to fix it.
+    """An error: the expression that recognizes it, what to say, and the ways to fix it.
 
-    ``task`` is a task that the project itself may have for it, which is preferred to the ways.
-    ``command`` is an expression that the command must match if the output alone is not enough.
+    ``task`` is a task that fixes it and is preferred to the ways if the project has it. ``command``
+    is an expression that the command must match too, if the output alone is not enough.
     """
 
     name: str
@@ -181,7 +181,7 @@ def known_errors() -> tuple[KnownError, ...]:
     return tuple(_error(**given) for given in data("errors")["error"])
 
 
-def _error(  # noqa: PLR0917 - the keys of a row
+def _error(  # noqa: PLR0917 - the keys of an entry
     name: str,
     match: str,
     says: str,
@@ -196,7 +196,7 @@ def _error(  # noqa: PLR0917 - the keys of a row
 
 def known_error(ran: Ran) -> tuple[KnownError, dict[str, str]] | None:
     """Return the first error of the table found in the output of ``ran``, and its values."""
-    output = ran.output[-_MOST:]
+    output = ran.output[-_OUTPUT_LIMIT:]
     for error in known_errors():
         if error.command is not None and not error.command.search(ran.command):
             continue
@@ -208,7 +208,7 @@ def known_error(ran: Ran) -> tuple[KnownError, dict[str, str]] | None:
 
 
 def _is_sound(name: str, value: str) -> bool:
-    """Return whether a value from an output may be put into a command: a name, not an option."""
+    """Return whether a value from an output may be put into a command: it is not an option."""
     kind = kind_of(name)
     if len(value) > 300:
         return False

@@ -1,6 +1,6 @@
 """What a conversation asks for: one intent or several, or a variation of what was asked before.
 
-``read_question`` returns the last message and what went before, ``read`` what is meant by it.
+``read_question`` returns the last message and its context, ``read`` what it means.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from aish_lsp.offline.tokens import Token, cut, is_name
 from aish_lsp.offline.words import pattern, words
 from aish_lsp.offline.workspace import Workspace
 
-#: How many characters of a question are looked at.
+#: The most characters of a question that are read.
 _QUESTION_LIMIT = 2000
 
-#: How many user messages are looked at.
+#: The most user messages that are read.
 _MESSAGES: Final = 12
 
 #: The head of a block as the prompt writes it; no line of an output begins in this way.
@@ -56,27 +56,27 @@ def read_question(messages: Sequence[RequestMessage]) -> Question:
     contents = [message.content for message in messages if message.role == "user"]
     if not contents:
         return Question("", is_first=is_first)
-    ran, text = _parted(contents[-1])
-    before = [_parted(content) for content in contents[-_MESSAGES:-1]]
+    ran, text = _split(contents[-1])
+    before = [_split(content) for content in contents[-_MESSAGES:-1]]
     known = ran or next((command for command, _ in reversed(before) if command), None)
     earlier = tuple(_readable(said) for _, said in before)
     return Question(_readable(text), known, ran is not None, is_first, earlier)
 
 
 #: What a command cannot contain; JSON may contain half a surrogate pair.
-_UNSPEAKABLE: Final = re.compile("[\0\ud800-\udfff]")
+_NOT_IN_COMMANDS: Final = re.compile("[\0\ud800-\udfff]")
 
 
 def _readable(text: str) -> str:
-    """Return the part of a question that is looked at, without what a command cannot contain."""
-    return _UNSPEAKABLE.sub("", text[:_QUESTION_LIMIT])
+    """Return the part of a question that is read, without what a command cannot contain."""
+    return _NOT_IN_COMMANDS.sub("", text[:_QUESTION_LIMIT])
 
 
-def _parted(content: str) -> tuple[Ran | None, str]:
+def _split(content: str) -> tuple[Ran | None, str]:
     """Return the last command whose output a user message contains, and the message's own text.
 
-    After an output, which may itself have blank lines, the last paragraph is taken for the text;
-    what the question is about is fenced.
+    After an output, which may contain blank lines, the last paragraph is the text. The blocks that
+    the question is about are fenced and left out.
     """
     about = _ABOUT.search(content)
     heads = list(_HEAD.finditer(content, 0, about.start() if about else len(content)))
@@ -91,27 +91,27 @@ def _parted(content: str) -> tuple[Ran | None, str]:
     return Ran(head[1], int(head[2]), before[head.end() :].strip("\n")), text.strip()
 
 
-#: How many earlier questions a follow-up may refer to.
+#: The most earlier questions that a follow-up may refer to.
 _EARLIER: Final = 6
 
-#: The confidence from which a question counts as one question, even with an "and" in it.
+#: At this confidence or above, a question counts as one, even with an "and" in it.
 _SURELY_ONE: Final = 0.85
 
-#: The confidence that each of several things needs: that there are several is a guess as well.
+#: The confidence that each of several things needs, since that there are several is also a guess.
 _SURELY_ASKED: Final = 0.75
 
-#: What counts for the second of two things if it uses the program of the first.
+#: What is added to the confidence in the second of two things if it uses the program of the first.
 _GOING_ON: Final = 0.4
 
 _MOST_SPLITS: Final = 8
 
-#: Actions that take the output of whatever was suggested last.
+#: Actions that take the output of the command that was suggested last.
 _OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file9}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was understood, or else what comes nearest."""
+    """What was understood, or else the most likely intents."""
 
     meant: tuple[Match, ...]
     nearest: tuple[Match, ...]
@@ -239,7 +239,7 @@ def _following(text: str, before: Match, workspace: Workspace) -> Match | None:
 
 
 def _of_it(text: str, before: Match, workspace: Workspace) -> Match | None:
-    """Return what is asked for if "it" is the value of ``before``."""
+    """Return what ``text`` asks for if "it" stands for a value of ``before``."""
     named = _with_names(text, before.values)
     if named == text:
         return None
@@ -268,25 +268,27 @@ def _some_of_them(text: str, before: Match, workspace: Workspace) -> Match | Non
         values = {**before.values, slot: number}
         return replace(before, values=values)
     end = "tail" if (match["end"] or "").lower() in ("last", "bottom") else "head"
-    head = " | tail -n +2" if _has_a_head(before) else ""
+    head = " | tail -n +2" if _has_a_header(before) else ""
     values = {**before.values, "number9": number}
     suffix = f"{before.suffix}{head} | {end} -n {{number9}}"
     return replace(before, values=values, suffix=suffix)
 
 
-def _has_a_head(before: Match) -> bool:
-    """Return whether the output of ``before`` begins with a line that is not part of the list."""
+def _has_a_header(before: Match) -> bool:
+    """Return whether the output of ``before`` begins with a header line."""
     ways = before.ways or before.intent.ways
     return any(command.startswith("ls -l") for way in ways for command in way.run)
 
 
 def _unprefixed(text: str) -> str:
-    shorter = pattern("place").sub("", text)
-    return shorter if shorter == text else _unprefixed(shorter)
+    """Return ``text`` without prepositions and articles at its beginning."""
+    while (shorter := pattern("place").sub("", text)) != text:
+        text = shorter
+    return text
 
 
 def _acting(text: str, before: Match, workspace: Workspace) -> Match | None:
-    """Return an action on what ``before`` listed: "now delete them", "how many are there?"."""
+    """Return an action on what ``before`` lists: "now delete them", "how many are there?"."""
     tokens = cut(text, workspace)
     for name, asks in words().actions.items():
         if not asks.search(text):
@@ -308,7 +310,7 @@ def _acting(text: str, before: Match, workspace: Workspace) -> Match | None:
 
 
 def _changed(tokens: Sequence[Token], before: Match) -> dict[str, str] | None:
-    """Return the values of ``before`` with those of ``tokens`` instead; None if they do not fit."""
+    """Return the values of ``before`` replaced by those of ``tokens``; None if these do not fit."""
     values = dict(before.values)
     slots = list(dict.fromkeys((*values, *_slots(before))))
     phrasings = ranking().phrasings_of(before.intent.number)
@@ -331,7 +333,7 @@ def _changed(tokens: Sequence[Token], before: Match) -> dict[str, str] | None:
 
 
 def _takers(token: Token, slots: Sequence[str]) -> Iterator[str]:
-    """Yield the slots that may take the value of ``token``."""
+    """Yield the slots that accept the value of ``token``."""
     for slot in slots:
         kind = kind_of(slot)
         if (

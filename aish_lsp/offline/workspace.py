@@ -1,6 +1,6 @@
-"""Where a question is asked: the machine and its tools, the folder with its names and tasks.
+"""Where a question is asked: the machine and its tools, the folder with its names and its tasks.
 
-Each is looked up only when a question may refer to it.
+Everything is looked up only when a question may refer to it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from aish_lsp.project.manifests import NamedTask, find_entries, find_tasks
 from aish_lsp.project.manifests.reading import Intent, Task
 from aish_lsp.project.safe_read import read_regular
 
-#: How many entries, and how many levels of folders, are searched for a name below the root.
-_MOST: Final = 3000
-_DEPTH: Final = 4
+#: The most entries, and the most levels of folders, that are searched for a name below the root.
+_ENTRY_LIMIT: Final = 3000
+_MAX_DEPTH: Final = 4
 
-#: How many bytes of the list of branches are read.
+#: The most bytes of the list of branches that are read.
 _REFS_LIMIT: Final = 262144
 
-_PASSED_OVER: Final = {"node_modules", "__pycache__", "venv", "target", "dist", "build"}
+_SKIPPED: Final = {"node_modules", "__pycache__", "venv", "target", "dist", "build"}
 
-#: Tasks that may be meant instead if a project has no such task.
+#: The related intents to try if a project has no task for one.
 _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "test": ("check",),
     "run": ("start",),
@@ -38,13 +38,13 @@ _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "lint": ("check",),
 }
 
-#: A command whose " && " are all outside quotes and brackets, as far as a quick look can tell.
-_STEPS_ARE_PLAIN: Final = re.compile(r"(?:[^'\"()]|'[^'\"&]*')*")
+#: A command whose " && " are all outside quotes and brackets, as far as a simple pattern can tell.
+_PLAIN_STEPS: Final = re.compile(r"(?:[^'\"()]|'[^'\"&]*')*")
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A system (``linux``, ``darwin``), the folders that are searched for tools, and a home."""
+    """A system (``linux``, ``darwin``), the PATH on which tools are found, and the home folder."""
 
     system: str
     path: str
@@ -76,11 +76,11 @@ _TAKES_A_VALUE: Final = re.compile(r"-[a-zA-Z]*[ug]|-C|-S")
 def to_install(
     commands: Sequence[str], machine: Machine, guessed: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]] | None:
-    """Return a tool that ``commands`` need and this machine lacks, and what installs it.
+    """Return the first tool that ``commands`` need and this machine lacks, and what installs it.
 
-    Returns None if no package manager is known: the commands then fail with their own messages.
-    Nothing is said either of what is only ``guessed`` to be a program: anybody may have published a
-    package of that name.
+    Returns None if nothing is missing, or if no package manager is known: the commands then fail
+    with their own messages. Tools that are only ``guessed`` from a question are ignored, since
+    anybody may have published a package with that name.
     """
     for command in commands:
         tool = _tool(command)
@@ -106,7 +106,7 @@ def install_command(tool: str, machine: Machine) -> str | None:
 
 
 def _tool(command: str) -> str:
-    """Return the program that a command of the table begins with; empty if there is none."""
+    """Return the program that a command of the table starts; empty if it starts none."""
     words = re.sub(r"^\w+=\$\(", "", command).split()
     while words and (words[0] in _PREFIXES or re.match(r"\w+=", words[0])):
         words = words[1:]
@@ -130,16 +130,16 @@ class Workspace:
 
     @cached_property
     def entries(self) -> tuple[NamedTask, ...]:
-        """What the project's own task runners can be told to do, by its names."""
+        """The entries of the project's task runners: targets, recipes, scripts."""
         return find_entries(self.root)
 
     @cached_property
     def in_git(self) -> bool:
-        """Whether the folder lies in a repository."""
-        return any((folder / ".git").exists() for folder in (self.root, *self.root.parents))
+        """Whether the folder is in a repository."""
+        return any(self.exists(f"{folder}/.git") for folder in (self.root, *self.root.parents))
 
     def best(self, intent: Intent) -> list[Task]:
-        """Return the tasks for ``intent``, or else for what may be meant instead."""
+        """Return the tasks for ``intent``; if there are none, those of a related intent."""
         for meant in (intent, *_INSTEAD.get(intent, ())):
             found = [task for task in self.tasks if task.intent == meant]
             if found:
@@ -147,11 +147,11 @@ class Workspace:
         return []
 
     def best_steps(self, intent: Intent) -> tuple[str, ...]:
-        """Return the commands of the surest task for ``intent``; empty if there is no such task."""
+        """Return the commands of the surest task for ``intent``; empty if there is none."""
         return next(map(steps, self.best(intent)), ())
 
     def exists(self, name: str) -> bool:
-        """Return whether something of that name exists, relative to the workspace."""
+        """Return whether the path ``name``, in the workspace or after ``~``, exists."""
         if not name or len(name) > 1024 or "\0" in name:
             return False
         try:
@@ -160,14 +160,14 @@ class Workspace:
             return False
 
     def is_folder(self, name: str) -> bool:
-        """Return whether that name belongs to a folder."""
+        """Return whether the path ``name`` is a folder; False if that cannot be found out."""
         try:
             return (self.root / os.path.expanduser(name)).is_dir()  # noqa: PTH111
         except (OSError, ValueError):
             return False
 
     def find(self, name: str, *, folders: bool = False) -> str | None:
-        """Return the path of ``name``: at the root, or else the only one of that name below it."""
+        """Return the path of ``name``: at the root, or else the only file of that name below it."""
         if self.exists(name):
             return name if not folders or self.is_folder(name) else None
         if "/" in name or ("." not in name.lstrip(".") and not folders):
@@ -176,7 +176,7 @@ class Workspace:
         return found[0] if len(found) == 1 else None
 
     def alike(self, word: str) -> str | None:
-        """Return the only entry at the root that ``word`` means in another spelling: "readme"."""
+        """Return the only entry at the root whose name ``word`` spells differently: "readme"."""
         found = self._spoken.get(stem(word.lower()), ())
         return found[0] if len(found) == 1 else None
 
@@ -195,7 +195,7 @@ class Workspace:
         loose: list[str] = []
         for folder, _, names in os.walk(heads):
             loose += (os.path.relpath(f"{folder}/{name}", heads) for name in names)
-            if len(loose) > _MOST:
+            if len(loose) > _ENTRY_LIMIT:
                 break
         return frozenset((*packed, *loose))
 
@@ -203,13 +203,13 @@ class Workspace:
     def _entries(self) -> list[str]:
         try:
             with os.scandir(self.root) as entries:
-                return [entry.name for entry in islice(entries, _MOST)]
+                return [entry.name for entry in islice(entries, _ENTRY_LIMIT)]
         except OSError:
             return []
 
     @cached_property
     def _spoken(self) -> dict[str, list[str]]:
-        """The entries at the root, by their names without extension, in lower case and stemmed."""
+        """The entries at the root, by their names in lower case, stemmed and without extension."""
         spoken: dict[str, list[str]] = {}
         for name in self._entries:
             bare = name.lower().partition(".")[0]
@@ -219,9 +219,9 @@ class Workspace:
 
     @cached_property
     def _below(self) -> dict[str, list[str]]:
-        """The paths of what is in folders below the root, by name; bounded."""
+        """The paths in folders below the root, by name; a bounded number."""
         below: dict[str, list[str]] = {}
-        left = _MOST
+        left = _ENTRY_LIMIT
         waiting = [("", 0)]
         while waiting and left > 0:
             folder, depth = waiting.pop(0)
@@ -235,14 +235,14 @@ class Workspace:
                 path = f"{folder}{entry.name}"
                 if folder and entry.name.isprintable():
                     below.setdefault(entry.name, []).append(path)
-                hidden = entry.name.startswith(".") or entry.name in _PASSED_OVER
-                if not hidden and depth < _DEPTH and entry.is_dir(follow_symlinks=False):
+                hidden = entry.name.startswith(".") or entry.name in _SKIPPED
+                if not hidden and depth < _MAX_DEPTH and entry.is_dir(follow_symlinks=False):
                     waiting.append((f"{path}/", depth + 1))
         return below
 
 
 def steps(task: Task) -> tuple[str, ...]:
     """Return the commands of a task in order, each to be run separately."""
-    if _STEPS_ARE_PLAIN.fullmatch(task.command):
+    if _PLAIN_STEPS.fullmatch(task.command):
         return tuple(task.command.split(" && "))
     return (task.command,)

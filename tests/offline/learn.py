@@ -32,7 +32,7 @@ from grading import filled, grade
 from world import World
 
 from aish_lsp.offline import matching, names, overlay, ranking, table
-from aish_lsp.offline.choosing import told
+from aish_lsp.offline.choosing import suggested
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.tokens import cut
 from aish_lsp.offline.words import words
@@ -198,7 +198,7 @@ def _of_entry(entry: Entry) -> list[Asked]:
         here = Workspace(world.root, machine)
 
         def is_right(match: Match) -> bool:
-            way = told(match.intent, match.values, here)
+            way = suggested(match.intent, match.values, here)
             return way is not None and filled(entry, way.commands) in good
 
         found = [

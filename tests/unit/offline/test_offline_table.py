@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.choosing import render, told
+from aish_lsp.offline.choosing import render, suggested
 from aish_lsp.offline.deeds import risk_of
 from aish_lsp.offline.table import KINDS, SLOT, Intent, kind_of, table
 from aish_lsp.offline.understanding import read
@@ -136,6 +136,6 @@ def test_each_intent_is_told_on_each_system(system: str, tools: str, tmp_path: P
             continue
         texts = [text for way in intent.ways for text in (*way.run, *way.when)]
         names = {name for text in texts for name, _ in SLOT.findall(text) if kind_of(name) in KINDS}
-        way = told(intent, {name: filled(name, HELD) for name in names}, here)
+        way = suggested(intent, {name: filled(name, HELD) for name in names}, here)
         assert way is not None, intent.name
         assert all(way.commands), intent.name

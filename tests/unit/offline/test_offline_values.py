@@ -114,7 +114,7 @@ def test_a_verb_is_no_name(verb: str, thing: str, root: Path) -> None:
 
 def test_what_is_usual_for_a_language_is_told_where_nothing_is_set_up(root: Path) -> None:
     told = reply(Question("format the code"), root)
-    assert "it is usual to" in told
+    assert "The usual command" in told
     assert "CMD: ruff format ." in told or "CMD: python3 -m pip install ruff" in told
 
 

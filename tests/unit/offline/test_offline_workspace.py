@@ -129,7 +129,7 @@ def test_what_is_broken_or_no_file_names_nothing(tmp_path: Path, name: str) -> N
 def test_a_folder_with_too_many_files_is_not_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workspace, "_MOST", 10)
+    monkeypatch.setattr(workspace, "_ENTRY_LIMIT", 10)
     (tmp_path / "src").mkdir()
     for number in range(50):
         (tmp_path / "src" / f"f{number}.py").touch()
