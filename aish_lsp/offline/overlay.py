@@ -308,15 +308,16 @@ class Overlay:
         for name in self._intent.defaults:
             if name in self._values or kind_of(name) in FREE:
                 continue
-            if self._typed(Slot(name, "", "")) is not None:
+            if self._typed(Slot(name, kind_of(name))) is not None:
                 self._gained += _NAMED
 
     def _typed(self, slot: Slot) -> int | None:
         """Fill a slot with a value of its kind, best one after the same word; return its place."""
+        kinds_taken = words().takes.get(slot.kind, (slot.kind,))
         found = [
             (at, kind)
             for at, token in enumerate(self._tokens)
-            for kind in words().takes.get(slot.kind, (slot.kind,))
+            for kind in kinds_taken
             if kind in token.kinds and (at not in self._used or self._other_half(at, slot.kind))
         ]
         if not found:

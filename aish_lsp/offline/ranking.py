@@ -126,9 +126,12 @@ class Ranking:
 
     def phrasings_of(self, intent: int) -> list[Phrasing]:
         """Return the phrasings of the intent with a number."""
+        return [self.table.phrasings[number] for number in self.numbers_of(intent)]
+
+    def numbers_of(self, intent: int) -> range:
+        """Return the numbers of the phrasings of the intent with a number."""
         start = bisect_left(self._intents, intent)
-        end = bisect_left(self._intents, intent + 1, start)
-        return [self.table.phrasings[number] for number in range(start, end)]
+        return range(start, bisect_left(self._intents, intent + 1, start))
 
     def share(self, intent: int, term: str) -> float | None:
         """Return which share of the phrasings of ``intent`` have ``term``: 1 for all of them.
@@ -216,8 +219,9 @@ class Ranking:
 @lru_cache(_REMEMBERED)
 def _shares(ranking: Ranking, intent: int) -> dict[str, float]:
     """Return the words of an intent's phrasings, commands and description, with their shares."""
-    phrasings = ranking.phrasings_of(intent)
-    asked = Counter(term for phrasing in phrasings for term in set(phrasing.terms))
+    phrasings = ranking.numbers_of(intent)
+    terms = ranking.table.phrasings.terms
+    asked = Counter(term for number in phrasings for term in set(terms(number)))
     told = dict.fromkeys(_told_with(ranking.table.intents[intent]), 0)
     return {term: count / max(1, len(phrasings)) for term, count in (told | asked).items()}
 

@@ -59,13 +59,9 @@ class Slot:
     """A slot for a value in a phrasing, and the words on both sides of it."""
 
     name: str
-    before: str
-    after: str
-
-    @property
-    def kind(self) -> str:
-        """The kind of value that it takes."""
-        return kind_of(self.name)
+    kind: str
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +156,27 @@ class Phrasings(Sequence[Phrasing]):
         """Return the phrasing with a number, made from what is stored."""
         if index >= len(self):
             raise IndexError(index)
-        numbers = self._wordings[self._starts[index] : self._starts[index + 1]]
-        wording = tuple(self._words[number] for number in numbers)
-        terms = tuple(self._terms[number] for number in numbers if self._terms[number])
+        wording = tuple([self._words[number] for number in self._numbers_of(index)])
         slots = tuple(
-            Slot(word[1:-1], _beside(reversed(wording[:at])), _beside(wording[at + 1 : at + 2]))
-            for at, word in enumerate(wording)
-            if word[0] == "{"
+            [
+                Slot(
+                    word[1:-1],
+                    kind_of(word[1:-1]),
+                    _beside(reversed(wording[:at])),
+                    _beside(wording[at + 1 : at + 2]),
+                )
+                for at, word in enumerate(wording)
+                if word[0] == "{"
+            ]
         )
-        return Phrasing(self._intents[index], terms, slots, wording)
+        return Phrasing(self._intents[index], self.terms(index), slots, wording)
+
+    def terms(self, index: int) -> tuple[str, ...]:
+        """Return the terms of the phrasing with a number."""
+        return tuple([term for at in self._numbers_of(index) if (term := self._terms[at])])
+
+    def _numbers_of(self, index: int) -> array[int]:
+        return self._wordings[self._starts[index] : self._starts[index + 1]]
 
 
 class Intents(Sequence[Intent]):
@@ -212,7 +220,7 @@ class Table:
     """All intents and all their phrasings."""
 
     intents: Sequence[Intent]
-    phrasings: Sequence[Phrasing]
+    phrasings: Phrasings
     titles: dict[str, str]
 
 

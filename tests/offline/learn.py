@@ -137,13 +137,29 @@ def _is_of(effect: object, match: Match) -> bool:
     return _effect(match.intent) == effect
 
 
+class _Some(table.Phrasings):
+    """Some of the phrasings of a table."""
+
+    def __init__(self, of: table.Phrasings, numbers: Sequence[int]) -> None:
+        self._of, self._kept = of, numbers
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getitem__(self, index: int) -> table.Phrasing:  # type: ignore[override]  # as the other
+        return self._of[self._kept[index]]
+
+    def terms(self, index: int) -> tuple[str, ...]:
+        return self._of.terms(self._kept[index])
+
+
 class _without:  # noqa: N801 - reads as what it is
     """The table without the phrasings of some numbers, for as long as the context lasts."""
 
     def __init__(self, numbers: set[int]) -> None:
         known = table.table()
-        kept = tuple(one for n, one in enumerate(known.phrasings) if n not in numbers)
-        self._table = replace(known, phrasings=kept)
+        kept = [number for number in range(len(known.phrasings)) if number not in numbers]
+        self._table = replace(known, phrasings=_Some(known.phrasings, kept))
         self._ranking = ranking.Ranking(self._table)
 
     def __enter__(self) -> None:
