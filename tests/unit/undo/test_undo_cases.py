@@ -308,7 +308,7 @@ def test_what_is_old_or_too_many_is_dropped(root: Path, monkeypatch: pytest.Monk
 
 
 def test_more_than_a_pipe_holds_is_given_to_a_slow_git(root: Path) -> None:
-    repository(root, a="x" * 50_000)
+    repository(root, a="x" * 2_000)
     feed = b"a\n" * 50_000
     assert len(opened(root).ask("hash-object", "--stdin-paths", feed=feed)) == 41 * 50_000
 
