@@ -115,11 +115,13 @@ def parse_address(text: str) -> tuple[str, int]:
     """Return the host and the port of ``HOST:PORT``; the default host is loopback.
 
     Raises:
-        ValueError: it is not such an address.
+        argparse.ArgumentTypeError: it is not such an address.
     """
+    from argparse import ArgumentTypeError  # noqa: PLC0415 - as in _parse
+
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ValueError(f"{text!r} is not HOST:PORT")
+        raise ArgumentTypeError(f"{text!r} is not HOST:PORT")
     host = host.removeprefix("[").removesuffix("]")
     # A single address, so that port 0 means a single port.
     return ("127.0.0.1" if host in {"", "localhost"} else host), int(port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from aish_lsp.foundation.errors import AishError
 
 def main(argv: Sequence[str]) -> int:
     """Run the command line ``argv``; return the exit code."""
+    _prepare_streams()
     try:
         try:
             return _run(parser().parse_args(argv))
@@ -29,6 +31,16 @@ def main(argv: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _prepare_streams() -> None:
+    """Let no character of the input or the output fail; replace closed streams by /dev/null."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115 - for good
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
 
 
 def _run(arguments: argparse.Namespace) -> int:

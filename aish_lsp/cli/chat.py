@@ -30,9 +30,10 @@ from aish_lsp.cli import terminal
 from aish_lsp.cli.ask import show_event
 from aish_lsp.cli.command import add_command, open_workspace
 from aish_lsp.cli.terminal import read_line
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.files import data_dir
+from aish_lsp.foundation.files import data_dir, private_dir
+from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.operation import Place
@@ -182,12 +183,9 @@ class TerminalChat:
         if command is None and (below := command_below(message, COLON_COMMANDS)):
             if not below.alone:
                 line = f":{below.command.name} {below.command.argument}".rstrip()
-                asked = (
-                    f"The last line is a command of aish: {escaped(line)}\nRun it, and ask nothing"
-                )
-                if not (await read_line(f"{asked}? [y/N] ", ctrl_c_ends=False) or "").startswith(
-                    "y"
-                ):
+                told = f"The last line is a command of aish: {escaped(line)}"
+                question = Question(told, "Run it, and ask nothing")
+                if not await terminal.ask_user(question, ctrl_c_ends=False):
                     below = None
             command = below.command if below else None
         if command is not None:
@@ -320,8 +318,8 @@ def _remember() -> None:
     readline.set_history_length(_REMEMBERED)
 
     def keep() -> None:
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError, StoreUnavailable):
+            private_dir(path.parent)
             readline.write_history_file(path)
 
     atexit.register(keep)
@@ -352,8 +350,7 @@ def _toolkit(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
     def _new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
-    path = data_dir() / "chat_history"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = private_dir(data_dir()) / "chat_history"
     path.touch(mode=0o600)
     session: PromptSession[str] = PromptSession(
         _PROMPT,

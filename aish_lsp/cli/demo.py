@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.lsp.stream import CHUNK, FrameReader, frame
 
 if TYPE_CHECKING:
@@ -90,7 +91,10 @@ async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
 
     actions = await _code_actions(editor, root)
     say("textDocument/codeAction", "\n".join(action["title"] for action in actions))
-    run = next(action for action in actions if action["title"].startswith("Run: "))
+    run = next((action for action in actions if action["title"].startswith("Run: ")), None)
+    if run is None:
+        say("the end", _MISSING)
+        return 1
 
     say("aish.run", run["title"].removeprefix("Run: "))
     argument = {**run["command"]["arguments"][0], "partialResultToken": _TOKEN}
@@ -108,7 +112,7 @@ async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
         + ", ".join(f"{k} {v}" for k, v in context["breakdown"].items() if v),
     )
     held = bool(first["commands"]) and report["exitCode"] == 0 and "0" in second["text"]
-    say("the end", _NEXT if held else "Something is missing above; please report it.")
+    say("the end", _NEXT if held else _MISSING)
     return 0 if held else 1
 
 
@@ -127,6 +131,8 @@ _NEXT = (
     "Point your editor at `aish-lsp` (docs/getting-started.md), and a real model at it:\n"
     "`aish-lsp doctor` shows what was found on this machine."
 )
+
+_MISSING = "Something is missing above; please report it."
 
 
 class _Screen:
@@ -170,29 +176,30 @@ class _Json(_Screen):
 # A small editor for the demo: it starts the real server as an editor would and talks LSP to it.
 
 
-class ServerError(Exception):
-    """The server answered with an error."""
-
-
 class DemoEditor:
-    """One connection to a server process over its stdin and stdout; ``show`` is its screen."""
+    """A connection to a server process over its stdin and stdout, which shows what arrives."""
 
     def __init__(self, process: asyncio.subprocess.Process, show: _Screen) -> None:
         self._process = process
         self._show = show
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
+        self._reading = asyncio.create_task(self._read())
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Send a request; return its result.
 
         Raises:
-            ServerError: the server answered with an error.
+            AishError: the server answered with an error, or ended without an answer.
         """
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._send({"id": number, "method": method, "params": params})
-        return await answer
+        await asyncio.wait([answer, self._reading], return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            self._reading.result()
+            raise AishError("The server ended unexpectedly. `aish-lsp doctor` may say why.")
+        return answer.result()
 
     async def notify(self, method: str) -> None:
         """Send a notification."""
@@ -203,7 +210,11 @@ class DemoEditor:
         params = {"command": name, "arguments": [argument]}
         return await self.request("workspace/executeCommand", params)
 
-    async def read(self) -> None:
+    def close(self) -> None:
+        """Stop reading."""
+        self._reading.cancel()
+
+    async def _read(self) -> None:
         """Handle the server's messages until it closes the connection."""
         assert self._process.stdout is not None
         frames = FrameReader()
@@ -222,7 +233,7 @@ class DemoEditor:
                     answer = self._press(message["params"])
                 await self._send({"id": number, "result": answer})
             case {"id": number, "error": error}:
-                self._answers.pop(number).set_exception(ServerError(error["message"]))
+                self._answers.pop(number).set_exception(AishError(error["message"]))
             case {"id": number}:
                 self._answers.pop(number).set_result(message.get("result"))
 
@@ -234,8 +245,10 @@ class DemoEditor:
 
     async def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(frame(json.dumps({"jsonrpc": "2.0"} | message).encode()))
-        await self._process.stdin.drain()
+        # A server that has ended is noticed by the task that reads.
+        with contextlib.suppress(ConnectionError):
+            self._process.stdin.write(frame(json.dumps({"jsonrpc": "2.0"} | message).encode()))
+            await self._process.stdin.drain()
 
 
 @contextlib.asynccontextmanager
@@ -253,7 +266,6 @@ async def connected(
         env={**os.environ, **environment},
     )
     editor = DemoEditor(process, show)
-    reading = asyncio.create_task(editor.read())
     try:
         await editor.request(
             "initialize",
@@ -268,9 +280,10 @@ async def connected(
         yield editor
         await editor.request("shutdown")
         await editor.notify("exit")
-        await asyncio.wait_for(process.wait(), 10)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), 10)
     finally:
-        reading.cancel()
+        editor.close()
         if process.returncode is None:
             process.kill()
             await process.wait()

@@ -154,7 +154,7 @@ def _token_row(file: str, text: str, counter: Counter) -> dict[str, Any]:
 
 def _preset_named(workspace: Workspace, name: str | None) -> Preset:
     """Return the preset with a name; if it is not configured, one for a model of that name."""
-    if name is None:
+    if not name:
         return workspace.shown.preset
     return workspace.config.models.get(name) or Preset(name=name, model=name)
 

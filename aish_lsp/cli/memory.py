@@ -290,7 +290,8 @@ def _draft(
 def _time(value: object) -> str:
     """Return the time of an item; if it has none in our format, the current time."""
     try:
-        return datetime.strptime(str(value), TIMESTAMP).strftime(TIMESTAMP)  # noqa: DTZ007 - UTC
+        # Not by strftime, which writes the year 1 as it is, without zeros.
+        return f"{datetime.strptime(str(value), TIMESTAMP).isoformat()}Z"  # noqa: DTZ007 - UTC
     except ValueError:
         return now()
 

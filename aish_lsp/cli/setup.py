@@ -170,9 +170,13 @@ async def _model(chosen: Candidate) -> str:
         return await _asked("Which model?", chosen.preset.model)
     for number, name in enumerate(chosen.models, 1):
         _say(f"  {number}  {escaped(name)}")
-    answer = await _asked("Which of its models? A number, or a name", "1")
-    number = int(answer) if answer.isascii() and answer.isdigit() else 0
-    return chosen.models[number - 1] if 1 <= number <= len(chosen.models) else answer
+    while True:
+        answer = await _asked("Which of its models? A number, or a name", "1")
+        if not (answer.isascii() and answer.isdigit()):
+            return answer
+        if 1 <= int(answer) <= len(chosen.models):
+            return chosen.models[int(answer) - 1]
+        _say(f"Type a number from 1 to {len(chosen.models)}.")
 
 
 async def _try(workspace: Workspace, name: str) -> int:

@@ -185,17 +185,20 @@ async def _read_piece(terminal: int) -> bytes:
 
 
 def edit_command(text: str) -> str:
-    """Have the user change a command in their editor; return it, or nothing where that fails."""
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    """Let the user change a command in their editor; return it, or nothing if that fails."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="aish-") as folder:
         file = Path(folder, "command.sh")
         file.write_text(f"{text}\n", encoding="utf-8")
         try:
-            done = subprocess.run([*editor, str(file)], check=False)
+            done = subprocess.run([*shlex.split(editor), str(file)], check=False)
+            return file.read_text(encoding="utf-8").rstrip("\n") if done.returncode == 0 else ""
         except OSError as error:
-            tell(f"{editor[0]}: {error.strerror}. Set EDITOR to yours.")
-            return ""
-        return file.read_text(encoding="utf-8").rstrip("\n") if done.returncode == 0 else ""
+            tell(f"{editor}: {error.strerror}. Set EDITOR to your editor.")
+        except ValueError as error:
+            # Unbalanced quotes in the variable, or a file that is not UTF-8 any more.
+            tell(f"{editor}: {error}")
+    return ""
 
 
 @contextlib.contextmanager

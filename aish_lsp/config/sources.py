@@ -81,10 +81,10 @@ def from_file(path: Path) -> Layer:
 def from_workspace(root: Path) -> Layer:
     """Return the layer of a workspace's ``.aish.toml``; it is not followed out of ``root``."""
     path = root / ".aish.toml"
-    real = os.path.realpath(path)
-    if Path(os.path.realpath(root)) not in Path(real).parents:
-        problem = Problem("", "it is outside the workspace and is not read", str(path))
-        return Layer({}, (problem,), lambda _: str(path))
+    if Path(os.path.realpath(root)) not in Path(os.path.realpath(path)).parents:
+        where = shown_path(path)
+        problem = Problem("", "it is outside the workspace and is not read", where)
+        return Layer({}, (problem,), lambda _: where)
     return from_file(path)
 
 
@@ -287,6 +287,9 @@ def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
     """Yield the keys of one source that are refused whatever their type, each with the reason."""
     for name, preset in _tables(data, "models"):
         place = ("models", name)
+        if not name:
+            yield place, "found an empty name; accepted: a preset with a name"
+            continue
         if name == OFFLINE and preset.get("provider") != "offline":
             yield place, "the name belongs to the model that is built in; choose another"
             continue

@@ -31,6 +31,9 @@ LOCK_TIMEOUT: Final = 5.0
 #: What the system says of a socket that is opened; here also of pipes and devices.
 _NO_FILE: Final = errno.ENXIO
 
+#: What fsync of a folder reports on file systems that do not have it.
+_CANNOT_SYNC: Final = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
+
 _ADVICE: Final[Mapping[int, str]] = {
     errno.ENOSPC: "Free some space and try again.",
     errno.EDQUOT: "Free some space and try again.",
@@ -52,7 +55,7 @@ def data_dir() -> Path:
     """Return DATA: ``AISH_DATA_DIR``, or the platform's folder for a user's data."""
     moved = os.environ.get("AISH_DATA_DIR")
     if moved:
-        return Path(moved).expanduser()
+        return _expanded(moved)
     from platformdirs import user_data_path  # noqa: PLC0415 - not needed by every start
 
     return user_data_path("aish", appauthor=False)
@@ -67,10 +70,15 @@ def config_file() -> Path:
     """Return the user's ``config.toml``: ``AISH_CONFIG``, or the platform's place for it."""
     moved = os.environ.get("AISH_CONFIG")
     if moved:
-        return Path(moved).expanduser()
+        return _expanded(moved)
     from platformdirs import user_config_path  # noqa: PLC0415 - as above
 
     return user_config_path("aish", appauthor=False) / "config.toml"
+
+
+def _expanded(path: str) -> Path:
+    """Return ``path`` with its ``~`` expanded as a shell does: an unknown user's stays."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError
 
 
 def workspace_key(root: Path) -> str:
@@ -309,10 +317,22 @@ def _be_like(fd: int, before: os.stat_result) -> None:
 
 
 def sync_dir(path: Path) -> None:
-    """Make the names in a folder durable, as fsync of a file does not."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Make the names in a folder durable, as fsync of a file does not.
+
+    A folder that may not be read, or on a file system that cannot sync folders, is left as it is.
+
+    Raises:
+        OSError: it is missing, or the disk fails.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
     finally:
         os.close(fd)
 

@@ -297,6 +297,13 @@ def test_the_name_of_the_offline_model_is_taken(file: Path, trust: TrustStore) -
     assert configuration.config.default_model == "offline"
 
 
+def test_a_preset_has_a_name(file: Path, trust: TrustStore) -> None:
+    file.write_text('[models.""]\nmodel = "x"\n[models.a]\nmodel = "y"\n')
+    configuration = open_at(None, trust)
+    assert list(problems(configuration)) == ['models.""']
+    assert list(configuration.config.models) == ["a"]
+
+
 def test_a_preset_cannot_name_itself(file: Path, trust: TrustStore) -> None:
     file.write_text('[models.a]\nname = "b"\n')
     configuration = open_at(None, trust)
@@ -673,6 +680,16 @@ def test_the_overlay_is_not_followed_out_of_the_workspace(
     configuration = open_at(root, trust)
     assert configuration.config.project.depth == (2 if inside else 4)
     assert bool(configuration.loaded.problems) is not inside
+
+
+def test_a_problem_shows_nothing_invisible_of_the_workspaces_path(
+    file: Path, tmp_path: Path, trust: TrustStore
+) -> None:
+    root = tmp_path / "a\x1b[2J\nb"
+    root.mkdir()
+    (root / ".aish.toml").symlink_to("/dev/null")
+    [problem] = open_at(root, trust).loaded.problems
+    assert problem.where == rf"{tmp_path}/a\x1b[2J\nb/.aish.toml"
 
 
 def test_a_workspace_that_is_gone(file: Path, root: Path, trust: TrustStore) -> None:

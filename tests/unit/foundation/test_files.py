@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import subprocess
@@ -150,6 +151,30 @@ def test_write_atomic_syncs_the_file_before_the_rename_and_the_folder_after(
     monkeypatch.setattr(Path, "replace", recorded_replace)
     write_atomic(path, "x")
     assert calls == ["file", "rename", "folder"]
+
+
+@pytest.mark.parametrize("cannot", ["open", "fsync"])
+def test_a_folder_that_cannot_be_synced_is_written_to_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cannot: str
+) -> None:
+    opened, fsync = os.open, os.fsync
+
+    def refused_open(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_DIRECTORY:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, flags, mode)
+
+    def refused_fsync(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(fd)
+
+    refused = {"open": refused_open, "fsync": refused_fsync}[cannot]
+    monkeypatch.setattr(os, cannot, refused)
+    path = tmp_path / "new" / "x.json"
+    write_atomic(path, "x")
+    assert path.read_text() == "x"
+    os.close(open_append(tmp_path / "new" / "y.jsonl"))
 
 
 def test_write_atomic_keeps_a_symbolic_link(tmp_path: Path) -> None:
