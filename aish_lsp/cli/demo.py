@@ -1,4 +1,4 @@
-"""``aish-lsp demo``: a whole conversation, through the real server, with no key and no model."""
+"""``aish-lsp demo``: a whole conversation through the real server, without a key or a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aish_lsp.lsp.stream import CHUNK, FrameReader, frame
 if TYPE_CHECKING:
     import argparse
 
-#: The project that the demo asks about, unless it is told another.
+#: The project that the demo asks about.
 _PROJECT = {
     "pyproject.toml": '[project]\nname = "greeter"\nversion = "1.0"\n',
     "greeter.py": 'def greet(name: str) -> str:\n    return f"Hello, {name}!"\n',
@@ -39,11 +39,11 @@ _TOKEN = "demo"  # noqa: S105 - a progress token
 
 def add_parser(commands: Any) -> None:
     """Add ``demo`` to the command line."""
-    add_command(commands, "demo", run, "a whole conversation through the real server")
+    add_command(commands, "demo", run, "show a whole conversation through the real server")
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """Show the conversation in a small project of the demo's own; return the exit code."""
+    """Show the conversation in a small example project; return the exit code."""
     with tempfile.TemporaryDirectory(prefix="aish-demo-") as folder:
         root = _write_project(Path(folder))
         environment = {
@@ -67,16 +67,16 @@ def _write_project(folder: Path) -> Path:
 
 
 def _write_config(folder: Path) -> Path:
-    """Write the demo's configuration into ``folder``; it makes the demo's command ask first."""
+    """Write the demo's configuration into ``folder``, with which each command asks first."""
     path = folder / "config.toml"
     path.write_text('[safety]\nconfirm = "always"\n')
     return path
 
 
 async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
-    """Hold the conversation; return 0 if everything happened as it should.
+    """Hold the conversation; return 0 if everything worked.
 
-    What the demo does is what an editor sends, what it shows is what an editor receives.
+    The demo sends what an editor sends, and shows what an editor receives.
     """
 
     async def ask(prompt: str) -> Any:
@@ -99,7 +99,7 @@ async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
     say("aish.run", run["title"].removeprefix("Run: "))
     argument = {**run["command"]["arguments"][0], "partialResultToken": _TOKEN}
     report = await editor.command(run["command"]["command"], **argument)
-    say("it ended", f"exit {report['exitCode']} after {report['durationMs']} ms")
+    say("finished", f"exit {report['exitCode']} after {report['durationMs']} ms")
 
     question = "Did that work?"
     say("aish.ask", f"{question} (the server adds the command's output to it)")
@@ -136,7 +136,7 @@ _MISSING = "Something is missing above; please report it."
 
 
 class _Screen:
-    """How the demo is shown to a person: steps in bold, the reply as it streams in."""
+    """Shows the demo to a person: headings for the steps, the reply as it streams in."""
 
     def say(self, what: str, text: str) -> None:
         """Show a step."""
@@ -154,14 +154,14 @@ class _Screen:
             terminal.out.styled(event["message"], "dim")
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
-        """End a reply's last line, and show the commands in it that can be run."""
+        """End a reply's last line, and show its commands that can be run."""
         terminal.out.end_line()
         for command in commands:
             terminal.out.styled(f"↳ {command['text']} ({command['risk']})", "green")
 
 
 class _Json(_Screen):
-    """One JSON object a line."""
+    """Writes one JSON object per line."""
 
     def say(self, what: str, text: str) -> None:
         self.event({"kind": "demo", "step": what, "text": text})
@@ -170,10 +170,10 @@ class _Json(_Screen):
         terminal.out.as_json(event)
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
-        pass  # Its events have shown that already.
+        pass  # The events have shown this.
 
 
-# A small editor for the demo: it starts the real server as an editor would and talks LSP to it.
+# A minimal editor, which starts the real server and speaks LSP to it.
 
 
 class DemoEditor:
@@ -206,7 +206,7 @@ class DemoEditor:
         await self._send({"method": method, "params": {}})
 
     async def command(self, name: str, **argument: Any) -> Any:
-        """Execute a command of the server's with one object as its argument."""
+        """Execute a command of the server with one object as its argument."""
         params = {"command": name, "arguments": [argument]}
         return await self.request("workspace/executeCommand", params)
 
@@ -238,7 +238,7 @@ class DemoEditor:
                 self._answers.pop(number).set_result(message.get("result"))
 
     def _press(self, params: dict[str, Any]) -> Any:
-        """Play a user who reads the question and presses the first button."""
+        """Act as a user who reads the question and presses the first button."""
         action = params["actions"][0]
         self._show.say("the server asks", f"{params['message']}\n→ {action['title']}")
         return action
@@ -255,7 +255,7 @@ class DemoEditor:
 async def connected(
     root: Path, environment: Mapping[str, str], show: _Screen
 ) -> AsyncIterator[DemoEditor]:
-    """Start the server for the folder ``root``, and shut it down as an editor does."""
+    """Start the server for the folder ``root``; shut it down at the end, as an editor does."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -267,7 +267,7 @@ async def test_commands_and_files_complete(project: Path) -> None:
 async def test_a_command_below_a_text_is_asked_for(project: Path) -> None:
     async with chatting(project) as chat:
         await chat.line("not a question\x1b\r:remember it is sunny")
-        await chat.until("Run it, and ask nothing? [y/N] ")
+        await chat.until("Run it instead of asking the model? [y/N] ")
         chat.type("Yes\r")
         await chat.until("Remembered as item 1")
 

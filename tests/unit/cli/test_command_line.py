@@ -52,7 +52,7 @@ def test_a_deleted_folder_is_told_in_a_line(
     done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', *arguments, cwd=gone)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "aish-lsp: The current folder is gone. Go to another, or name the workspace by --workspace."
+        "aish-lsp: The current folder was deleted. Change to another, or use --workspace."
     ]
 
 

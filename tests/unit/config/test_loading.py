@@ -128,7 +128,7 @@ def test_a_change_of_the_file_counts_at_the_next_reload(file: Path, trust: Trust
         ("a = 1\na = 2\n", "config.toml:2: it is not TOML"),
         ('a = """never\nends', "config.toml:2: it is not TOML: Unterminated string"),
         ("a = " + "9" * 5000, "it is not TOML"),
-        ("\n" + "a . 'b'." * 40 + "c = 1", "config.toml:2: it has a key of more than 64 parts"),
+        ("\n" + "a . 'b'." * 40 + "c = 1", "config.toml:2: it has a key with more than 64 parts"),
         ("a = " + "[" * 100_000, "config.toml: it is nested too deeply"),
         ("[context]\nmax_turns = 0\n", "config.toml:2: context.max_turns: found 0; accepted: a w"),
         ("[contxet]\n", 'config.toml:1: contxet: unknown; did you mean "context"'),
@@ -147,7 +147,7 @@ def test_a_bad_file_is_told_and_the_last_good_one_stays(
     write(file, text)
     troubles = configuration.reload()
     assert told in troubles[0]
-    assert "the settings from before stay in force" in troubles[-1]
+    assert "the previous settings stay in force" in troubles[-1]
     assert configuration.config.norris.max_steps == 7
     assert configuration.reload() == [], "told once"
     write(file, "norris.max_steps = 8\n")
@@ -182,7 +182,7 @@ def test_a_binary_file(file: Path, trust: TrustStore) -> None:
 def test_a_huge_file(file: Path, trust: TrustStore) -> None:
     with file.open("wb") as stream:
         stream.truncate(1 << 30)
-    assert "too much for a configuration" in problems(open_at(None, trust))[""]
+    assert "too many for a configuration" in problems(open_at(None, trust))[""]
 
 
 @pytest.mark.slow
