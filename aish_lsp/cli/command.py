@@ -18,11 +18,10 @@ from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.cli import terminal
-from aish_lsp.foundation.errors import Denied, NotFound
+from aish_lsp.foundation.errors import Denied, NotFound, StoreUnavailable
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.ports import nobody
-from aish_lsp.foundation.text import arms
+from aish_lsp.foundation.text import arms, shown_path
 from aish_lsp.operations.operation import Operation, Place, SessionTarget
 
 if TYPE_CHECKING:
@@ -124,9 +123,12 @@ def read_input(file: str) -> bytes:
     Raises:
         StoreUnavailable: it cannot be read.
     """
-    path = Path(file)
-    with store_errors(path, "read"):
-        return sys.stdin.buffer.read() if file == "-" else path.read_bytes()
+    # Not store_errors, whose advice is for our own files.
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        msg = f"cannot read {shown_path(file)}: {error.strerror}"
+        raise StoreUnavailable(msg, path=file) from error
 
 
 class Shell:

@@ -27,7 +27,7 @@ from aish_lsp.config.sources import (
     from_workspace,
 )
 from aish_lsp.foundation.files import config_file, stamp_of
-from aish_lsp.foundation.text import KeyPath, dotted
+from aish_lsp.foundation.text import KeyPath, clipped, dotted
 from aish_lsp.foundation.validate import Problem, structure, without
 
 if TYPE_CHECKING:
@@ -67,6 +67,9 @@ class Loaded:
 
 #: What a client declares under ``initializationOptions.aish``, in addition to settings.
 _DECLARATIONS: Final = frozenset({"status", "approve", "lookup", "terminal"})
+
+#: The maximum characters of a key in a notice: a stranger may have chosen it.
+_LONGEST_KEY: Final = 100
 
 _USERS_ALONE: Final = "only your own config.toml, or the editor's initializationOptions, can set it"
 
@@ -238,7 +241,7 @@ class _Kept:
 
 
 def _waiting(request: Request) -> str:
-    keys = ", ".join(key for key, _ in request.asked[:5])
+    keys = ", ".join(clipped(key, _LONGEST_KEY) for key, _ in request.asked[:5])
     more = f" and {len(request.asked) - 5} more" if len(request.asked) > 5 else ""
     source = "editor settings set" if request.what == "settings" else f"{request.name} sets"
     return (

@@ -598,6 +598,12 @@ def test_a_grant_counts_until_the_contents_change_or_it_is_revoked(
     assert configuration.config.context.system_prompt == ""
 
 
+def test_a_notice_is_short_however_long_a_key_is(file: Path, root: Path, trust: TrustStore) -> None:
+    (root / ".aish.toml").write_text(f'[models."{"x " * 50_000}"]\nseed = 1\n')
+    [notice] = open_at(root, trust).reload()
+    assert len(notice) < 300
+
+
 def test_a_revocation_in_another_process_counts_at_the_next_reload(
     file: Path, root: Path, trust: TrustStore
 ) -> None:
