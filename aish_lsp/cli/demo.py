@@ -128,7 +128,7 @@ async def _code_actions(editor: DemoEditor, root: Path) -> list[dict[str, Any]]:
 
 
 _NEXT = (
-    "Point your editor at `aish-lsp` (docs/getting-started.md), and a real model at it:\n"
+    "Next, connect your editor (docs/getting-started.md) and a real model:\n"
     "`aish-lsp doctor` shows what was found on this machine."
 )
 

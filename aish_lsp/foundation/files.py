@@ -34,12 +34,15 @@ _NOT_A_FILE: Final = errno.ENXIO
 #: What fsync of a folder reports if the file system does not support it.
 _CANNOT_SYNC: Final = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
 
+#: Advice for files in DATA alone.
+_OR_MOVE_DATA: Final = ", or set AISH_DATA_DIR to a folder that is"
+
 _ADVICE: Final[Mapping[int, str]] = {
     errno.ENOSPC: "Free some space and try again.",
     errno.EDQUOT: "Free some space and try again.",
-    errno.EROFS: "Make it writable, or set AISH_DATA_DIR to a folder that is.",
-    errno.EACCES: "Make it accessible, or set AISH_DATA_DIR to a folder that is.",
-    errno.EPERM: "Make it accessible, or set AISH_DATA_DIR to a folder that is.",
+    errno.EROFS: f"Make it writable{_OR_MOVE_DATA}.",
+    errno.EACCES: f"Make it accessible{_OR_MOVE_DATA}.",
+    errno.EPERM: f"Make it accessible{_OR_MOVE_DATA}.",
     errno.EFBIG: "The system does not let files grow this large; see `ulimit -f`.",
     errno.EIO: "The disk may be failing: copy your data while it can still be read.",
     errno.ENOENT: "If it is a symbolic link, it points to a folder that is missing.",
@@ -106,6 +109,8 @@ def store_errors(path: Path, verb: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         advice = _ADVICE.get(error.errno or 0, "")
+        if not path.is_relative_to(data_dir()):
+            advice = advice.replace(_OR_MOVE_DATA, "")
         msg = f"cannot {verb} {shown_path(path)}: {reason}. {advice}".rstrip()
         raise StoreUnavailable(msg, path=str(path)) from error
 

@@ -20,6 +20,7 @@ from aish_lsp.foundation.files import (
     open_append,
     private_dir,
     read_file,
+    store_errors,
     write_atomic,
 )
 
@@ -87,6 +88,21 @@ def test_a_full_disk_is_told_with_its_path_and_what_to_do() -> None:
             append_line(fd, path, "line", sync=True)
     finally:
         os.close(fd)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_only_our_own_files_can_be_moved_by_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    monkeypatch.setenv("AISH_DATA_DIR", str(tmp_path / "data"))
+    path = tmp_path / ("data" if ours else "work") / "x"
+    with pytest.raises(StoreUnavailable) as caught, store_errors(path, "write"):
+        raise PermissionError(errno.EACCES, "Permission denied")
+    assert caught.value.message.endswith(
+        "Make it accessible, or set AISH_DATA_DIR to a folder that is."
+        if ours
+        else "Permission denied. Make it accessible."
+    )
 
 
 def test_an_append_that_fails_half_way_is_taken_back(tmp_path: Path) -> None:
