@@ -18,6 +18,7 @@ from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.cli import terminal
+from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import Denied, NotFound, StoreUnavailable
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.ports import nobody
@@ -93,8 +94,6 @@ async def open_workspace(
 
     ``ask`` asks the user; by default, it asks at the terminal.
     """
-    from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - slow to import
-
     root = workspace_folder(arguments)
     ask = ask or (terminal.ask_user if terminal.can_ask() else nobody)
     services = Services(ask, tools_of=tools_of)

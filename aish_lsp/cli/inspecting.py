@@ -29,7 +29,10 @@ from aish_lsp.cli.command import (
     workspace_folder,
     write_result,
 )
+from aish_lsp.config.keys import json_schema, leaves
+from aish_lsp.config.loading import Configuration, Loaded
 from aish_lsp.config.schema import Preset
+from aish_lsp.config.trust import TrustStore
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.usage import UsageTotals, cost_page
 from aish_lsp.foundation.errors import InvalidArgument
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aish_lsp.agent import Workspace
-    from aish_lsp.config.loading import Loaded
     from aish_lsp.shell.risk import Verdict
 
 
@@ -269,24 +271,17 @@ def _check_config(arguments: argparse.Namespace) -> int:
 
 
 def _config_schema(_: argparse.Namespace) -> int:
-    from aish_lsp.config.keys import json_schema  # noqa: PLC0415 - as above
-
     terminal.out.as_json(json_schema(), indent=2)
     return 0
 
 
 def _load(workspace: Path) -> Loaded:
     """Return the configuration that a server started here, without an editor, would use."""
-    from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - slow to import
-    from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - as above
-
     return Configuration(workspace, TrustStore(data_dir() / "trust.json")).loaded
 
 
 def values_in_force(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
     """Yield (path, value, origin) of each key in force; possible secrets are hidden."""
-    from aish_lsp.config.keys import leaves  # noqa: PLC0415 - as above
-
     for keys, value in leaves(dataclasses.asdict(loaded.config)):
         if keys[0] == "models" and keys[2:] == ("name",):
             continue  # It is the name of the table.

@@ -38,7 +38,7 @@ def all_keys() -> tuple[Key, ...]:
 
 
 def key_at(path: tuple[str, ...]) -> Key | None:
-    """Return the key at ``path``, in which NAME matches any name; None if there is none."""
+    """Return the key at ``path``, with any name in place of NAME; None if there is none."""
     for key in all_keys():
         if len(key.path) == len(path) and all(
             wanted in (NAME, part) for wanted, part in zip(key.path, path, strict=True)

@@ -158,7 +158,7 @@ def _record(line: bytes, number: int) -> dict[str, Any] | BadLine | None:
         text = line.decode()
         record, end = _parse_first(text)
         if end < len(text):
-            _decoder.decode(text)  # raises an error that describes the rest
+            _decoder.decode(text)  # Raises an error that describes the rest.
         if type(record) is not dict:
             return BadLine(number, "it is not an object")
         # Each level takes at least two characters.
