@@ -224,7 +224,7 @@ def test_a_log_that_a_crash_cut_off_resumes_with_what_was_written(folder: Path) 
 
 
 def test_damaged_lines_are_named_and_skipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aish_lsp.foundation.jsonl.MOST_TOLD", 100)
+    monkeypatch.setattr("aish_lsp.foundation.jsonl.MOST_REPORTED", 100)
     folder.mkdir(parents=True)
     path = folder / "x.jsonl"
     texts = [
