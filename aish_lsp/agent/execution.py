@@ -269,7 +269,6 @@ class Execution:
         # What it is confined to: to reading, or to the work tree, which a step of a goal may change
         # unasked.
         self._walls: Literal["reading", "work"] | None = None
-        self._has_begun = False
         folder = self._workspace.folder / ".aish"
         self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -283,6 +282,7 @@ class Execution:
             InvalidArgument: the text cannot be passed to a shell.
         """
         planned, undo = self._plan, self._workspace.undo
+        result: RunResult | None = None
         try:
             verdict = await self._judge()
             if self._must_ask(verdict) and not await self._ask(verdict):
@@ -297,17 +297,16 @@ class Execution:
                     reason = _NOT_ALONE if covered else _NO_UNDO
                     if not await self._ask(replace(verdict, reasons=(reason,))):
                         return self._not_run("denied")
-                self._has_begun = True
                 result = await self._run(verdict)
         except asyncio.CancelledError:
-            if self._has_begun:
-                raise
-            return self._not_run("cancelled")
+            # If the command has run, this came too late, and the result is kept.
+            if result is None:
+                return self._not_run("cancelled")
+        await self._keep(result)
+        file = await run_uncancellable(self._kept_whole(self._whole.close()))
         if result.wants_terminal:
             line = escaped(line_for_terminal(planned.text, planned.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
-        await self._keep(result)
-        file = await run_uncancellable(self._kept_whole(self._whole.close()))
         if result.refused:
             await self._offer_unconfined()
         return self._outcome(result, file)
@@ -374,8 +373,8 @@ class Execution:
             question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
-            # By the time it is approved, its call will have been answered.
-            request = replace(planned.request, approved=True, answers_call=False)
+            # Whoever approves it has seen it; by then its tool call has been answered.
+            request = replace(planned.request, approved=True, unattended=False, answers_call=False)
             approved = replace(planned, request=request, group=planned.command_id)
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
@@ -395,20 +394,8 @@ class Execution:
         )
 
     async def _run(self, verdict: Verdict) -> RunResult:
+        """Run the command. Until it starts, a cancel raises; afterwards it gives a result."""
         workspace, planned = self._workspace, self._plan
-        # While the user was being asked, another folder may have taken its place.
-        if not inside(workspace.folder, planned.cwd):
-            raise NotFound(
-                f"The folder {shown_path(planned.cwd)} is not in the workspace any more."
-            )
-        if _identities(workspace.folder, planned.cwd) != planned.seen:
-            raise Denied(
-                f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
-                " the command was judged. Run it again to have it judged there."
-            )
-        self._session.command_started(planned.command_id)
-        # It may print nothing for a long time: tell listeners that it runs.
-        await self._emit(Output(planned.command_id, "stdout", ""))
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
             await self._emit(Output(planned.command_id, stream, delta))
@@ -427,6 +414,10 @@ class Execution:
             keep_git = _NAMES_GIT.search(planned.text) is None
             walls = await confinement.work_walls(workspace.root, keep_git=keep_git)
         with walls as made:
+            self._check_folder()
+            # It may print nothing for a long time: tell listeners that it runs.
+            await self._emit(Output(planned.command_id, "stdout", ""))
+            self._session.command_started(planned.command_id)
             return await run_command(
                 planned.text,
                 cwd=planned.cwd,
@@ -435,6 +426,24 @@ class Execution:
                 env=environ,
                 on_output=on_output,
                 walls=made,
+            )
+
+    def _check_folder(self) -> None:
+        """Check that no other folder has taken its place, for instance while the user was asked.
+
+        Raises:
+            NotFound: the folder is not in the workspace any more.
+            Denied: another folder is there now.
+        """
+        workspace, planned = self._workspace, self._plan
+        if not inside(workspace.folder, planned.cwd):
+            raise NotFound(
+                f"The folder {shown_path(planned.cwd)} is not in the workspace any more."
+            )
+        if _identities(workspace.folder, planned.cwd) != planned.seen:
+            raise Denied(
+                f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
+                " the command was judged. Run it again to have it judged there."
             )
 
     async def _kept_whole(self, keeping: Coroutine[Any, Any, R]) -> R | None:

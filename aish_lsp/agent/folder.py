@@ -83,21 +83,24 @@ class FolderContext:
         """Return the real path of the folder that a command is to run in; None is the folder here.
 
         Raises:
-            InvalidArgument: it is not inside the workspace, or not a URI.
+            InvalidArgument: it is not inside the workspace.
             NotFound: it is gone.
         """
         root = self.folder
-        folder = root if wanted is None else root / wanted
         if not root.is_dir():
             raise NotFound(f"The folder {shown_path(root)} is gone.")
-        if wanted is not None and wanted.startswith("file://"):
-            try:
-                folder = Path(unquote(urlsplit(wanted).path))
-            except ValueError as error:
-                raise InvalidArgument(f"{shown(wanted)} is not a URI.", path="cwd") from error
-        if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
-            raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
-        if not folder.is_dir():
+        wanted = wanted or ""
+        try:
+            is_uri = wanted.startswith("file://")
+            folder = root / (unquote(urlsplit(wanted).path) if is_uri else wanted)
+            is_inside = inside(root, folder)
+        except ValueError:
+            # It is not a URI, or holds a NUL or half a character.
+            is_inside = False
+        if not is_inside:
+            message = f"The folder {shown(wanted)} is not inside the workspace."
+            raise InvalidArgument(message, path="cwd")
+        if not os.path.isdir(folder):  # noqa: PTH112 - the other one raises if the name is too long
             raise NotFound(f"{shown_path(folder)} is not a folder, or is gone.")
         return Path(os.path.realpath(folder))
 
