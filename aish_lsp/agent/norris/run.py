@@ -19,7 +19,14 @@ from aish_lsp.agent.norris.step import StepWork
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, AskResult, Turn
 from aish_lsp.config.sources import OFFLINE
-from aish_lsp.foundation.errors import AishError, BackendUnavailable, Busy, Denied, InvalidArgument
+from aish_lsp.foundation.errors import (
+    AishError,
+    BackendUnavailable,
+    Busy,
+    Denied,
+    InvalidArgument,
+    NotFound,
+)
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import clipped, count_of, one_line, shown_path
@@ -91,10 +98,13 @@ def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
 def unfinished(log: LoadedSession) -> Goal | None:
     """Return the last goal that a session pursued, if it was not reached; else None."""
     runs = [record for record in log.records if record.get("event") == "norris"]
-    start = next((one for one in reversed(runs) if one.get("status") == "start"), None)
-    if start is None or not isinstance(start.get("goal"), str):
+    starts = [one for one in runs if one.get("status") == "start"]
+    if not starts or not isinstance(starts[-1].get("goal"), str):
         return None
-    since = runs[runs.index(start) :]
+    start = starts[-1]
+    # A run that was resumed begins where its group does: it may have been killed before a step.
+    first = next(one for one in starts if one.get("group") == start.get("group"))
+    since = runs[runs.index(first) :]
     if any(one.get("status") == "end" and one.get("outcome") == "complete" for one in since):
         return None
     steps = [number for one in since if isinstance(number := one.get("number"), int)]
@@ -223,11 +233,15 @@ class _Run:
 
         Raises:
             Denied: they do not agree, or no folder is open.
+            NotFound: the folder is gone.
         """
         root = self._workspace.root
         if root is None:
             raise Denied("Open a folder first: a goal is pursued in one.")
-        real, pin = await asyncio.to_thread(_identity, root)
+        try:
+            real, pin = await asyncio.to_thread(_identity, root)
+        except OSError as error:
+            raise NotFound(f"The folder {shown_path(root)} is gone.") from error
         if await self._is_agreed(root):
             return
         question = Question(
@@ -319,11 +333,12 @@ class _Run:
         """
         number, goal = self._number, self._goal.text
         message = self._message(number)
-        self._notes.clear()
-        self._pursuit.said.clear()
+        added = len(self._pursuit.said)
         turn_id = new_id()
         turn = Turn(self._session, Ask(message, self._model), turn_id, self._emit)
         done = await turn.take_in_turn()
+        # It was sent; what was added since then goes into the next step.
+        del self._pursuit.said[:added]
         result = done.result
         if result.model == OFFLINE:
             raise BackendUnavailable(f"The model does not answer. {_NO_MODEL}")
@@ -363,7 +378,7 @@ class _Run:
                 "[aish] Nothing was run. Go on with a `CMD: ` line or a tool, or end with"
                 " `GOAL: complete` or `GOAL: blocked: REASON`."
             )
-        self._notes += work.notes
+        self._notes = work.notes
         self._seen.append(await work.state())
         return None
 
