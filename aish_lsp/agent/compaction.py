@@ -16,7 +16,7 @@ from aish_lsp.agent.model_call import complete_once
 from aish_lsp.context.budget import Budget
 from aish_lsp.context.summary import cleaned, cut_to, summary_request
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.job import Outcome
+from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import count_of
 from aish_lsp.shell.suggestions import new_id
 
@@ -170,9 +170,10 @@ async def _put_into_summary(session: Session, emit: Emit) -> Compacted:
         why = trouble or "The model's summary was of no use."
         return _compacted(session, 0, f"Nothing was summarized, and nothing is lost. {why}")
     budget.apply(conversation, plan)
-    await session.recorder.evicted(plan.evicted, plan.summary)
     session.meter.evicted()
     session.workspace.changed()
+    # A cancel now is too late.
+    await run_uncancellable(session.recorder.evicted(plan.evicted, plan.summary))
     count = len(plan.evicted)
     return _compacted(session, count, f"{count_of(count, 'message')} went into the summary.")
 

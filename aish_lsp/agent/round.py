@@ -239,11 +239,12 @@ class Round(ModelCall):
 
     async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
         if prepared.evicted:
-            await self._session.recorder.evicted(prepared.evicted, prepared.summary)
+            # All this before anything is awaited, where a cancel may come.
+            self.evicted += len(prepared.evicted)
             self._session.meter.evicted()
             if self._session.pursuit is not None:
                 self._session.pursuit.evicted(prepared.evicted)
-            self.evicted += len(prepared.evicted)
+            await self._session.recorder.evicted(prepared.evicted, prepared.summary)
             became = "were left out" if prepared.summary is None else "went into the summary"
             await self._notice("info", f"{len(prepared.evicted)} old messages {became}.")
         if prepared.cut:

@@ -240,11 +240,7 @@ class ToolCalls:
         around = Around(self._emit, self._warn, undone_with, limit)
         for call in calls:
             await self._tell_of(call, "pending")
-        for call in calls[_MOST_CALLS:]:
-            text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
-            await self._came_of(call, ToolResult(text, "failed"))
-        calls = calls[:_MOST_CALLS]
-        for reads, group in groupby(calls, lambda call: tools.reads(call.name)):
+        for reads, group in groupby(calls[:_MOST_CALLS], lambda call: tools.reads(call.name)):
             for together in [[*group]] if reads else [[call] for call in group]:
                 if self.broken_off is not None:
                     for call in together:
@@ -253,6 +249,9 @@ class ToolCalls:
                 statuses = await self._call(together, around)
                 if pursuit is not None and not reads:
                     self.broken_off = next((one for one in statuses if one != "done"), None)
+        for call in calls[_MOST_CALLS:]:
+            text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
+            await self._came_of(call, ToolResult(text, "failed"))
 
     async def _call(self, calls: Sequence[ToolCall], around: Around) -> list[ResultStatus]:
         """Make ``calls`` at the same time; return how each ended."""

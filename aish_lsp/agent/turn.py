@@ -99,6 +99,8 @@ class Turn:
         self.calls = ToolCalls(session, self._conversation, emit, turn_id)
         self._chain: FallbackChain | None = None
         self._round: Round | None = None
+        # The model that the question itself names.
+        self._named: str | None = None
         self._is_recorded = False
         self._question_n: int | None = None
         self._asked_before: TakenOut | None = None
@@ -184,7 +186,9 @@ class Turn:
 
     async def _tell_how_it_ended(self) -> None:
         """Tell the user what they should know about how the turn ended."""
-        ending = self._round and self._round.finish_notice(self._finish, spoke=bool(self._text))
+        ending = self._round and self._round.finish_notice(
+            self._finish, spoke=any(map(str.strip, self._text))
+        )
         if ending:
             await self._notice("warning", ending)
         for trouble in self._session.drain_warnings():
@@ -196,7 +200,7 @@ class Turn:
         workspace.services.confinement.begin()
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
-        named, prompt = await self._addressed()
+        self._named, prompt = await self._addressed()
         about = await self._about(prompt)
         if self._ask.again and not self._ask.ephemeral:
             self._asked_before = self._conversation.ask_again(self._ask.again, self._id)
@@ -208,7 +212,7 @@ class Turn:
             workspace.project.set_focus_file(focus_file)
         for notice in await self._session.refresh():
             await self._notice("warning", notice)
-        chosen, class_ = await self._session.models.route(prompt, self._ask.model or named)
+        chosen, class_ = await self._session.models.route(prompt, self._ask.model or self._named)
         if chosen.notice and self._session.first_time(chosen.notice):
             await self._notice("info", chosen.notice)
         self._chain = FallbackChain(chosen.preset, workspace.config)
@@ -292,12 +296,12 @@ class Turn:
         again = self._asked_before.messages[0].n if self._asked_before else 0
         pursuit = self._session.pursuit
         asking = recorder.question(question, again, is_step=bool(pursuit and pursuit.is_under_way))
-        writing = asyncio.create_task(asking, name="write a question")
-        try:
-            await asyncio.shield(writing)
-        finally:
-            self._question_n = await writing
+
+        async def write() -> None:
+            self._question_n = await asking
             self._conversation.messages[-1] = replace(question, n=self._question_n)
+
+        await to_the_end(write())
 
     async def _receive_from_somebody(self) -> None:
         """Receive the reply; if a model gives none, ask the next one."""
@@ -433,8 +437,14 @@ class Turn:
             if not self._ask.ephemeral:
                 # So that it can be asked again.
                 question = messages[-1]
-                asked = replace(self._ask, prompt=question.content, attached=question.attached)
-                self._session.unanswered = replace(asked, notice="", again=self._id)
+                self._session.unanswered = replace(
+                    self._ask,
+                    prompt=question.content,
+                    model=self._ask.model or self._named,
+                    attached=question.attached,
+                    notice="",
+                    again=self._id,
+                )
             self._conversation.withdraw_user()
         if self._question_n is not None:
             await self._session.recorder.unanswered(self._question_n)

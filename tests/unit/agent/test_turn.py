@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aish_lsp.agent import Workspace
+from aish_lsp.agent.compaction import compact
 from aish_lsp.agent.events import Command, End, Notice, Text, Tool, Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask, Session
@@ -198,6 +199,80 @@ async def test_without_a_tool_role_the_call_is_folded_into_the_text(place: Place
     assert [message.role for message in place.session.conversation.messages] == [
         *("user", "assistant", "tool", "assistant"),
     ]
+
+
+async def test_calls_beyond_the_most_are_answered_last(place: Place) -> None:
+    place.replies = [calls(*["{}"] * 40), DONE]
+    await place.ask()
+    results = [one for one in place.session.conversation.messages if one.role == "tool"]
+    assert [one.tool_call_id for one in results] == [f"c{at}" for at in range(40)]
+    assert len(place.tools.called) == 32
+    assert results[-1].content.startswith("Not made: a reply may have 32 calls.")
+
+
+async def test_a_question_for_a_model_is_asked_again_of_that_model(place: Place) -> None:
+    place.replies = [BackendRejected("It does not.")]
+    with pytest.raises(BackendRejected):
+        await place.ask("@second What does it say?")
+    assert place.session.asked_again().model == "second"
+    assert place.session.asked_again(model="first").model == "first"
+
+
+async def test_a_reply_of_blanks_is_called_nothing(place: Place) -> None:
+    place.replies = [(Text("\n \n"), Usage(400, 1), Finish("stop"))]
+    await place.ask()
+    assert place.told(Notice)[-1].message == "The model answered with nothing. Ask again."
+
+
+async def asked_thrice(place: Place) -> None:
+    for question in ("One?", "Two?", "Three?"):
+        place.replies = [(Text("An answer. " * 40), Usage(400, 10), Finish("stop"))]
+        await place.ask(question)
+
+
+async def cancel_while_writing_evictions(
+    place: Place, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Job[Any]]
+) -> Any:
+    """Return the result of a job that is cancelled while what it evicts is written down."""
+    began, recorder = asyncio.Event(), place.session.recorder
+    write = recorder.evicted
+
+    async def evicted(*arguments: Any) -> None:
+        began.set()
+        await asyncio.sleep(0.1)
+        await write(*arguments)
+
+    monkeypatch.setattr(recorder, "evicted", evicted)
+    job = begin()
+    await began.wait()
+    job.cancel()
+    return await job.result()
+
+
+async def test_a_cancel_while_a_compaction_is_written_comes_too_late(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asked_thrice(place)
+    place.replies = [(Text("It was about small numbers."), Usage(400, 10), Finish("stop"))]
+    compacted, told = await cancel_while_writing_evictions(
+        place, monkeypatch, lambda: compact(place.session)
+    )
+    assert compacted.evicted_turns == 4
+    assert told.startswith("4 messages went into the summary.")
+    assert len(place.session.conversation.messages) == 2
+    assert place.log()[-1]["event"] == "evicted"
+
+
+async def test_a_cancel_while_an_eviction_is_written_keeps_the_order(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asked_thrice(place)
+    two = place.session.conversation.messages[2].exchange
+    with (place.root / "config.toml").open("a") as config:
+        config.write("[context]\nmax_turns = 4\nsummarize = false\n")
+    await cancel_while_writing_evictions(place, monkeypatch, lambda: place.begin("Two?", again=two))
+    said = [one.content for one in place.session.conversation.messages if one.role == "user"]
+    assert said == ["Two?", "Three?"]
 
 
 async def test_each_round_is_paid_for_and_told(place: Place) -> None:
