@@ -73,7 +73,10 @@ class ContextShare:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A session at a glance; ``cost`` is in dollars, null if it is not known."""
+    """A session at a glance.
+
+    ``cost`` is in dollars, null if it is not known; ``servers`` is how many tool servers are ready.
+    """
 
     model: str
     busy: bool
@@ -269,6 +272,7 @@ class Session:
         """Return the session at a glance."""
         upcoming = self.next_request()
         total = self.meter.usage.total()
+        servers = self.workspace.tool_servers.all() if self.workspace.tool_servers else ()
         return Status(
             model=self.active_model,
             busy=len(self.jobs) > 0,
@@ -276,7 +280,7 @@ class Session:
             cost=total.cost or None,
             commands=len(self.commands.all()),
             trusted=self.workspace.configuration.trusted,
-            servers=0,
+            servers=sum(server.state == "ready" for server in servers),
         )
 
     def drain_warnings(self) -> list[str]:
