@@ -114,7 +114,7 @@ async def test_the_question_says_that_there_is_an_undo_and_that_there_is_none(
         await client.initialize(repository)
         await run(client, "rm -rf kept.txt")
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "`:undo` brings the files of this git work tree back, except those" in question
+        assert "`:undo` restores the files of this git work tree, except those" in question
         assert "nothing outside it." in question
         shutil.rmtree(repository / ".git")
         await run(client, "rm -rf other.txt")

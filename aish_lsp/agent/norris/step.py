@@ -1,4 +1,4 @@
-"""What is done in a step towards a goal: its commands, in order, and the results of its calls."""
+"""The work of one step towards a goal: its commands, in order, and the results of its calls."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ if TYPE_CHECKING:
 #: Seconds that one command of a step may take.
 _COMMAND_SECONDS: Final = 600.0
 
-#: How many characters of a command are shown.
+#: The most characters of a command that are shown.
 _LINE: Final = 120
 
+#: A number of seconds, which differs each time a command runs.
 _DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?=\s*m?s(?:ec|econds?)?\b)")
 
 
 class StepWork:
-    """Does the work of a step, and keeps what came of it.
+    """Does the work of a step, and keeps its results.
 
     Args:
         session: the session in which the goal is pursued.
-        group: the group in which the work of all steps is undone together.
-        emit: tells the user.
-        exits: the last exit status of each command of the run; the step adds its own.
+        group: the undo group of all steps.
+        emit: reports events.
+        exits: the last exit status of each command of the run, to which the step adds its own.
 
     Attributes:
         status: how the step ended.
-        exit_code: that of the last command that was run; None if there was none.
+        exit_code: the exit status of the last command that was run; None if there was none.
         rows: a line about each of its calls and commands.
-        notes: what the model is told of them with the next message.
+        notes: what the next message tells the model about them.
     """
 
     def __init__(self, session: Session, group: str, emit: Emit, exits: dict[str, int]) -> None:
@@ -61,7 +62,7 @@ class StepWork:
         self._results: list[str] = []
 
     def take_calls(self, broken_off: ResultStatus | None) -> list[str]:
-        """Note the calls that the turn has made, and return their ids.
+        """Note the calls that the turn made, and return their ids.
 
         ``broken_off`` is the status of the call that ended the step early, if one did.
         """
@@ -75,17 +76,21 @@ class StepWork:
             text = clipped(one_line(escaped(f"{call.name} {call.arguments}")), _LINE)
             ran = re.match(r"\[exit (\d+)", result)
             if ran and call.name == "run_command":
-                text = self._ended(text, int(ran[1]))
+                text = self._note_exit(text, int(ran[1]))
             self.rows.append(text)
         return [call.id for call in calls]
 
     async def run_commands(self, step: Step, commands: Sequence[CommandInfo]) -> None:
-        """Run the commands of a step in order, until one fails; none if a call has failed."""
+        """Run the commands of a step in order until one fails, or none if a call has failed.
+
+        Raises:
+            CancelledError: a command was stopped.
+        """
         if commands and self.status == "done":
             await self._emit(replace(step, status="running"))
         for number, info in enumerate(commands):
             if self.status != "done":
-                self._leave_out(len(commands) - number)
+                self._note_skipped(len(commands) - number)
                 return
             text = clipped(one_line(escaped(info.text)), _LINE)
             request = RunRequest(
@@ -98,9 +103,9 @@ class StepWork:
                 self.rows.append(f"{text}, not run")
                 self.notes.append(f"[aish] {text}: {error.message}")
             else:
-                self._take(report, text)
+                self._note_report(report, text)
 
-    def _take(self, report: RunReport, text: str) -> None:
+    def _note_report(self, report: RunReport, text: str) -> None:
         """Note how a command ended."""
         if report.finish_reason == "denied":
             self.status = "denied"
@@ -110,27 +115,27 @@ class StepWork:
         if report.finish_reason == "cancelled":
             raise asyncio.CancelledError
         code = report.exit_code if report.exit_code is not None else 1
-        self.rows.append(self._ended(text, code))
+        self.rows.append(self._note_exit(text, code))
         if report.finish_reason == "timeout":
             self.notes.append(f"[aish] {text}: stopped after {_COMMAND_SECONDS:.0f} s")
         if code or report.finish_reason != "stop":
             self.status = "failed"
 
-    def _ended(self, text: str, code: int) -> str:
+    def _note_exit(self, text: str, code: int) -> str:
         """Keep the exit status of a command; return a line about it."""
         self.exit_code = code
-        # The commands that failed last are named in the end.
+        # Move it to the end: only the last commands that failed are named.
         self._exits.pop(text, None)
         self._exits[text] = code
         return f"{text}, exit {code}"
 
-    def _leave_out(self, count: int) -> None:
+    def _note_skipped(self, count: int) -> None:
         """Note for the model that ``count`` commands were not run."""
         told = f"{count_of(count, 'command')} after it {'was' if count == 1 else 'were'} not run."
         self.notes.append(f"[aish] The rest of the step, {told}")
 
     async def state(self) -> str:
-        """Return a hash that stays the same if a step has achieved nothing."""
+        """Return a hash that equals the previous step's if the step has achieved nothing."""
         pending = self._session.conversation.pending
         outputs = [f"{one.command}\n{one.exit}\n{one.output}" for one in pending]
         told = "\n".join([*self.rows, *self.notes, *self._results, *outputs])

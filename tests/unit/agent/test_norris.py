@@ -85,4 +85,4 @@ async def test_the_user_learns_that_what_they_added_was_not_sent(
     events = [event async for event in job.events()]
     [told] = [event.message for event in events if isinstance(event, Notice)]
     assert "The key is not valid." in told
-    assert told.endswith("What you added last was not sent any more.")
+    assert told.endswith("What you added last was not sent.")

@@ -221,7 +221,7 @@ async def test_a_question_for_a_model_is_asked_again_of_that_model(place: Place)
 async def test_a_reply_of_blanks_is_called_nothing(place: Place) -> None:
     place.replies = [(Text("\n \n"), Usage(400, 1), Finish("stop"))]
     await place.ask()
-    assert place.told(Notice)[-1].message == "The model answered with nothing. Ask again."
+    assert place.told(Notice)[-1].message == "The model's answer is empty. Ask again."
 
 
 async def asked_thrice(place: Place) -> None:
@@ -382,7 +382,7 @@ async def test_a_model_that_takes_no_tools_is_asked_without_them(place: Place, w
     assert (result.finish_reason, result.text) == ("stop", "It says hello.")
     await place.ask("And now?")
     assert [bool(request.tools) for request in place.requests] == [True, False, False]
-    assert sum("takes no tools" in notice.message for notice in place.told(Notice)) == 0
+    assert sum("does not support tools" in notice.message for notice in place.told(Notice)) == 0
 
 
 async def test_a_template_that_leaves_tools_out_is_noticed_by_the_servers_count(
@@ -398,7 +398,7 @@ async def test_a_template_that_leaves_tools_out_is_noticed_by_the_servers_count(
         told += [notice.message for notice in place.told(Notice)]
     assert [bool(request.tools) for request in place.requests] == [True, False, False]
     assert [one for one in told if "leaves out tools" in one or "likely" in one] == [
-        "The template of first leaves out tools: none are offered to it."
+        "The template of first leaves out tools, so none are offered to it."
     ]
 
 
@@ -553,7 +553,7 @@ async def test_a_cancel_while_the_end_is_told_ends_the_turn(
 
     monkeypatch.setattr(place.session, "drain_warnings", lambda: ["trouble"])
     turn = Turn(place.session, Ask("What does it say?"), "turn", emit)
-    taking = asyncio.create_task(turn.take())
+    taking = asyncio.create_task(turn.run())
     async with asyncio.timeout(30):
         await is_telling.wait()
         taking.cancel()
