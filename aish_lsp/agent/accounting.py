@@ -79,7 +79,7 @@ class Accounting:
         return self._services.catalog.asked_window(preset)
 
     def check_cap(self, preset: Preset, config: Config, tokens: int) -> None:
-        """Check whether a request of so many tokens stays within the cost cap.
+        """Check whether a request of this many tokens stays within the cost cap.
 
         Raises:
             CostCap: it could exceed ``cost.cap_at_dollars``, or its cost is not known.
@@ -125,13 +125,13 @@ class Accounting:
         if not odd or preset.name in self._doubted:
             return
         self._doubted.add(preset.name)
-        told = " and ".join(
+        numbers = " and ".join(
             f"{number:,} {name} tokens where about {guess:,} are likely"
             for name, number, guess in odd
         )
         self._doubts.append(
-            f"The server of {preset.name} reported {told}. Costs are computed from its numbers, the"
-            " size of the context from estimates."
+            f"The server of {preset.name} reported {numbers}. Costs are computed from its numbers,"
+            " the size of the context from estimates."
         )
 
     def take_doubts(self) -> list[str]:

@@ -179,9 +179,9 @@ async def _summarize(session: Session, emit: Emit) -> Compacted:
     return _compacted(session, count, f"{count_of(count, 'message')} went into the summary.")
 
 
-def _compacted(session: Session, evicted: int, told: str) -> Compacted:
+def _compacted(session: Session, evicted: int, notice: str) -> Compacted:
     context = session.next_request().context()
     if evicted:
         share = f"{context.total:,} of {context.token_budget:,} tokens"
-        told = f"{told} The next request takes {share}."
-    return Compaction(evicted, context), told
+        notice = f"{notice} The next request takes {share}."
+    return Compaction(evicted, context), notice

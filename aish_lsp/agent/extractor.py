@@ -82,7 +82,7 @@ class Extractor:
         except AishError as failure:
             self._finish, error = "error", failure
         except Exception as failure:
-            logger.exception("looking for what is worth remembering failed")
+            logger.exception("finding memory candidates failed")
             self._finish, error = "error", internal_error(failure)
         return await run_uncancellable(self._conclude(messages, error))
 
@@ -97,7 +97,7 @@ class Extractor:
             for notice in self._outcome(messages, found):
                 await self._notice("info", notice)
         elif found:
-            await self._notice("warning", f"{error.message} This is what was found until then.")
+            await self._notice("warning", f"{error.message} This is what had been found by then.")
         for trouble in self._session.drain_warnings():
             await self._notice("warning", trouble)
         if error is not None and not found:
@@ -107,7 +107,7 @@ class Extractor:
     def _outcome(self, messages: Sequence[Message], found: Sequence[Candidate]) -> Iterator[str]:
         """Yield notices about what the candidates alone do not show."""
         if self._finish == "cancelled":
-            yield "Stopped. This is what was found until then." if found else "Stopped."
+            yield "Stopped. This is what had been found by then." if found else "Stopped."
         elif not messages:
             yield "Nothing has been said in this session yet."
         elif self._finish == "length":

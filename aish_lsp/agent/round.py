@@ -223,14 +223,14 @@ class Round(ModelCall):
         conversation, session = self._conversation, self._session
         budget = self._budget(limit)
         # An evicted step of a goal leaves a line in the prompt instead.
-        wanted = (
+        summarize = (
             self._config.context.summarize
             and conversation is session.conversation
             and session.pursuit is None
         )
-        plan = await budget.plan(conversation, summarize=wanted)
+        plan = await budget.plan(conversation, summarize=summarize)
         self._check_cap(plan.measure.total)
-        if wanted and plan.summary_chars:
+        if summarize and plan.summary_chars:
             summary = await Summarizer(session, self.preset, self._emit).summarize(plan)
             plan = await budget.summarized(conversation.summary, plan, summary)
             self._check_cap(plan.measure.total)
@@ -246,8 +246,8 @@ class Round(ModelCall):
             if self._session.pursuit is not None:
                 self._session.pursuit.evicted(prepared.evicted)
             await self._session.recorder.evicted(prepared.evicted, prepared.summary)
-            became = "were left out" if prepared.summary is None else "went into the summary"
-            await self._notice("info", f"{len(prepared.evicted)} old messages {became}.")
+            ending = "were left out" if prepared.summary is None else "went into the summary"
+            await self._notice("info", f"{len(prepared.evicted)} old messages {ending}.")
         if prepared.cut:
             cut = ", ".join(prepared.cut)
             message = f"To fit the budget, some content was cut or left out: {cut}."

@@ -406,8 +406,8 @@ class Turn:
             await self._record_reply(round_)
         else:
             await self._withdraw()
-        if told := round_.verify():
-            await self._notice("warning", told)
+        if warning := round_.verify():
+            await self._notice("warning", warning)
         # This comes last, since another process may lock that file for seconds.
         await round_.record_usage()
         await self._emit(usage)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.agent.events import Notice, Step
 from aish_lsp.agent.norris import Pursuit, goal_said, meant
-from aish_lsp.agent.norris.step import StepWork
+from aish_lsp.agent.norris.step import StepWork, line_of
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, AskResult, Turn
 from aish_lsp.config.sources import OFFLINE
@@ -82,7 +82,7 @@ def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
         Busy: a goal is already being pursued in this session.
     """
     if not goal.text.strip():
-        raise InvalidArgument("Say what is to be reached: `:norris GOAL`.", path="goal")
+        raise InvalidArgument("Name a goal: `:norris GOAL`.", path="goal")
     if session.goal_job in session.jobs:
         raise Busy("A goal is being pursued here. `:norris stop` ends that.")
     job_id = new_id()
@@ -222,7 +222,7 @@ class _Run:
 
     def _doubts(self) -> str:
         """Return a reason to doubt that the goal was reached, as the model says; or empty."""
-        failed = [f"`{text}` (exit {code})" for text, code in self._exits.items() if code]
+        failed = [f"`{line_of(text)}` (exit {code})" for text, code in self._exits.items() if code]
         if not failed:
             return ""
         return f"But the last run of {', '.join(failed[-3:])} failed."
@@ -239,10 +239,7 @@ class _Run:
         root = self._workspace.root
         if root is None:
             raise Denied("Open a folder first: a goal is pursued in a folder.")
-        try:
-            real, digest = await asyncio.to_thread(_identity, root)
-        except OSError as error:
-            raise NotFound(f"The folder {shown_path(root)} is gone.") from error
+        real, digest = await asyncio.to_thread(_identity, root)
         if await self._has_consent(root):
             return
         question = Question(
@@ -261,15 +258,13 @@ class _Run:
         await asyncio.to_thread(self._workspace.services.trust.grant, root, "norris", real, digest)
 
     async def _has_consent(self, root: Path) -> bool:
-        """Return whether the user has consented for exactly this folder, and not revoked that."""
+        """Return whether the user has consented for exactly this folder, and not revoked that.
 
-        def look() -> bool:
-            try:
-                return self._workspace.services.trust.granted(root, "norris", *_identity(root))
-            except OSError:
-                return False
-
-        return await asyncio.to_thread(look)
+        Raises:
+            NotFound: the folder is gone.
+        """
+        trust = self._workspace.services.trust
+        return await asyncio.to_thread(lambda: trust.granted(root, "norris", *_identity(root)))
 
     async def _check_work_profile(self) -> None:
         """Check whether ``caution`` commands can run without asking; if not, tell the user why."""
@@ -295,7 +290,8 @@ class _Run:
             if reason := self._limit():
                 return "limit", reason
             root = self._workspace.root
-            if root is None or not await self._has_consent(root):
+            assert root is not None
+            if not await self._has_consent(root):
                 return "stopped", "You no longer allow goals to be pursued in this folder."
             self._number += 1
             ended = await self._step()
@@ -407,10 +403,13 @@ def _identity(root: Path) -> tuple[str, str]:
     """Return the real path of a folder, and a hash that identifies the folder at that path.
 
     Raises:
-        OSError: there is no such folder.
+        NotFound: the folder is gone.
     """
     real = os.path.realpath(root)
-    found = os.stat(real)  # noqa: PTH116 - of a text
+    try:
+        found = os.stat(real)  # noqa: PTH116 - of a text
+    except OSError as error:
+        raise NotFound(f"The folder {shown_path(root)} is gone.") from error
     identity = f"{real}\0{found.st_dev}\0{found.st_ino}"
     return real, hashlib.sha256(os.fsencode(identity)).hexdigest()
 

@@ -86,3 +86,18 @@ async def test_the_user_learns_that_what_they_added_was_not_sent(
     [told] = [event.message for event in events if isinstance(event, Notice)]
     assert "The key is not valid." in told
     assert told.endswith("What you added last was not sent.")
+
+
+@pytest.mark.slow
+async def test_commands_that_begin_alike_are_told_apart(place: Place) -> None:
+    place.workspace.services.ask_user = agree
+    start = f"echo {'x' * 150}; ls"
+    place.replies = [
+        (Text(f"CMD: {start} nowhere\n"), Usage(400, 10), Finish("stop")),
+        (Text(f"CMD: {start}\n"), Usage(400, 10), Finish("stop")),
+        (Text("GOAL: complete\nAll is well.\n"), Usage(400, 10), Finish("stop")),
+    ]
+    result = await pursue(place.session, Goal("Do it.")).result()
+    assert (result.outcome, result.steps) == ("complete", 3)
+    assert result.summary.startswith("All is well.\nBut the last run of `echo xxx")
+    assert result.summary.endswith("(exit 2) failed.")
