@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.model_call import complete_once
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import RequestMessage
 
 logger = logging.getLogger(__name__)
-
-#: The notice for work on the conversation that has to wait for a question.
-WAITS: Final = "A question is being answered; this waits."
 
 #: Called as ``(None, messages)`` for a first summary, ``(prior, messages)`` to extend one, and
 #: ``(prior, None)`` to compress it. None, an empty text and an AishError mean that there is none.
@@ -145,7 +142,7 @@ def compact(session: Session) -> Job[Compacted]:
 
 async def _compact(session: Session, emit: Emit) -> Outcome[Compacted]:
     try:
-        async with session.in_turn(emit, WAITS):
+        async with session.in_turn(emit):
             return Outcome(await _summarize(session, emit))
     except asyncio.CancelledError:
         return Outcome(_compacted(session, 0, "Stopped. Nothing was summarized."), "cancelled")

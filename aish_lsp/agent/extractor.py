@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.compaction import WAITS
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.model_call import Heard, complete_once
 from aish_lsp.context.prompt import fenced
@@ -73,7 +72,7 @@ class Extractor:
         error: AishError | None = None
         messages: list[Message] = []
         try:
-            async with self._session.in_turn(self._emit, WAITS):
+            async with self._session.in_turn(self._emit):
                 messages = await self._messages()
                 if messages:
                     await self._ask(messages)

@@ -298,7 +298,9 @@ class Session:
     # For turns and executions
 
     @asynccontextmanager
-    async def in_turn(self, emit: Emit, notice: str) -> AsyncIterator[None]:
+    async def in_turn(
+        self, emit: Emit, notice: str = "A question is being answered; this waits."
+    ) -> AsyncIterator[None]:
         """Hold the turn lock. If it is already held, show the user ``notice`` and wait for it."""
         if self.turn_lock.locked():
             await emit(Notice("info", notice))
@@ -318,8 +320,8 @@ class Session:
             try:
                 await workspace.undo.before(group, label, cwd, self.id)
             except NoUndo as reason:
-                notice = f"This command cannot be undone: {reason}."
-                # If no command here can ever be undone, saying so once is enough.
+                notice = f"This cannot be undone: {reason}."
+                # If nothing here can ever be undone, saying so once is enough.
                 if self.first_time(notice) or not isinstance(reason, Nowhere):
                     await emit(Notice("warning", notice))
             else:

@@ -263,6 +263,14 @@ async def test_a_cancel_while_a_compaction_is_written_comes_too_late(
     assert place.log()[-1]["event"] == "evicted"
 
 
+async def test_a_compaction_that_waits_says_so(place: Place) -> None:
+    async with place.session.turn_lock:
+        job = compact(place.session)
+        event = await anext(job.events())
+        job.cancel()
+    assert event == Notice("info", "A question is being answered; this waits.")
+
+
 async def test_a_cancel_while_an_eviction_is_written_keeps_the_order(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
