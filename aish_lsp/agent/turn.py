@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The notice for a question or a goal that has to wait. The chat leaves it out and shows that itself.
+#: The notice for a question or a goal that has to wait. The chat shows that in its own way.
 WAITS: Final = "Another question is being answered; this one waits."
 
 
