@@ -158,14 +158,15 @@ async def _summarize(session: Session, emit: Emit) -> Compacted:
     counter = session.accounting.counter(preset, config)
     tools = session.tools_for(preset, limit)
     budget = Budget(session.blocks(), config.context, limit, counter, tools)
-    plan, trouble = await budget.plan_compact(conversation), ""
-    if plan is not None and plan.summary_chars:
+    plan = await budget.plan_compact(conversation)
+    assert plan is not None, "there are at least two exchanges"
+    why = "The model's window, or `context.max_summary_chars`, has no room for a summary."
+    if plan.summary_chars:
         summarizer = Summarizer(session, preset, emit)
         summary = await summarizer.summarize(plan)
         plan = await budget.summarized(conversation.summary, plan, summary)
-        trouble = summarizer.trouble
-    if plan is None or plan.summary is None:
-        why = trouble or "The model's summary is not usable."
+        why = summarizer.trouble or "The model's summary is not usable."
+    if plan.summary is None:
         return _compacted(session, 0, f"Nothing was summarized, and nothing is lost. {why}")
     budget.apply(conversation, plan)
     session.meter.evicted()

@@ -263,6 +263,17 @@ async def test_a_cancel_while_a_compaction_is_written_comes_too_late(
     assert place.log()[-1]["event"] == "evicted"
 
 
+async def test_a_compaction_without_room_for_a_summary_asks_no_model(place: Place) -> None:
+    await asked_thrice(place)
+    with (place.root / "config.toml").open("a") as config:
+        config.write("[context]\nmax_summary_chars = 10\n")
+    await place.session.refresh()
+    requests = len(place.requests)
+    compacted, told = await compact(place.session).result()
+    assert (compacted.evicted_turns, len(place.requests)) == (0, requests)
+    assert "has no room for a summary" in told
+
+
 async def test_a_compaction_that_waits_says_so(place: Place) -> None:
     async with place.session.turn_lock:
         job = compact(place.session)
