@@ -47,7 +47,7 @@ class Classified:
     why: str
 
 
-_OTHERWISE: Final = Classified("chat", "has nothing of the other classes")
+_OTHERWISE: Final = Classified("chat", "matches none of the other classes")
 
 
 class ModelChoice:

@@ -110,7 +110,7 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     [
         (SHELL, "shell", "fast", "routing.classes.shell, as the question asks what to run"),
         (CODE, "code", "deep", "routing.classes.code, as the question asks for work on code"),
-        (CHAT, "chat", "offline", "routing.classes.chat, as the question has nothing of the"),
+        (CHAT, "chat", "offline", "routing.classes.chat, as the question matches none of the"),
         (REASONING, "reasoning", "plain", "the default model"),
     ],
 )
