@@ -440,8 +440,8 @@ class Turn:
         if self._taken_out is not None:
             self._conversation.put_back(self._taken_out, self._evicted)
         else:
-            if not self._ask.ephemeral:
-                # So that it can be asked again.
+            if not self._ask.ephemeral and self._session.pursuit is None:
+                # So that it can be asked again. A step cannot: its message means nothing elsewhere.
                 question = messages[-1]
                 self._session.unanswered = replace(
                     self._ask,

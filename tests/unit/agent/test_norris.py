@@ -88,6 +88,14 @@ async def test_the_user_learns_that_what_they_added_was_not_sent(
     assert told.endswith("What you added last was not sent.")
 
 
+async def test_a_step_without_an_answer_is_no_question_to_ask_again(place: Place) -> None:
+    place.workspace.services.ask_user = agree
+    place.replies = [BackendRejected("The key is not valid.")]
+    assert (await pursue(place.session, Goal("Do it.")).result()).outcome == "error"
+    with pytest.raises(NotFound, match="no question to ask again"):
+        place.session.asked_again()
+
+
 @pytest.mark.slow
 async def test_commands_that_begin_alike_are_told_apart(place: Place) -> None:
     place.workspace.services.ask_user = agree
