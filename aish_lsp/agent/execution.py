@@ -250,7 +250,7 @@ async def run_and_tell(session: Session, request: RunRequest, emit: Emit) -> Run
 
 
 async def _ended(job: Job[RunReport]) -> None:
-    """Wait until a cancelled job has ended, in whatever way."""
+    """Wait until a cancelled job has ended, with a result or an error."""
     await asyncio.gather(job.result(), return_exceptions=True)
 
 

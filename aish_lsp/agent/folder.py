@@ -71,7 +71,7 @@ class FolderContext:
 
     @property
     def config(self) -> Config:
-        """The configuration in force here."""
+        """The current configuration of this folder."""
         return self.configuration.config
 
     @property
@@ -95,7 +95,7 @@ class FolderContext:
             folder = root / (unquote(urlsplit(wanted).path) if is_uri else wanted)
             is_inside = inside(root, folder)
         except ValueError:
-            # It is not a URI, or holds a NUL or half a character.
+            # It is not a URI, or contains a NUL or half a character.
             is_inside = False
         if not is_inside:
             message = f"The folder {shown(wanted)} is not inside the workspace."

@@ -49,7 +49,7 @@ Told: TypeAlias = "Callable[[Text | Usage], Awaitable[None]]"
 #: Makes messages that fit, the system message first; None if even the shortest ones do not.
 Compose: TypeAlias = "Callable[[Fits], tuple[RequestMessage, ...] | None]"
 
-#: How often messages are made, if the model's tokenizer counts more than was estimated.
+#: How often messages are composed, while the model's tokenizer counts more than was estimated.
 _TRIES: Final = 3
 
 

@@ -41,7 +41,7 @@ _OFFLINE: Final = replace(OFFLINE, context_window=1 << 30, token_budget=1 << 29)
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """The class that a question was put into, and why, as the end of a sentence: "It ..."."""
+    """The class of a question, and why, worded to follow "the question"."""
 
     class_: QuestionClass
     why: str

@@ -84,7 +84,7 @@ class Services:
 
     @cached_property
     def trust(self) -> TrustStore:
-        """What the user has granted."""
+        """The grants of the user."""
         from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - not needed at start
 
         return TrustStore(data_dir() / "trust.json")
@@ -101,7 +101,7 @@ class Services:
 
     @cached_property
     def confinement(self) -> Confinement:
-        """What confines commands."""
+        """The confinement of commands."""
         from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - not at start
 
         return Confinement(self.environ)
@@ -112,7 +112,7 @@ class Services:
             self._saving = asyncio.create_task(self.calibration.save(), name="keep calibration")
 
     def tokenizer(self, preset: Preset, tokenize: Tokenize) -> EndpointTokenizer | None:
-        """Return the tokenizer of the model's own server; None if it should not be counter."""
+        """Return the tokenizer of the model's own server; None if it should not be asked."""
         known = self._counting_for(preset, tokenize).tokenizer if tokenize.use_endpoint else None
         return known if known is not None and known.capable else None
 

@@ -63,7 +63,7 @@ class Resumed:
 
     Attributes:
         session: the session, or the copy in which it continues.
-        messages: how many of its messages were in force when it was resumed.
+        messages: how many messages its conversation had when it was resumed.
         notices: what the user should know about it.
     """
 

@@ -1,4 +1,4 @@
-"""The autonomous loop, which pursues a goal step by step until it is reached, or a limit is.
+"""The autonomous loop, which pursues a goal step by step until that or a limit is reached.
 
 Each step is a turn of one round. Its tool calls are made in that turn, the commands that it
 suggests run after it, and the next step's message has the results. All changes of a run are undone
