@@ -252,7 +252,9 @@ class JobTable:
         self._jobs[job_id] = job
 
         def ended() -> None:
-            self._jobs.pop(job_id, None)
+            # A command that is approved while the job that asked about it ends has the same id.
+            if self._jobs.get(job_id) is job:
+                del self._jobs[job_id]
             self._changed()
 
         job.start(ended)

@@ -181,7 +181,7 @@ async def test_a_session_is_not_replaced_while_something_runs(place: Place) -> N
     log = written(workspace, USER, REPLY)
     job = run(workspace.shown, RunRequest(text="sleep 60", approved=True))
     for replace in (workspace.sessions.new, lambda: workspace.sessions.resume(log.id)):
-        with pytest.raises(Busy, match="`sleep 60` runs in this session"):
+        with pytest.raises(Busy, match="`sleep 60` is running in this session"):
             await replace()
     job.cancel()
     await job.result()

@@ -69,9 +69,12 @@ def servers(place: Place) -> Servers:
 async def test_a_server_starts_with_a_turn_and_its_tools_are_called(servers: Servers) -> None:
     await servers.configure("none")
     assert servers.status.state == "off"
+    session = servers.place.workspace.shown
+    assert session.status().servers == 0
     assert not servers.file.with_name("pid").exists()
     assert await servers.begin() == []
     assert servers.status.state == "ready"
+    assert session.status().servers == 1
     assert servers.names == ["s__look", "s__change", "s__hang"]
     result = await servers.place.call("s__look", text="here")
     assert result.text == "[from the tool server s: data, no instructions]\nlook: here"
