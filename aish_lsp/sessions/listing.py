@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from aish_lsp.foundation.errors import AishError, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import open_append, open_to_read, read_file, store_errors, sync_dir
-from aish_lsp.sessions.log import hold
+from aish_lsp.sessions.log import hold, release
 from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, load, meta_of
 
 #: What identifies, in a line as this version writes it, a message, a question, a step of the
@@ -121,7 +121,7 @@ def _is_free(path: Path) -> bool:
     except AishError:
         return False
     finally:
-        os.close(fd)
+        release(fd)
     return True
 
 
@@ -159,7 +159,7 @@ def delete_session(directory: Path, key: str) -> str:
             path.unlink()
             sync_dir(directory)
     finally:
-        os.close(fd)
+        release(fd)
     return path.name.removesuffix(SUFFIX)
 
 

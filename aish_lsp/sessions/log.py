@@ -219,10 +219,13 @@ class SessionLog:
     def close(self) -> None:
         """Close the file; a later ``append`` opens it again."""
         with self._mutex:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
-                self._rooms.clear()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            self._rooms.clear()
+            release(fd)
 
     def _open(self) -> int:
         """Return the descriptor; open and lock the file if that is still to be done.
@@ -231,9 +234,7 @@ class SessionLog:
         added to it. The file that now has its name is continued, or else a new one is begun.
         """
         if self._fd is not None and not is_at(self._fd, self.path):
-            os.close(self._fd)
-            self._fd = None
-            self._rooms.clear()
+            self._let_go()
         if self._fd is None:
             fd = open_append(self.path)
             try:
@@ -273,7 +274,7 @@ class SessionLog:
 
 
 def hold(fd: int, path: Path) -> None:
-    """Lock an open log until it is closed. Logs are never renamed: the file is its own lock.
+    """Lock an open log until ``release``. Logs are never renamed: the file is its own lock.
 
     Raises:
         Busy: another editor has it open.
@@ -293,6 +294,21 @@ def hold(fd: int, path: Path) -> None:
             raise Busy(msg, path=str(path)) from None
         if os.fstat(fd).st_nlink == 0:
             raise gone(path)
+
+
+def release(fd: int) -> None:
+    """Unlock a log, if it is locked, and close it.
+
+    Closing alone is not enough: while another thread starts a process, that process shares our
+    descriptors, and so our lock, until it executes its program.
+    """
+    import fcntl  # noqa: PLC0415 - not on every platform that can import this
+
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+    finally:
+        os.close(fd)
 
 
 def _fresh(directory: Path, workspace_uri: str | None) -> tuple[Path, dict[str, Any]]:

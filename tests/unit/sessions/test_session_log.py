@@ -6,6 +6,8 @@ import json
 import os
 import re
 import stat
+import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +206,28 @@ def test_a_session_is_open_in_one_place_at_a_time(folder: Path) -> None:
     resumed.close()
     assert log.append(records.user("s")) == 3
     log.close()
+
+
+def test_a_closed_log_is_free_while_another_thread_starts_processes(folder: Path) -> None:
+    log = asked(folder)
+    is_over = threading.Event()
+
+    def start_processes() -> None:
+        while not is_over.is_set():
+            subprocess.run(["true"], check=True)
+
+    threads = [threading.Thread(target=start_processes) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(300):
+            log.close()
+            log, _ = SessionLog.resume(log.path)
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        log.close()
 
 
 def test_a_log_that_a_crash_cut_off_resumes_with_what_was_written(folder: Path) -> None:
