@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
 #: A line that holds nothing but names of files, or nothing at all.
-_MENTIONS: Final = re.compile(r'(?:\s*@(?:"[^"\n]+"(?::\S+)?|\S+))*\s*')
+_MENTIONS: Final = re.compile(r'\s*(?:@(?:"[^"\n]+"(?::\S+)?|[^\s"]\S*)(?:\s+|\Z))*')
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,11 +82,13 @@ class HeadAndTail:
         return count_of(self._characters_out, "character") if self._characters_out else ""
 
     def _shorten(self) -> None:
-        """Drop what can no longer belong to the tail."""
-        lines = self._tail.splitlines(keepends=True)
-        surplus = sum(map(len, lines[:-_TAIL_LINES]))
-        if len(self._tail) - surplus > SHOWN_CHARACTERS // 2:
-            surplus = len(self._tail) - SHOWN_CHARACTERS // 2
+        """Drop what can no longer belong to the tail, which gets what the head has not used."""
+        most_lines = _TAIL_LINES + self._lines
+        most_characters = SHOWN_CHARACTERS // 2 + self._room
+        lines = self._tail.split("\n")
+        # The last one has no line feed.
+        surplus = sum(len(line) + 1 for line in lines[: -most_lines - 1])
+        surplus = max(surplus, len(self._tail) - most_characters)
         self._lines_out += self._tail.count("\n", 0, surplus)
         self._characters_out += surplus
         self._tail = self._tail[surplus:]
@@ -116,7 +118,7 @@ def open_fence(text: str) -> str:
         if not fence:
             if match[2][0] == "~" or "`" not in rest:
                 indent, fence = match[1], match[2]
-        elif match[2].startswith(fence) and not rest.strip(" \t"):
+        elif match[2].startswith(fence) and not rest.strip(" \t\r"):
             fence = ""
     return f"{indent}{fence}" if fence else ""
 

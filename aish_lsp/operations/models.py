@@ -309,7 +309,8 @@ async def at_address(workspace: FolderContext, address: str, key_variable: str =
         key = " Does it want a key?" if not key_variable and not is_loopback(endpoint) else ""
         msg = f"Nothing at {escaped(endpoint)} lists models. Is the server running?{key}"
         raise BackendUnavailable(msg)
-    name = _LOCAL if is_loopback(endpoint) else host(endpoint).split(":")[0]
+    # An IPv6 address may begin with a colon.
+    name = _LOCAL if is_loopback(endpoint) else host(endpoint).split(":")[0] or _LOCAL
     preset = replace(preset, model=info.models[0])
     return _candidate(preset, name, info.models, config, [*config.models, "offline"])
 

@@ -56,7 +56,7 @@ def _read_run(place: Place, argument: str) -> RunParams:
     if not argument:
         raise InvalidArgument("Say what to run: `:run COMMAND`, or `:run N` for a suggestion.")
     if argument.isdecimal():
-        return RunParams(command_id=_numbered(place.session, int(argument)))
+        return RunParams(command_id=_numbered(place.session, argument))
     block = block_of(argument)
     if block is None:
         return RunParams(text=argument)
@@ -64,14 +64,14 @@ def _read_run(place: Place, argument: str) -> RunParams:
     return RunParams(text=block.text.removesuffix("\n"), shell=shell)
 
 
-def _numbered(session: Session, number: int) -> str:
+def _numbered(session: Session, number: str) -> str:
     """Return the id of a suggestion of the last reply, by its number in the reply, from 1."""
-    waiting = {one.number: one.info for one in session.last_turn_suggestions}
+    waiting = {str(one.number): one.info for one in session.last_turn_suggestions}
     if number in waiting:
         return waiting[number].id
-    numbers = ", ".join(map(str, sorted(waiting)))
+    numbers = ", ".join(sorted(waiting, key=int))
     there = f"There are {numbers}." if waiting else "None is waiting."
-    raise NotFound(f"The last reply has no suggestion {number} that is waiting. {there}")
+    raise NotFound(f"The last reply has no suggestion {number[:20]} that is waiting. {there}")
 
 
 def block_of(argument: str) -> Block | None:

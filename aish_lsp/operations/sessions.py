@@ -26,6 +26,9 @@ from aish_lsp.sessions.rebuild import HistoryMessage, history
 if TYPE_CHECKING:
     from aish_lsp.agent.sessions import Resumed
 
+#: Digits of a question's number, counted back from the last one.
+_DIGITS: Final = 6
+
 #: A session, which may be left out, and the number of a page.
 _PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
 
@@ -196,7 +199,8 @@ def _read_fork(place: Place, argument: str) -> SessionFork:
         for message in place.session.conversation.messages
         if message.role == "user"
     ]
-    if argument and not (argument.isdecimal() and 0 < int(argument[:6]) <= len(asked)):
+    is_number = argument.isdecimal() and len(argument) <= _DIGITS
+    if argument and not (is_number and 0 < int(argument) <= len(asked)):
         raise InvalidArgument(
             "Say before which question to fork: `:session fork 1` is before the last one,"
             " `:session fork 2` before the one before that."

@@ -234,13 +234,19 @@ def load(path: Path, *, newer: bool = False) -> LoadedSession:
 
 def meta_of(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
     """Return a header with the title and the name that the lines after it give."""
-    current: dict[str, Any] = {"title": None, "name": None, **meta}
+    current: dict[str, Any] = {**meta, **_labels({"title": None, "name": None, **meta})}
     for record in lines:
         if record.get("event") == "meta":
-            current |= {key: record[key] for key in ("title", "name") if key in record}
+            current |= _labels(record)
         elif current["title"] is None and is_question(record):
             current["title"] = title_of(record["content"])
     return current
+
+
+def _labels(record: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the title and the name that a header or a line gives; None for a damaged one."""
+    labels = {key: record[key] for key in ("title", "name") if key in record}
+    return {key: text if isinstance(text, str) else None for key, text in labels.items()}
 
 
 def is_question(record: Mapping[str, Any]) -> bool:

@@ -282,6 +282,18 @@ def test_a_log_without_its_header_still_loads(folder: Path) -> None:
     assert "header" in loaded.notices[0]
 
 
+def test_a_title_or_a_name_that_is_not_a_text_counts_as_none(folder: Path) -> None:
+    log = asked(folder)
+    log.close()
+    header = lines(log.path)[0]
+    header["meta"] |= {"title": 5, "name": ["x"]}
+    rest = log.path.read_text().partition("\n")[2]
+    log.path.write_text(f"{json.dumps(header)}\n{rest}")
+    resumed, _ = SessionLog.resume(log.path)
+    assert (resumed.title, resumed.name) == ("q", None)
+    resumed.close()
+
+
 def test_a_newer_or_missing_log_is_refused_and_not_touched(folder: Path) -> None:
     folder.mkdir(parents=True)
     path = folder / "x.jsonl"
