@@ -35,8 +35,6 @@ from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from aish_lsp.config.schema import Project
     from aish_lsp.foundation.ports import AskUser, OpenText, ReadTerminal
     from aish_lsp.project.picture import ProjectPicture

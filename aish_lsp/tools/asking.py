@@ -327,12 +327,12 @@ class Elicitation:
             said = cut(escaped(params.message), _QUESTION_SHOWN)
             message = f"The tool server {self._server} asks:\n\n    {said}\n\n"
             fields = params.requested_schema.get("properties") or {}
-            if not isinstance(fields, dict):
+            required = params.requested_schema.get("required") or []
+            if not isinstance(fields, dict) or not isinstance(required, list):
                 return ElicitResult(action="decline")
             if not fields:
                 agreed = await self._ask_user(Question(f"{message}Agree?", yes="Agree"))
                 return ElicitResult(action=_action(agreed), content={} if agreed else None)
-            required = params.requested_schema.get("required") or []
             answerable = {name: field for name, field in fields.items() if _is_answerable(field)}
             is_form = not answerable or not answerable.keys() >= set(map(str, required))
             if is_form or len(answerable) > _MOST_FIELDS:

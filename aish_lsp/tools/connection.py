@@ -112,7 +112,8 @@ class Connection:
         while self._task is not None and not self._task.done() and not self._is_wanted:
             await asyncio.wait([self._task])
         if self._task is None or self._task.done():
-            pause = min(_FIRST_PAUSE * 2 ** (self._failures - 1), _LONGEST_PAUSE)
+            # The exponent is bounded: a float cannot hold 2 to the power of thousands.
+            pause = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE)
             left = self._failed_at + pause - time.monotonic()
             if self._failures > 1 and left > 0:
                 raise BackendUnavailable(f"{self.error} It is started again in {left:.0f} s.")

@@ -49,7 +49,9 @@ _LINE: Final = 240
 
 _RIPGREP: Final = "rg"
 
-#: Bytes of a line that are read; the rest of a longer one is dropped.
+#: Of an output that is too long to be read at once: how many lines are read, and how many bytes of
+#: a line; the rest of a longer one counts as the next line.
+_LINES_AT_ONCE: Final = 4_000
 _LONGEST_LINE: Final = 1 << 20
 
 
@@ -89,8 +91,11 @@ class Looking:
         if text is None:
             text = await asyncio.to_thread(self._on_disk, place)
         if text is None:
-            lines, is_all = await asyncio.to_thread(_some_lines, place.path, start, end)
-            return ToolResult(_page(place.name, lines, start, None if not is_all else 0, around))
+            lines, goes_on = await asyncio.to_thread(_some_lines, place.path, start, end)
+            if not lines:
+                name = shown_path(place.name)
+                raise InvalidArgument(f"{name} has fewer than {start} lines.", path="start")
+            return ToolResult(_page(place.name, lines, start, around, goes_on=goes_on))
         await self.agreed(place, named, text, around)
         lines = text.removesuffix("\n").split("\n") if text else []
         if start <= 1 and (end is None or end >= len(lines)):
@@ -99,7 +104,8 @@ class Looking:
             raise InvalidArgument(
                 f"{shown_path(place.name)} has {count_of(len(lines), 'line')}.", path="start"
             )
-        return ToolResult(_page(place.name, lines[start - 1 : end], start, len(lines), around))
+        page = _page(place.name, lines[start - 1 : end], start, around, count=len(lines))
+        return ToolResult(page)
 
     async def may_be_read(self, place: Place, named: str) -> None:
         """Check that a file exists and belongs to the project.
@@ -182,8 +188,9 @@ class Looking:
         place = await locate(self._at.root, named)
         if not place.path.exists():
             raise NotFound(f"There is nothing called {shown_path(named)}.")
-        found = await self._by_ripgrep(pattern, place, is_regex=is_regex)
-        if found is None:
+        answer = await self._by_ripgrep(pattern, place, is_regex=is_regex)
+        found, is_cut = answer if answer is not None else ([], False)
+        if answer is None:
             if is_regex:
                 raise NotFound(
                     "Regular expressions cannot be searched for here (there is no ripgrep, or it"
@@ -195,7 +202,7 @@ class Looking:
         if not shown:
             return ToolResult("Nothing was found.")
         rows = [f"{name}:{line}: {text[:_LINE]}" for name, line, text in shown]
-        if more:
+        if more or is_cut:
             rows.append("[aish: there is more; search in a folder, or for something rarer]")
         return ToolResult(await bounded("\n".join(rows) + "\n", around, self._at))
 
@@ -219,8 +226,11 @@ class Looking:
 
     async def _by_ripgrep(
         self, pattern: str, place: Place, *, is_regex: bool
-    ) -> list[tuple[str, str, str]] | None:
-        """Return ripgrep's matches; None if it is not installed or cannot be confined."""
+    ) -> tuple[list[tuple[str, str, str]], bool] | None:
+        """Return ripgrep's matches, and whether some are missing from their middle.
+
+        None if it is not installed or cannot be confined.
+        """
         if shutil.which(_RIPGREP) is None:
             return None
         command = [
@@ -243,14 +253,14 @@ class Looking:
             line, _, text = rest.partition(":")
             if parted:
                 found.append((name.removeprefix("./"), line, text))
-        return found
+        return found, result.truncated
 
     async def _candidates(self, place: Place) -> list[str]:
         """Return the names of the files to search without ripgrep."""
         if place.path.is_file():
             return [place.name]
         prefix = f"{place.name}/" if place.name else ""
-        if f"{prefix}".startswith(OUTPUTS):
+        if prefix.startswith(OUTPUTS):
             return [f"{OUTPUTS}{path.name}" for path in place.path.glob("*.txt")]
         names = await self._at.files.names()
         return [
@@ -262,8 +272,20 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _page(name: str, lines: Sequence[str], start: int, count: int | None, around: Around) -> str:
-    """Return as many lines as fit, under a heading. ``count`` is the number in the whole file."""
+def _page(
+    name: str,
+    lines: Sequence[str],
+    start: int,
+    around: Around,
+    *,
+    count: int = 0,
+    goes_on: bool = False,
+) -> str:
+    """Return as many lines as fit, under a heading.
+
+    ``count`` is the number of lines in the whole file, 0 if unknown; ``goes_on`` says whether more
+    lines follow that were asked for.
+    """
     room, shown = around.limit, 0
     for line in lines:
         if room < len(line) and shown:
@@ -273,7 +295,7 @@ def _page(name: str, lines: Sequence[str], start: int, count: int | None, around
     last = start + shown - 1
     of = f" of {count}" if count else ""
     more = ""
-    if shown < len(lines):
+    if shown < len(lines) or goes_on:
         more = f"\n[aish: not all; read_file with start={last + 1} goes on]"
     kept = [head_and_tail(line, around.limit // 2) for line in lines[:shown]]
     place = f"lines {start}-{last}{of}" if shown else "empty"
@@ -281,12 +303,13 @@ def _page(name: str, lines: Sequence[str], start: int, count: int | None, around
 
 
 def _some_lines(path: Path, start: int, end: int | None) -> tuple[list[str], bool]:
-    """Return lines of a long output, and whether its last line is among them."""
+    """Return lines of a long output, and whether more that were asked for follow them."""
+    last = start + _LINES_AT_ONCE - 1
     with path.open("rb") as file:
         every = iter(lambda: file.readline(_LONGEST_LINE), b"")
-        wanted = islice(every, start - 1, min(end or start + 4000, start + 4000))
+        wanted = islice(every, start - 1, min(end or last, last))
         lines = [line.decode("utf-8", "replace").rstrip("\r\n") for line in wanted]
-        return lines, not file.read(1)
+        return lines, (end is None or end > last) and bool(file.read(1))
 
 
 def _rows(names: Sequence[str], depth: int) -> list[str]:

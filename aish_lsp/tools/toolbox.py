@@ -124,7 +124,7 @@ class Toolbox:
         """
         names = [one.schema.name for one in self.server(server).tools]
         if tool and tool not in names:
-            there_are = ", ".join(names)
+            there_are = ", ".join(names) or "none: connect it first"
             raise NotFound(f"{server} has no tool {escaped(tool)[:60]}. It has: {there_are}.")
         self._switched[server, tool] = on
 

@@ -14,7 +14,7 @@ import json
 import os
 import webbrowser
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -192,16 +192,25 @@ class StdioTransport:
                     await self._writer.drain()
 
     async def _keep_log(self) -> None:
-        """Copy the server's stderr into the log, which starts empty."""
-        kept = 0
-        self._log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        """Copy the server's stderr into the log, which starts empty.
+
+        All of it is read, even if nothing can be written: a server whose pipe is full would stop.
+        """
+        room = _LOG_SIZE
+        with ExitStack() as stack:
+            try:
+                self._log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                descriptor = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+                file = stack.enter_context(os.fdopen(descriptor, "wb", 0))
+            except OSError:
+                room = 0
             while data := await self._process.stderr.read():
                 self._tail = (self._tail + data)[-4096:]
-                if kept < _LOG_SIZE:
-                    kept += file.write(data[: _LOG_SIZE - kept])
-                    file.flush()
+                if room:
+                    try:
+                        room -= file.write(data[:room])
+                    except OSError:
+                        room = 0
 
 
 def _message(line: bytes) -> SessionMessage | None:
@@ -349,13 +358,16 @@ class _SignIn:
         """Return the code that the browser delivers.
 
         Raises:
-            TimeoutError: it delivers none in time.
+            Denied: it delivers none in time, or says that the user was refused.
         """
         assert self._code is not None
         assert self._listener is not None
         try:
             async with asyncio.timeout(_SIGN_IN_SECONDS):
                 return await self._code
+        except TimeoutError:
+            minutes = _SIGN_IN_SECONDS / 60
+            raise Denied(f"you did not sign in within {minutes:g} minutes") from None
         finally:
             self._listener.close()
 

@@ -271,12 +271,13 @@ def _difference(before: str, after: str) -> list[str]:
     """Return the lines of a diff, without its heading."""
     old, new = before.split("\n"), after.split("\n")
     first, end = _same_ends(old, new)
-    if (len(old) - first - end) * (len(new) - first - end) > _MOST_COMPARED:
+    head, tail = old[max(0, first - _AROUND) : first], old[len(old) - end :][:_AROUND]
+    old, new = old[first : len(old) - end], new[first : len(new) - end]
+    if len(old) * len(new) > _MOST_COMPARED:
         # Comparing each line with each other would take minutes.
-        head, tail = old[max(0, first - _AROUND) : first], old[len(old) - end :][:_AROUND]
-        gone = [f"-{line}" for line in old[first : len(old) - end]]
-        came = [f"+{line}" for line in new[first : len(new) - end]]
+        gone, came = (f"-{line}" for line in old), (f"+{line}" for line in new)
         return [*(f" {line}" for line in head), *gone, *came, *(f" {line}" for line in tail)]
+    old, new = [*head, *old, *tail], [*head, *new, *tail]
     rows = difflib.unified_diff(old, new, n=_AROUND, lineterm="")
     return ["..." if row.startswith("@@") else row for row in list(rows)[3:]]
 

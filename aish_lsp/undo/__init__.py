@@ -405,11 +405,12 @@ def _names(text: str, cwd: Path, top: Path) -> Iterator[bytes]:
     except ValueError:
         words = text.split()
     for word in words[:_WORDS]:
-        for part in {word, word.rpartition("=")[2], word.lstrip("<>&12")}:
+        for part in (word, word.rpartition("=")[2], word.lstrip("<>&12")):
             plain = re.split(r"[*?\[{$`;|&()]", part)[0].rstrip("/")
             if not plain or "\0" in plain:
                 continue
-            path = os.path.normpath(cwd / Path(plain).expanduser() if plain[0] != "~" else plain)
+            # Unlike Path's, this leaves the name of an unknown user as it is.
+            path = os.path.normpath(cwd / os.path.expanduser(plain))  # noqa: PTH111 - as above
             below = os.path.relpath(path, top)
             if not below.startswith(".."):
                 yield os.fsencode(below)

@@ -293,7 +293,7 @@ def _make_git_folder(folder: Path, kind: str) -> None:
             (folder / name).mkdir(mode=0o700, exist_ok=True)
         for name, text in wanted.items():
             path = folder / name
-            if not path.exists() or path.read_text() != text:
+            if not path.exists() or path.read_bytes() != text.encode():
                 path.write_text(text)
         # A git that was killed left it: nobody else is here, since we hold our own lock.
         (folder / "index.lock").unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from test_builtin_tools import PRESET, Place, place
 
+from aish_lsp.foundation.errors import NotFound
 from aish_lsp.tools import connection as connections
 from aish_lsp.tools.asking import Elicitation
 
@@ -410,14 +411,16 @@ async def test_a_server_asks_nothing_while_it_is_not_called(servers: Servers) ->
         ({"one": {"enum": ["x" * 60 + "production", "x" * 60 + "staging"]}}, ["one"]),
         ({"one": {"enum": ["a"], "enumNames": 7}, "two": "text"}, ["two"]),
         ({"one": {"oneOf": ["a"]}}, ["one"]),
+        ({"one": {"type": "boolean"}}, 5),
     ],
     ids=[
         *("words", "too many fields", "too many choices", "words that may be left out"),
         *("a choice like a way out", "choices alike", "no schema", "no choices"),
+        "no list of what is required",
     ],
 )
 async def test_what_buttons_cannot_answer_is_declined(
-    place: Place, fields: dict[str, Any], required: list[str]
+    place: Place, fields: dict[str, Any], required: Any
 ) -> None:
     asking = Elicitation("s", place.ask, place.choose)
     asking.calls = 1
@@ -485,6 +488,37 @@ async def test_a_server_gets_no_secrets_and_a_log(servers: Servers) -> None:
     assert "'HOME'" in log
     assert "x-t" in log
     assert "MINE" in trouble
+
+
+async def test_a_server_whose_log_cannot_be_written_is_served(servers: Servers) -> None:
+    folder = Path(os.environ["AISH_DATA_DIR"]) / "tool-servers"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("in the way")
+    program = (
+        "import runpy, sys; sys.stderr.write('x' * 1_000_000); sys.argv.pop(0);"
+        " runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    arguments = [str(SERVER), "none", str(servers.file)]
+    await servers.configure("none", command=[sys.executable, "-c", program, *arguments])
+    async with asyncio.timeout(20):
+        assert await servers.begin() == []
+    assert servers.names
+
+
+async def test_a_tool_of_a_server_that_is_not_connected_is_not_known(servers: Servers) -> None:
+    await servers.configure("none")
+    with pytest.raises(NotFound, match="It has: none: connect it first"):
+        servers.place.tools.switch("s", "s__x", on=False)
+
+
+async def test_a_server_that_failed_a_thousand_times_is_still_told(servers: Servers) -> None:
+    await servers.configure("none", command=["/no/such/program"])
+    assert len(await servers.begin()) == 1
+    assert servers.place.workspace.tool_servers is not None
+    connection = servers.place.workspace.tool_servers.named("s")
+    connection._failures = 2_000
+    [trouble] = await servers.begin()
+    assert "It is started again in 60 s." in trouble
 
 
 async def test_a_server_ends_with_its_workspace(servers: Servers) -> None:
