@@ -87,12 +87,12 @@ def check_content(content: str, *, force: bool) -> None:
     try:
         content.encode()
     except UnicodeEncodeError:
-        msg = "The text holds half of a surrogate pair, which is not a character."
+        msg = "The text contains half of a surrogate pair, which is not a character."
         raise InvalidArgument(msg, path="content") from None
     secret = None if force else find_secret(content)
     if secret is not None:
         msg = (
-            f"This looks like it holds {secret}. What is remembered lies in a plain file and is"
+            f"This looks like it holds {secret}. What is remembered is in a plain file and is"
             " sent to the model. Leave the secret out, or add it with force."
         )
         raise InvalidArgument(msg, path="content")
@@ -276,7 +276,7 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
     kind, ts, content = record.get("kind"), record.get("ts"), record.get("content")
     tags, source = record.get("tags"), record.get("source")
     if kind not in KINDS:
-        msg = f"its kind is none of {', '.join(KINDS)}, forget"
+        msg = f"its kind is not one of {', '.join(KINDS)}, forget"
         raise ValueError(msg)
     if type(ts) is not str:
         raise ValueError("its ts is not a text")
@@ -289,7 +289,7 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
     return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)
 
 
-# Compaction: the lines that are kept, and what a crash during an earlier one left behind.
+# Compaction: the lines that are kept, and the leftovers of an earlier one that crashed.
 
 
 def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[list[bytes], int]:
@@ -322,7 +322,7 @@ def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[li
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove files that a crash kept from replacing ``path``. The lock is held."""
+    """Remove temporary files that a crash kept from replacing ``path``. The lock is held."""
     path = Path(os.path.realpath(path))
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):

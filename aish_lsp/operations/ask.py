@@ -87,7 +87,7 @@ async def ask(place: Place, params: AskParams) -> Job[AskResult]:
         InvalidArgument: the question is empty, or the range cannot be read.
         Denied: the selection is from a file of keys, and the user did not let it be sent.
         BackendUnavailable, BackendRejected, OverBudget, CostCap: no model answered.
-        StoreUnavailable: the question cannot be written down.
+        StoreUnavailable: the question cannot be saved.
     """
     if not params.prompt.strip():
         raise InvalidArgument("The question is empty.", path="prompt")
@@ -189,7 +189,7 @@ class Prompt:
     needs_settings=True,
 )
 async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
-    """The exact request that would be sent, with a question or as far as it is known without one.
+    """The exact request that would be sent with a question, or what is known of it without one.
 
     Its messages come in the order in which the model sees them, and `tokens` is the size of all of
     it. Files that the question names are in it, unless they usually hold keys. Nothing is sent.

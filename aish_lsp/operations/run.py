@@ -204,7 +204,7 @@ _ALLOW: Final = "--allow-caution"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NorrisParams(SessionTarget):
-    """``goal`` is what is to be reached; ``resume`` continues the last goal instead."""
+    """``goal`` is what to achieve; ``resume`` continues the last goal instead."""
 
     goal: str | None = None
     resume: bool = False
@@ -259,7 +259,7 @@ async def start(place: Place, params: NorrisParams) -> Job[NorrisResult]:
     if params.resume:
         before = unfinished(await place.session.recorder.history())
         if before is None:
-            raise NotFound("There is no goal in this session to go on with.")
+            raise NotFound("There is no goal in this session to continue.")
         allow = params.allow_caution or before.allow_caution
         goal = Goal(before.text, allow, params.max_steps, before.group, before.steps)
     return pursue(place.session, goal)
@@ -267,7 +267,7 @@ async def start(place: Place, params: NorrisParams) -> Job[NorrisResult]:
 
 @operation("norris.stop", SessionTarget, Line("norris stop"), at_once=True)
 async def stop(place: Place, _params: SessionTarget) -> Answer[Nothing]:
-    """Stop pursuing a goal, and whatever runs for it.
+    """Stop pursuing a goal, and everything that runs for it.
 
     Raises:
         NotFound: no goal is being pursued.
@@ -299,7 +299,7 @@ async def say(place: Place, params: SayParams) -> Answer[Nothing]:
         NotFound: no goal is being pursued.
     """
     if not params.text.strip():
-        raise InvalidArgument("Say what the model is to be told.", path="text")
+        raise InvalidArgument("Say what to tell the model.", path="text")
     if place.session.pursuit is None:
         raise NotFound("No goal is being pursued in this session.")
     place.session.pursuit.said.append(params.text.strip())

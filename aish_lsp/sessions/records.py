@@ -18,7 +18,7 @@ Record: TypeAlias = dict[str, Any]
 
 #: The ``meta`` of a summarizer's own messages.
 SUMMARIZE: Final = "summarize"
-#: The ``meta`` of what the autonomous loop says after a step: the user did not ask it.
+#: The ``meta`` of a message that the autonomous loop sends after a step, not the user.
 STEP: Final = "norris"
 #: The ``meta`` of a question without a reply.
 UNANSWERED: Final = "unanswered"
@@ -36,9 +36,9 @@ def user(
 
     Args:
         content: the user's own text.
-        exec_: the output that it carries: ``{"command", "exit", "output"}`` each.
-        attached: the text that it is about: ``{"kind", "path", "text", "language", "first",
-            "last", "cut"}`` each.
+        exec_: the outputs that it carries, each ``{"command", "exit", "output"}``.
+        attached: the texts that it is about, each ``{"kind", "path", "text", "language", "first",
+            "last", "cut"}``.
         again: the number of the question that this one asks again: once this one has a reply, the
             earlier one and its answers are no longer sent.
         meta: SUMMARIZE, STEP, or nothing.
