@@ -73,7 +73,7 @@ async def undo(place: Place, params: UndoParams) -> Answer[PutBack]:
     asks = workspace.services.ask_user
     done = await workspace.undo.undo(session.id, asks, params.conflicts, earlier=params.earlier)
     if done.earlier:
-        return _answer(done, f"{done.told}\n\n`:undo earlier` undoes that.")
+        return _answer(done, f"{done.message}\n\n`:undo earlier` undoes that.")
     again = "`:undo` again undoes the one before it, `:redo` does this one again."
     return _answer(done, _report(done, ":undo earlier" if params.earlier else ":undo", again))
 
@@ -117,7 +117,7 @@ def _answer(done: Undone, text: str) -> Answer[PutBack]:
 
 def _report(done: Undone, command: str, again: str) -> str:
     """Return what was done and the next step; that is ``again`` if something was done."""
-    rows = done.told.split("\n")
+    rows = done.message.split("\n")
     if done.undecided:
         rows.append(
             f"`{command} keep` does the rest and leaves those as they are; `{command} overwrite`"

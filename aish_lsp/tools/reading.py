@@ -1,4 +1,4 @@
-"""The tools that look: read a file or part of it, list files, and search them."""
+"""The tools that only read: read a file or part of it, list files, and search them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Looking:
     """
 
     def __init__(self, workplace: Workplace) -> None:
-        self._at = workplace
+        self._workplace = workplace
         self._shown: dict[str, str] = {}
 
     def has_shown(self, name: str, text: str) -> bool:
@@ -75,7 +75,7 @@ class Looking:
         self._shown[name] = _digest(text)
 
     async def read_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Return as many lines of a file as there is room for.
+        """Return as many lines of a file as fit.
 
         Raises:
             AishError: there is no such file, or the model may not see it.
@@ -84,8 +84,8 @@ class Looking:
         if end is not None and end < start:
             raise InvalidArgument("`end` is before `start`.", path="end")
         named = text_of(arguments, "path")
-        place = await locate(self._at.root, named)
-        text = self._at.open_text(place.path)
+        place = await locate(self._workplace.root, named)
+        text = self._workplace.open_text(place.path)
         if text is None or place.path.exists():
             await self.may_be_read(place, named)
         if text is None:
@@ -114,14 +114,16 @@ class Looking:
             NotFound, Denied, InvalidArgument: it does not; the message says why.
         """
         if not place.path.exists():
-            names = [name for name in await self._at.files.names() if not name.endswith(FOLDED)]
+            names = [
+                name for name in await self._workplace.files.names() if not name.endswith(FOLDED)
+            ]
             told = nearest_names(place.name, names)
             raise NotFound(f"There is no file {shown_path(named)}.{told}")
         if place.path.is_dir():
             raise InvalidArgument(f"{shown_path(named)} is a folder: list_files lists it.")
         if not stat.S_ISREG(place.path.stat().st_mode):
             raise Denied(f"{shown_path(named)} is not a regular file.")
-        if not place.is_output and await self._at.files.left_out([place.name]):
+        if not place.is_output and await self._workplace.files.left_out([place.name]):
             raise Denied(
                 f"{shown_path(named)} is ignored (.gitignore) or belongs to another repository: it"
                 " is not shown."
@@ -136,7 +138,9 @@ class Looking:
         if not (is_secret_file(place.name) or is_secret_file(named)):
             return
         part = Attached("file", place.name, text, "")
-        _, refusals = await self._at.consents.sift([part], {place.name}, self._at.ask_user)
+        _, refusals = await self._workplace.consents.sift(
+            [part], {place.name}, self._workplace.ask_user
+        )
         if refusals:
             for refusal in refusals:
                 await around.warn(refusal)
@@ -144,7 +148,7 @@ class Looking:
 
     def _on_disk(self, place: Place) -> str | None:
         """Return a file's text, or None for an output that is too long to read at once."""
-        head = read_head(self._at.root, place.name, LARGEST, secret=True)
+        head = read_head(self._workplace.root, place.name, LARGEST, secret=True)
         if head is None:
             raise Denied(f"{shown_path(place.name)} is binary or cannot be read.")
         if head[1]:
@@ -157,22 +161,22 @@ class Looking:
         """Return the project's files below a folder, and the number of files in deeper folders.
 
         Raises:
-            AishError: there is no such folder, or it lies outside the workspace.
+            AishError: there is no such folder, or it is outside the workspace.
         """
         depth = number_of(arguments, "depth") or _DEPTH
         named = text_of(arguments, "path", ".")
-        place = await locate(self._at.root, named)
+        place = await locate(self._workplace.root, named)
         if not place.path.exists():
             raise NotFound(f"There is no folder {shown_path(named)}.")
         if not place.path.is_dir():
             raise InvalidArgument(f"{shown_path(named)} is a file: read_file reads it.")
         prefix = f"{place.name}/" if place.name else ""
-        inside = [name for name in await self._at.files.names() if name.startswith(prefix)]
+        inside = [name for name in await self._workplace.files.names() if name.startswith(prefix)]
         rows = _rows([name[len(prefix) :] for name in inside], depth)
         if not rows:
             return ToolResult("No file of the project is in there.")
         text = "".join(f"{prefix}{row}\n" for row in rows)
-        return ToolResult(await bounded(text, around, self._at))
+        return ToolResult(await bounded(text, around, self._workplace))
 
     async def search(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
         """Return the lines of the project's files that contain a text or match an expression.
@@ -185,7 +189,7 @@ class Looking:
             raise InvalidArgument("`pattern` has to be a text on one line.", path="pattern")
         is_regex = arguments.get("regex") in (True, "true")
         named = text_of(arguments, "path", ".")
-        place = await locate(self._at.root, named)
+        place = await locate(self._workplace.root, named)
         if not place.path.exists():
             raise NotFound(f"There is nothing called {shown_path(named)}.")
         answer = await self._by_ripgrep(pattern, place, is_regex=is_regex)
@@ -197,16 +201,16 @@ class Looking:
                     " cannot be confined). Search for a plain text."
                 )
             names = await self._candidates(place)
-            found = await asyncio.to_thread(_matches, self._at.root, names, pattern)
-        shown, more = await self._that_may_be_shown(found)
+            found = await asyncio.to_thread(_matches, self._workplace.root, names, pattern)
+        shown, more = await self._visible(found)
         if not shown:
             return ToolResult("Nothing was found.")
         rows = [f"{name}:{line}: {text[:_LINE]}" for name, line, text in shown]
         if more or is_cut:
             rows.append("[aish: there is more; search in a folder, or for something rarer]")
-        return ToolResult(await bounded("\n".join(rows) + "\n", around, self._at))
+        return ToolResult(await bounded("\n".join(rows) + "\n", around, self._workplace))
 
-    async def _that_may_be_shown(
+    async def _visible(
         self, found: Sequence[tuple[str, str, str]]
     ) -> tuple[list[tuple[str, str, str]], bool]:
         """Return the matches in files that the model may see, and whether there are more."""
@@ -214,7 +218,7 @@ class Looking:
         own = {name for name in names if name.startswith(OUTPUTS)}
         secret = set(filter(is_secret_file, names))
         rest = names - own - secret
-        left_out = secret | (await self._at.files.left_out(rest) if rest else set())
+        left_out = secret | (await self._workplace.files.left_out(rest) if rest else set())
         kept = [one for one in found if one[0] not in left_out]
         counts: Counter[str] = Counter()
         shown = []
@@ -241,7 +245,7 @@ class Looking:
             *(() if is_regex else ("--fixed-strings",)),
             *("-e", pattern, "--", place.name or "."),
         ]
-        result = await self._at.read(shlex.join(command))
+        result = await self._workplace.read(shlex.join(command))
         if result is None:
             return None
         if result.exit_code not in (0, 1):
@@ -262,7 +266,7 @@ class Looking:
         prefix = f"{place.name}/" if place.name else ""
         if prefix.startswith(OUTPUTS):
             return [f"{OUTPUTS}{path.name}" for path in place.path.glob("*.txt")]
-        names = await self._at.files.names()
+        names = await self._workplace.files.names()
         return [
             name for name in names if name.startswith(prefix) and not name.endswith((FOLDED, "/"))
         ]

@@ -249,7 +249,7 @@ async def test_a_server_that_does_not_start_is_told_of(
     assert {
         "silent": "it did not answer within 3 s",
         "dies": "It said: the port is taken",
-        "much garbage": "it prints something else than messages to its stdout",
+        "much garbage": "it prints other things than messages to its stdout",
         "a list": "tools.0.inputSchema.type: Input should be 'object'",
         "nosuch": "no-such-program-at-all is not installed, or not on PATH",
     }[fault] in trouble
@@ -277,7 +277,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again(servers: Servers) -
     assert (await servers.place.call("s__look")).status == "failed"
     # The next time it is given a pause.
     [trouble] = await servers.begin()
-    assert "It is started again in " in trouble
+    assert "It can be started again in " in trouble
 
 
 async def test_a_message_that_is_too_long_ends_the_server(servers: Servers) -> None:
@@ -361,7 +361,7 @@ async def test_an_answer_that_is_none_is_told(servers: Servers) -> None:
     await servers.begin()
     result = await servers.place.call("s__look")
     assert result.status == "failed"
-    assert "s answered with no proper result" in result.text
+    assert "s gave a result that is not valid" in result.text
 
 
 async def test_a_call_that_is_cancelled_is_cancelled_there(servers: Servers) -> None:
@@ -518,7 +518,7 @@ async def test_a_server_that_failed_a_thousand_times_is_still_told(servers: Serv
     connection = servers.place.workspace.tool_servers.named("s")
     connection._failures = 2_000
     [trouble] = await servers.begin()
-    assert "It is started again in 60 s." in trouble
+    assert "It can be started again in 60 s." in trouble
 
 
 async def test_a_server_ends_with_its_workspace(servers: Servers) -> None:
