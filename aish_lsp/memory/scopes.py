@@ -178,7 +178,7 @@ class MemoryScopes:
         stores = self._chosen(scope)
         for store in stores:
             store.refresh()
-        having = [store for store in stores if any(item.id == item_id for item in store.items())]
+        having = [store for store in stores if item_id in store]
         if len(having) > 1:
             msg = (
                 f"Both the workspace and the user have an item {item_id}: say which scope"

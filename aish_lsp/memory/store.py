@@ -90,6 +90,11 @@ class MemoryStore:
         with self._mutex:
             return self._contents.items()
 
+    def __contains__(self, item_id: int) -> bool:
+        """Return whether there was an item of that id at the last ``refresh``."""
+        with self._mutex:
+            return item_id in self._contents
+
     def records(self) -> list[dict[str, Any]]:
         """Return the lines of the items that are not forgotten now, in the file's order.
 
