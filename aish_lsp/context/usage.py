@@ -202,7 +202,7 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
         raise CostCap(
             f"There is a cap of ${cap:g} a session, and the price of the model {preset.name} is"
             f" not known. Set models.{preset.name}.price, for example {{input = 0.15, output ="
-            " 0.60}} (dollars a million tokens), or remove cost.cap_at_dollars.",
+            " 0.60} (dollars a million tokens), or remove cost.cap_at_dollars.",
             capAtDollars=cap,
         )
     spent = used.cost()

@@ -18,7 +18,7 @@ from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArg
 from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
-from aish_lsp.models.address import host, is_loopback
+from aish_lsp.models.address import api_url, host, is_loopback
 from aish_lsp.models.catalog import ModelInfo
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import quoted
@@ -303,6 +303,7 @@ async def at_address(workspace: FolderContext, address: str, key_variable: str =
         )
         raise InvalidArgument(msg, path="api_key_env")
     endpoint = address if "://" in address else f"http://{address}"
+    api_url(endpoint, "models")  # raises InvalidArgument if it is not an address
     preset = Preset(name=_LOCAL, endpoint=endpoint, api_key_env=key_variable or None)
     info = await describe(services.http, preset, services.environ)
     if not info.models:

@@ -161,6 +161,11 @@ async def test_another_memory_counts_from_the_next_refresh_on(
     assert [item.content for item in workspace.memory.items()] == ["in the usual place"]
 
 
+async def test_what_is_not_an_address_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(InvalidArgument, match="is not an address"):
+        await typed(workspace, ":model add http://[::1")
+
+
 async def test_a_server_at_an_ipv6_address_gets_a_name(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from aish_lsp.foundation.errors import Busy, NotFound
 from aish_lsp.foundation.ports import Question, nobody
 from aish_lsp.undo import Undo
 from aish_lsp.undo.git import NoUndo, Nowhere
-from aish_lsp.undo.work import Worker
+from aish_lsp.undo.work import Reverted, Worker
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,6 +42,16 @@ async def test_commands_that_run_beside_each_other_are_one_undo(root: Path) -> N
     undone = await undo.undo("s", nobody)
     assert (undone.restored, undone.removed) == (["a", "b"], ["new"])
     assert undone.message.splitlines() == ["Undone: first", "Put back: a, b", "Removed: new"]
+
+
+def test_the_name_of_a_file_that_failed_is_escaped(root: Path) -> None:
+    done = Reverted(root, "label", "group", failed={b"a\nb": "Busy"})
+    message = of(root)._undone(done, "undo", {}).message
+    assert message.splitlines() == [
+        "Undone: label",
+        "Changed since, left alone: a\\nb",
+        "a\\nb: Busy",
+    ]
 
 
 async def test_names_are_told_relative_to_the_workspace_in_any_bytes(root: Path) -> None:
