@@ -117,7 +117,11 @@ def _problem(tool: McpTool) -> str:
         return "it has no name"
     if _depth(schema) > _DEEPEST:
         return "its schema is nested too deeply"
-    size = len(json.dumps(schema))
+    try:
+        size = len(json.dumps(schema, allow_nan=False))
+    except ValueError:
+        # NaN and Infinity are not JSON: model servers would refuse the whole request.
+        return "its schema has a number that is not finite"
     if size > _LARGEST_SCHEMA or len(tool.description or "") > _LONGEST_DESCRIPTION:
         return f"its schema or its description is too long ({count_of(size, 'character')})"
     try:

@@ -16,7 +16,7 @@ from test_builtin_tools import PRESET, Place, place
 
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.tools import connection as connections
-from aish_lsp.tools.asking import Elicitation
+from aish_lsp.tools.asking import Elicitation, checked_tools
 
 __all__ = ["place"]
 
@@ -429,6 +429,12 @@ async def test_what_buttons_cannot_answer_is_declined(
     assert (await asking.answer(None, params)).action == "decline"
     assert place.asked == []
     assert place.chosen == []
+
+
+def test_a_schema_with_a_number_that_json_does_not_have_is_left_out() -> None:
+    schema = {"type": "object", "properties": {"a": {"default": float("nan")}}}
+    tool: Any = SimpleNamespace(name="t", description="", input_schema=schema)
+    assert checked_tools("s", [tool]) == ([], ["t: its schema has a number that is not finite"])
 
 
 async def test_a_list_that_always_changes_is_read_now_and_then(servers: Servers) -> None:
