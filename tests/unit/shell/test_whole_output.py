@@ -31,7 +31,16 @@ def shown(*pieces: str) -> tuple[str, str]:
     return text, shortened.left_out
 
 
-@pytest.mark.parametrize("text", ["", "x", "\n", lines(1), lines(SHOWN_LINES), "x" * 9_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "\n", lines(1), lines(SHOWN_LINES), "x" * 9_000),
+        lines(SHOWN_LINES) + "x",
+        lines(40) + "x" * 20_000,
+        "x" * 16_000 + "\n" + lines(50),
+        lines(40) + "x\fy\n" * 15,
+    ],
+)
 def test_what_is_short_is_shown_whole(text: str) -> None:
     assert shown(text) == shown(*text) == (text, "")
 
