@@ -25,7 +25,7 @@ from aish_lsp.models.loose_json import Json, as_dict, as_list
 from aish_lsp.models.prices import listed_price, lists_prices
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Preset, Price
+    from aish_lsp.config.schema import Price
     from aish_lsp.models.http import HttpClient
 
 
@@ -152,7 +152,7 @@ async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | No
         return _window(_entry(_entries(await ask("api/v0/models"), "data"), name))
     if kind == "anthropic":
         # Its list is cut into pages, and has no aliases.
-        return _window(await ask(f"v1/models/{quote(name, safe='')}"))
+        return _window(await ask(f"v1/models/{quote(name, safe='', errors='replace')}"))
     if kind == "ollama":
         running = _entries(await ask("api/ps"), "models", key="name")
         for model in running:

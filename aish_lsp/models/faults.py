@@ -19,6 +19,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import urljoin
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.masking import Mask
@@ -79,8 +80,8 @@ def refusal(
     """
     where = without_secrets(url)
     if 300 <= status < 400:
-        target = origin(headers.get("location", ""))
-        to = f" to {target}" if target != "://" else ""
+        target = _redirect_target(url, headers.get("location", ""))
+        to = f" to {target}" if target else ""
         return BackendRejected(
             f"{where} redirects{to} ({status}), and a key is not sent on to another address. "
             "Put the final address into `endpoint`.",
@@ -101,6 +102,15 @@ def refusal(
         data["retry_after"] = seconds
         message += f" It asks to wait {seconds:g} s."
     return BackendUnavailable(message, **data)
+
+
+def _redirect_target(url: str, location: str) -> str:
+    """Return the origin that ``url`` redirects to; empty if it is the same one or malformed."""
+    try:
+        target = origin(urljoin(url, location))
+    except ValueError:
+        return ""
+    return "" if target == origin(url) else target
 
 
 def is_bad_key(data: Mapping[str, Any]) -> bool:
@@ -342,7 +352,7 @@ def _until_reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
         # A negative number is no time, though a date may be past.
         if seconds is None or reset.strip().startswith("-"):
             continue
-        if seconds >= _MOMENT:
+        if seconds >= _MOMENT and re.fullmatch(_NUMBER, reset.strip()):
             seconds = seconds / (1000 if seconds >= _MOMENT_MS else 1) - time.time()
         if left is None:
             unknown.append(seconds)

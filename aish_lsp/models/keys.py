@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.faults import is_bad_key
@@ -39,6 +40,9 @@ _printed: dict[tuple[str, ...], str] = {}
 # The error of each command that failed, and until when it is not run again.
 _failed: dict[tuple[str, ...], tuple[str, float]] = {}
 
+# A lock for each command that is running, so that questions asked at the same time run it once.
+_locks: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
+
 
 async def resolve_key(
     preset: Preset, environ: Mapping[str, str], *, timeout_s: float = COMMAND_TIMEOUT
@@ -60,9 +64,10 @@ async def resolve_key(
         return _checked(key, source)
     if preset.api_key_command:
         command = tuple(preset.api_key_command)
-        if command not in _printed:
-            await _print(command, timeout_s)
-        return _printed[command]
+        async with _locks.setdefault(command, asyncio.Lock()):
+            if command not in _printed:
+                await _print(command, timeout_s)
+            return _printed[command]
     return None
 
 
@@ -129,6 +134,9 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
         )
     except OSError as error:
         msg = f"{source} cannot be run: {error.strerror}."
+        raise BackendRejected(msg) from error
+    except ValueError as error:  # a NUL character, or half a surrogate pair
+        msg = f"{source} cannot be run: {error}."
         raise BackendRejected(msg) from error
     try:
         async with asyncio.timeout(timeout_s):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -46,7 +45,7 @@ def as_number(value: Any) -> float | None:
     """Return ``value`` if it is a number that makes sense as an amount, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and 0 <= value <= ABSURD else None
+    return float(value) if 0 <= value <= ABSURD else None  # NaN is never within the range
 
 
 def as_count(value: Any) -> int:

@@ -60,7 +60,7 @@ class StreamingModel(ABC):
     def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
         self._http = http
         self._environ = environ
-        # The model that each server lists first; each is asked once.
+        # The model that each server lists first, by endpoint; empty if the server has no list.
         self._first_models: dict[str, str] = {}
         # By endpoint and model.
         self._refused: dict[tuple[str, str], frozenset[str]] = {}
@@ -97,6 +97,9 @@ class StreamingModel(ABC):
                         await _drain(events)
                     done = True
                 except BackendRejected as error:
+                    if error.data.get("status") == 404:
+                        # The server may have been restarted with another model.
+                        self._first_models.pop(preset.endpoint, None)
                     refused = self._refused_by(error, body, preset.extra_body)
                     if began or refused <= left_out:
                         raise
@@ -121,9 +124,11 @@ class StreamingModel(ABC):
             except BackendRejected as error:
                 if error.data.get("status") not in {404, 405}:
                     raise
-                models = []
-            self._first_models[preset.endpoint] = next(iter(chat_models(models)), "")
-        return preset.model or self._first_models[preset.endpoint]
+                self._first_models[preset.endpoint] = ""
+            else:
+                if names := chat_models(models):
+                    self._first_models[preset.endpoint] = names[0]
+        return preset.model or self._first_models.get(preset.endpoint, "")
 
     def _url(self, preset: Preset, path: str) -> str:
         """Return the address of ``path`` in the endpoint's API."""
