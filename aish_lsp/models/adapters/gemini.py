@@ -271,7 +271,7 @@ class CandidateReader(ReplyReader):
 
     @property
     def gave_up(self) -> str | None:
-        """The finish reason and the server's explanation, if it broke the reply off, else None."""
+        """The finish reason and the server's explanation, if it broke off the reply, else None."""
         reason = super().gave_up
         return reason and f"{reason}{self._explanation}"
 

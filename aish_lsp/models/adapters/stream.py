@@ -246,7 +246,7 @@ class ReplyReader(ABC):
 
     @property
     def gave_up(self) -> str | None:
-        """The finish reason, if it says that the server broke the reply off, else None."""
+        """The finish reason, if it says that the server broke off the reply, else None."""
         return self._finish if self._meaning() == "broken" else None
 
     def feed(self, event: Json) -> list[ModelEvent]:

@@ -269,7 +269,7 @@ def test_odd_details_of_a_google_error_are_passed_over(details: object) -> None:
 def test_errors_within_a_stream(error: Any, kind: type[Exception]) -> None:
     made = error_in_stream(URL, error, redactor({}))
     assert type(made) is kind
-    assert made.message.startswith("https://api.example broke the reply off: m. ")
+    assert made.message.startswith("https://api.example broke off the reply: m. ")
     assert made.message.endswith(" Ask again.") == (kind is BackendUnavailable)
     assert made.data["provider_message"] == "m"
 
