@@ -261,7 +261,7 @@ class Catalog:
                     await self._keep("key", place, place, granted=answer)
         if not answer:
             raise Denied(
-                f"The key of {preset.name} was not sent to {place}, where it would go unencrypted."
+                f"The key of {preset.name} was not sent to {place}: it would be sent unencrypted."
                 f" Write https:// in models.{preset.name}.endpoint, or name the model to be asked"
                 f" again: `:model {preset.name}`, or `aish-lsp ask --model {preset.name}` in a"
                 " terminal."

@@ -1,4 +1,4 @@
-"""Turns servers' errors, in their many shapes, into errors of ours with a hint.
+"""Turns servers' errors, in their many shapes, into AishErrors with a hint.
 
 Also reads how long a server asks to wait before the next request, in each provider's notation.
 """
@@ -28,7 +28,7 @@ from aish_lsp.models.loose_json import as_dict, as_list
 
 Redactor: TypeAlias = Callable[[str], str]
 
-#: Characters of a provider's own message that ours quotes.
+#: Characters to quote of a provider's own message.
 QUOTE_LIMIT = 600
 
 #: Google's reason for refusing an invalid key; the status is 400.

@@ -227,13 +227,13 @@ def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
         msg = f"A header for {where} cannot be sent. Check the key and `extra_headers`."
         raise BackendRejected(msg) from None
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError) as error:
-        msg = f"The endpoint {where} is not an address: {_ended(error)}"
+        msg = f"The endpoint {where} is not an address: {_as_sentence(error)}"
         raise InvalidArgument(msg, path="endpoint") from error
     except httpx.TransportError as error:
         reason, message = _transport_fault(error, url, timeout_s)
         raise BackendUnavailable(message, **({"reason": reason} if reason else {})) from error
     except httpx.DecodingError as error:
-        msg = f"The answer from {where} is damaged: {_ended(error)}"
+        msg = f"The answer from {where} is damaged: {_as_sentence(error)}"
         raise BackendUnavailable(msg) from error
 
 
@@ -258,7 +258,7 @@ def _transport_fault(
             return "timeout", f"{where} sent nothing for {timeout_s:g} s. {check}"
         case httpx.ProxyError():
             check = "Check HTTPS_PROXY and NO_PROXY."
-            return None, f"The proxy to {where} failed: {_ended(error)} {check}"
+            return None, f"The proxy to {where} failed: {_as_sentence(error)} {check}"
         case httpx.ConnectError():
             is_tls = "SSL" in reason or "CERTIFICATE" in reason
             return None if is_tls else "refused", _connect_message(reason, url)
@@ -277,7 +277,7 @@ def _break_reason(words: str) -> str:
     return f"{words or 'it was reset'}. Ask again."
 
 
-def _ended(error: Exception) -> str:
+def _as_sentence(error: Exception) -> str:
     """Return an error's message, or else its class name, with a full stop."""
     words = str(error).rstrip(". ") or type(error).__name__
     return f"{words}."

@@ -91,12 +91,17 @@ async def _print(command: tuple[str, ...], timeout_s: float) -> None:
 
 @contextmanager
 def key_of(preset: Preset) -> Iterator[None]:
-    """Forget the key that a command printed if the server refuses it within this context."""
+    """Forget the key that a command printed if the server refuses it within this context.
+
+    A key that the command has printed since then is kept: it answers a refusal of the same old key.
+    """
+    command = tuple(preset.api_key_command or ())
+    key = _printed.get(command)
     try:
         yield
     except BackendRejected as error:
-        if is_bad_key(error.data):
-            _printed.pop(tuple(preset.api_key_command or ()), None)
+        if is_bad_key(error.data) and _printed.get(command) == key:
+            _printed.pop(command, None)
         raise
 
 

@@ -185,13 +185,13 @@ class Pause:
         self._next = FIRST_PAUSE
 
     @property
-    def lasts(self) -> bool:
+    def is_active(self) -> bool:
         """Whether a pause is in progress."""
         return self._clock() < self._end
 
     def begin(self) -> None:
         """Begin a pause, unless one is in progress: requests sent before it do not extend it."""
-        if not self.lasts:
+        if not self.is_active:
             self._end = self._clock() + self._next
             self._next = min(2 * self._next, LONGEST_PAUSE)
 

@@ -165,7 +165,7 @@ class Capability:
     @property
     def _may_ask(self) -> bool:
         """Whether the server may be asked now."""
-        return self.capable and not self._pause.lasts
+        return self.capable and not self._pause.is_active
 
     def _failed(self, error: AishError) -> None:
         """Handle a failed request: pause, or never ask again."""
@@ -288,7 +288,7 @@ class EndpointTokenizer(Capability):
         """Whether what the template adds should be measured now."""
         if self._api is None or self._overhead_measured:
             return False
-        return not self._template_pause.lasts
+        return not self._template_pause.is_active
 
     async def _count_all(self, waiting: Iterator[str], post: Post) -> None:
         """Count what is waiting until a request fails; several of these run at the same time."""

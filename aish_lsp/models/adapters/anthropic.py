@@ -193,14 +193,15 @@ def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> lis
             case "tool_use":
                 blocks += islice(left, 1)
             case _:
-                thoughts += _thought(part, preset)
-                blocks += _thought(part, preset)
+                thinking = _thinking(part, preset)
+                thoughts += thinking
+                blocks += thinking
     if begin == len(message.content) and next(left, None) is None:
         return blocks
     return [*thoughts, *_text(message.content), *calls]
 
 
-def _thought(part: Json, preset: Preset) -> list[Json]:
+def _thinking(part: Json, preset: Preset) -> list[Json]:
     """Return a block of thinking unchanged; nothing if it would be refused."""
     match part:
         case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
@@ -440,7 +441,7 @@ class MessageReader(ReplyReader):
         if kind in {"text", "thinking", "redacted_thinking", "tool_use"}:
             self._blocks.append(block)
         if kind in {"text", "thinking"}:
-            self._add_words(block, as_text(start.get(kind)))
+            self._add_piece(block, as_text(start.get(kind)))
             block.signature = as_text(start.get("signature"))
 
     def _add(self, index: Any, delta: Json) -> None:
@@ -453,7 +454,7 @@ class MessageReader(ReplyReader):
             return
         match kind, block.kind:
             case ("text_delta", "text") | ("thinking_delta", "thinking"):
-                self._add_words(block, as_text(delta.get(block.kind)))
+                self._add_piece(block, as_text(delta.get(block.kind)))
             case "signature_delta", _:
                 block.signature += as_text(delta.get("signature"))
             case "input_json_delta", "tool_use":
@@ -462,13 +463,13 @@ class MessageReader(ReplyReader):
     def _block_of(self, index: Any) -> _Block | None:
         return self._block_at.get(index) if isinstance(index, int) else None
 
-    def _add_words(self, block: _Block, piece: str) -> None:
+    def _add_piece(self, block: _Block, piece: str) -> None:
         """Add a piece to a block of text or thinking."""
         if block.kind == "text":
-            block.length += len(self._say(piece))
+            block.length += len(self._add_text(piece))
         else:
             block.pieces.append(piece)
-            self._think(piece)
+            self._add_reasoning(piece)
 
     def _stop(self, delta: Json) -> None:
         self._finish = as_text(delta.get("stop_reason")) or self._finish

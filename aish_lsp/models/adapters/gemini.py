@@ -330,7 +330,7 @@ class CandidateReader(ReplyReader):
 
     def _read_text(self, part: Json) -> None:
         is_thought = part.get("thought") is True
-        text = (self._think if is_thought else self._say)(as_text(part["text"]))
+        text = (self._add_reasoning if is_thought else self._add_text)(as_text(part["text"]))
         self._answered = self._answered or bool(text and not is_thought)
         others = {name: value for name, value in part.items() if name not in {"text", "thought"}}
         part = {"text": text, **({"thought": True} if is_thought else {}), **others}

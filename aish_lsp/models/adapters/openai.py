@@ -241,16 +241,16 @@ class ChatReader(ReplyReader):
         for item in details:
             self._keep_detail(item)
         self._field = next((name for name in PLAIN_FIELDS if as_text(delta.get(name))), self._field)
-        self._think(_reasoning_text(delta, details))
+        self._add_reasoning(_reasoning_text(delta, details))
         content = delta.get("content")
         if isinstance(content, str):
-            self._say(content)
+            self._add_text(content)
         for part in as_list(content):
             self._read_part(as_dict(part))
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._refused = True
-            self._say(refusal)
+            self._add_text(refusal)
         for piece in as_list(delta.get("tool_calls")):
             if isinstance(piece, dict):
                 function = as_dict(piece.get("function"))
@@ -264,9 +264,9 @@ class ChatReader(ReplyReader):
             thinking = part.get("thinking")
             inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
             for item in inner:
-                self._think(as_text(as_dict(item).get("text")))
+                self._add_reasoning(as_text(as_dict(item).get("text")))
         else:
-            self._say(as_text(part.get("text")))
+            self._add_text(as_text(part.get("text")))
 
     def _call_of(self, piece: Json, function: Json) -> _Call:
         """Return the call that ``piece`` belongs to, or a new one if it begins one."""

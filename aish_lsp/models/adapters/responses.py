@@ -145,7 +145,7 @@ def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
         ids = [_call_id(call, used) for call in reply.tool_calls]
         calls: dict[str, Json] = {}
         for call, call_id in zip(reply.tool_calls, ids, strict=True):
-            calls[call_id if call.id in calls else call.id] = _called(call, call_id)
+            calls[call_id if call.id in calls else call.id] = _call_item(call, call_id)
         items += items_of(reply.content, calls, _outline(reply, server))
         for number, output in exchange.results:
             text = "cancelled" if output is None else output
@@ -174,7 +174,7 @@ def _call_id(call: ToolCall, used: set[str]) -> str:
     return call_id
 
 
-def _called(call: ToolCall, call_id: str) -> Json:
+def _call_item(call: ToolCall, call_id: str) -> Json:
     """Return a call as an item."""
     return {
         "type": "function_call",
@@ -201,15 +201,15 @@ class ResponseReader(ReplyReader):
         self._items: list[Item] = []
         self._found_by: dict[int | str, Item] = {}
         self._reported: Any = None
-        self._speaker: Item | None = None
-        self._thought: object = None
+        self._last_message: Item | None = None
+        self._last_part: object = None
 
     def _read(self, event: Json) -> None:
         match as_text(event.get("type")):
             case "response.output_text.delta" | "response.refusal.delta" as kind:
                 item = self._item_of(event, {"type": "message"})
                 self._refused = self._refused or kind == "response.refusal.delta"
-                self._say_of(item, as_text(event.get("delta")))
+                self._add_message_text(item, as_text(event.get("delta")))
             case (
                 "response.reasoning_text.delta"
                 | "response.reasoning_summary_text.delta"
@@ -222,7 +222,7 @@ class ResponseReader(ReplyReader):
                 item.source = item.source or kind
                 if item.source == kind:
                     part = event.get("summary_index", event.get("content_index"))
-                    self._think_of(item, part, as_text(event.get("delta")))
+                    self._add_item_reasoning(item, part, as_text(event.get("delta")))
             case "response.function_call_arguments.delta":
                 item = self._item_of(event, {"type": "function_call"})
                 item.arguments.append(as_text(event.get("delta")))
@@ -269,11 +269,11 @@ class ResponseReader(ReplyReader):
                 texts = [
                     as_text(part.get("text")) or as_text(part.get("refusal")) for part in parts
                 ]
-                self._say_of(item, "".join(texts))
+                self._add_message_text(item, "".join(texts))
         elif item.kind == "reasoning" and not item.length:
             parts = parts or [as_dict(part) for part in as_list(raw.get("summary"))]
             for number, part in enumerate(parts):
-                self._think_of(item, number, as_text(part.get("text")))
+                self._add_item_reasoning(item, number, as_text(part.get("text")))
 
     def _read_end(self, event: Json, response: Json) -> None:
         """Read the last event, or the whole response of a server that does not stream."""
@@ -297,20 +297,20 @@ class ResponseReader(ReplyReader):
         if status == "failed":
             self.error = response.get("error") or event.get("error") or {}
 
-    def _say_of(self, item: Item, piece: str) -> None:
+    def _add_message_text(self, item: Item, piece: str) -> None:
         """Add a piece of a message to the events; a new message begins a new paragraph."""
         if piece:
-            separator = SEPARATOR if self._speaker not in (None, item) else ""
-            self._speaker = item
-            item.length += len(self._say(separator + piece)) - len(separator)
+            separator = SEPARATOR if self._last_message not in (None, item) else ""
+            self._last_message = item
+            item.length += len(self._add_text(separator + piece)) - len(separator)
 
-    def _think_of(self, item: Item, part: Any, piece: str) -> None:
+    def _add_item_reasoning(self, item: Item, part: Any, piece: str) -> None:
         """Add a piece of the reasoning to the events; a new part begins a new paragraph."""
         if piece:
-            thought = (id(item), str(part))
-            separator = SEPARATOR if self._thought not in (None, thought) else ""
-            self._thought = thought
-            item.length += len(self._think(separator + piece))
+            key = (id(item), str(part))
+            separator = SEPARATOR if self._last_part not in (None, key) else ""
+            self._last_part = key
+            item.length += len(self._add_reasoning(separator + piece))
 
     def _tool_calls(self) -> list[ToolCall]:
         calls = []

@@ -267,7 +267,7 @@ class ReplyReader(ABC):
 
     @abstractmethod
     def _read(self, event: Json) -> None:
-        """Read ``event``; pass its text to ``_say`` and its reasoning to ``_think``."""
+        """Read ``event``; pass text to ``_add_text`` and reasoning to ``_add_reasoning``."""
 
     @abstractmethod
     def _tool_calls(self) -> list[ToolCall]:
@@ -298,13 +298,13 @@ class ReplyReader(ABC):
                 return ours
         return "stop" if self._finish is None else self.otherwise
 
-    def _say(self, piece: str) -> str:
+    def _add_text(self, piece: str) -> str:
         """Add a piece of the text to the events; return the part that could be added now."""
         if text := self._text.feed(piece):
             self._events.append(Text(text))
         return text
 
-    def _think(self, piece: str) -> str:
+    def _add_reasoning(self, piece: str) -> str:
         """Add a piece of the reasoning to the events; return the part that could be added now."""
         if text := self._reasoning.feed(piece):
             self._events.append(Reasoning(text))

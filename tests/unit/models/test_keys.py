@@ -64,6 +64,20 @@ async def test_a_command_is_asked_once_until_its_key_is_refused(tmp_path: Path) 
         raise BackendRejected("no", status=401)
 
 
+async def test_a_key_printed_after_another_question_was_refused_is_kept(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    preset = Preset(api_key_command=["sh", "-c", f"echo >> {runs}; wc -l < {runs}"])
+    assert await resolve_key(preset, {}) == "1"
+    refused = BackendRejected("no", status=401)
+    slower = key_of(preset)
+    slower.__enter__()
+    with pytest.raises(BackendRejected), key_of(preset):
+        raise refused
+    assert await resolve_key(preset, {}) == "2"
+    assert not slower.__exit__(BackendRejected, refused, None)
+    assert await resolve_key(preset, {}) == "2"
+
+
 async def test_questions_at_the_same_time_run_a_command_once(tmp_path: Path) -> None:
     """A password manager asks its user each time."""
     runs = tmp_path / "runs"
