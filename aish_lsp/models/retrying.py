@@ -218,7 +218,7 @@ _MARKS: Final = r"(?:[ \t]|>|[-*+][ \t]|\d{1,9}[.)][ \t])*"
 _FENCE: Final = re.compile(rf"{_MARKS}(`{{3,}}|~{{3,}})(.*)")
 _TABLE_OR_LIST: Final = re.compile(r"[ \t>]*(?:\||(?:[-*+]|\d{1,9}[.)])[ \t])")
 #: A line that continues the one before, or may still become one of the above.
-_GOES_ON: Final = re.compile(r"[ \t>]*(?:[-*+`~]{0,3}|\d{0,9}[.)]?)|[ \t]{2}.*")
+_CONTINUES: Final = re.compile(r"[ \t>]*(?:[-*+`~]{0,3}|\d{0,9}[.)]?)|[ \t]{2}.*")
 
 
 async def guarded(
@@ -290,7 +290,7 @@ class RepetitionGuard:
 
     def _is_repetition(self, text: str, end: int) -> bool:
         """Return whether the run before ``end`` occurs too often for the place that it is in."""
-        if not self._place.is_alike():
+        if not self._place.is_repetitive():
             return _times(text, end, WITHIN) >= MOST
         # A wide table consists mostly of blanks and rules.
         has_words = any(map(str.isalnum, text[end - GRAM : end]))
@@ -308,7 +308,7 @@ class _Place:
     def __init__(self) -> None:
         self._head = ""
         self._fence = ""
-        self._was_alike = False
+        self._was_repetitive = False
 
     def take(self, text: str) -> None:
         """Add the next piece of the text."""
@@ -324,14 +324,14 @@ class _Place:
             self._fence = fence[1]
         elif fence is not None and fence[1].startswith(self._fence) and not fence[2].strip():
             self._fence = ""
-        self._was_alike = not self._fence and self._line_is_alike()
+        self._was_repetitive = not self._fence and self._line_is_repetitive()
         self._head = ""
 
-    def is_alike(self) -> bool:
+    def is_repetitive(self) -> bool:
         """Return whether repetition is normal here."""
-        return bool(self._fence) or self._line_is_alike()
+        return bool(self._fence) or self._line_is_repetitive()
 
-    def _line_is_alike(self) -> bool:
+    def _line_is_repetitive(self) -> bool:
         if _TABLE_OR_LIST.match(self._head):
             return True
-        return self._was_alike and _GOES_ON.fullmatch(self._head) is not None
+        return self._was_repetitive and _CONTINUES.fullmatch(self._head) is not None
