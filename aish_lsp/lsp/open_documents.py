@@ -18,7 +18,7 @@ from pygls.workspace import TextDocument
 from aish_lsp.chat.insertion import Edit, line_end_of
 from aish_lsp.chat.markdown import Position
 from aish_lsp.context.selection import Point
-from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.foundation.text import well_formed, with_line_feeds
 from aish_lsp.lsp.client import can
 
 if TYPE_CHECKING:
@@ -260,16 +260,22 @@ def _is_same(document: TextDocument, path: Path) -> bool:
 
 
 def setup(client: Client, documents: OpenDocuments) -> None:
-    """Follow the client's documents."""
+    """Follow the client's documents.
+
+    An editor may send half of a surrogate pair, which no file can hold. It is replaced by U+FFFD,
+    which has the same width in UTF-16.
+    """
 
     @client.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def _opened(params: types.DidOpenTextDocumentParams) -> None:
+        params.text_document.text = well_formed(params.text_document.text)
         client.workspace.put_text_document(params.text_document)
         documents.changed(params.text_document.uri)
 
     @client.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def _changed(params: types.DidChangeTextDocumentParams) -> None:
         for change in params.content_changes:
+            change.text = well_formed(change.text)
             client.workspace.update_text_document(params.text_document, change)
         documents.changed(params.text_document.uri, params.content_changes)
 

@@ -27,7 +27,7 @@ LARGEST_SKIPPED = 1 << 30
 #: Bytes of the longest header line.
 LONGEST_LINE = 64 << 10
 
-_LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE)
+_LENGTH = re.compile(rb"content-length[ \t]*:(.*)", re.IGNORECASE)
 _TYPE = re.compile(rb"content-type[ \t]*:", re.IGNORECASE)
 #: Where the next header may begin in the line that ends an unread body.
 _NEXT_HEADER = re.compile(rb"[}\]](?=content-(?:length|type)[ \t]*:)", re.IGNORECASE)
@@ -117,7 +117,7 @@ class FrameReader:
         if self._lost and (garbage := _NEXT_HEADER.search(line)):
             line = line[garbage.end() :]
         if match := _LENGTH.fullmatch(line):
-            self._declared = match.group(1)
+            self._declared = match.group(1).strip(b" \t")
         elif not _TYPE.match(line):
             self._refuse_if_strict(line)
         return None

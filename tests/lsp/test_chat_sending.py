@@ -79,6 +79,26 @@ async def test_two_requests_in_a_row_send_a_message_once(folder: Path) -> None:
         assert editor.text.count("## aish\n") == 1
 
 
+@pytest.mark.parametrize("applies", [True, False])
+async def test_half_an_emoji_in_a_message_costs_neither_the_message_nor_its_reply(
+    folder: Path, *, applies: bool
+) -> None:
+    async with Client() as client:
+        editor = Editor(client)
+        await client.initialize(folder)
+        await editor.open()
+        if not applies:
+            client.answers["workspace/applyEdit"] = lambda _: {"applied": False}
+        await editor.type("hello there \ud83d, what is @\ud83d:1-2?\n")
+        assert (await client.command_result("aish.chat.send"))["turnId"]
+
+        def written() -> str:
+            return editor.text if applies else editor.path.read_text()
+
+        await client.wait_for(lambda: "\n## aish\n" in written(), "the reply")
+        await client.wait_for(lambda: written().endswith("\n## You\n\n"), "a new heading")
+
+
 async def test_a_prompt_takes_the_place_of_one_that_was_put_there_before(folder: Path) -> None:
     async with Client() as client:
         editor = Editor(client)
