@@ -23,6 +23,7 @@ from aish_lsp import __version__
 from aish_lsp.agent import events
 from aish_lsp.agent.session import Status
 from aish_lsp.chat.colon import COLON_COMMANDS
+from aish_lsp.config.keys import first_line
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.job import Job
@@ -230,11 +231,6 @@ def names_for_types(module: str) -> dict[str, Any]:
 def kinds_of(names: str) -> list[str]:
     """Return the kinds on the wire of the errors whose class names are given."""
     return [vars(errors)[name.strip()].kind for name in names.split(",")]
-
-
-def first_line(thing: type) -> str:
-    """Return the first line of a class's docstring."""
-    return (thing.__doc__ or "").partition("\n")[0]
 
 
 def _command(spec: CommandSpec, definitions: _Definitions) -> dict[str, Any]:
