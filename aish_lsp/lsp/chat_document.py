@@ -70,6 +70,9 @@ _CUT_OFF: Final = (
     " sent still stands above: copy it below the next heading to send it."
 )
 
+#: Seconds between two checks whether an earlier message has been answered.
+_RETRY: Final = 0.05
+
 
 class ChatDocument:
     """The chat document of one workspace, and what is written into it."""
@@ -168,8 +171,9 @@ class ChatDocument:
                 if not self._sections.unanswered:
                     await self._sections.put(prompt)
                     return
-            # A message that was sent before is answered first: it waits for the same lock.
-            await asyncio.sleep(0)
+            # A message that was sent before is answered first. It waits for the same lock, or for
+            # the user, who is being asked about it.
+            await asyncio.sleep(_RETRY)
 
     async def text(self) -> str:
         """Return the text of the document.

@@ -88,8 +88,13 @@ class _BackgroundHandler(logging.Handler):
         threading.Thread(target=self._write, name="aish log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._lines.qsize() < PENDING_RECORDS:
-            self._lines.put(self.format(record))
+        if self._lines.qsize() >= PENDING_RECORDS:
+            return
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 - a bad log call must not stop the work that makes it
+            line = f"a record of {record.name} at line {record.lineno} cannot be formatted"
+        self._lines.put(line)
 
     def wait(self, timeout: float) -> None:
         """Wait at most ``timeout`` seconds until what was logged so far is written."""

@@ -124,7 +124,8 @@ class Suggestions:
         self._chats = chats
         self._others = others
         self._hinted: set[str] = set()
-        self._given: dict[str, list[types.CodeLens]] = {}
+        # By URI, the lenses that the client has or was asked to request.
+        self._known: dict[str, list[types.CodeLens]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
@@ -187,8 +188,8 @@ class Suggestions:
 
         A Run and an Edit for what can be run, a Stop for what runs, a Send for the last heading.
         """
-        self._given[uri] = self._lenses(uri)
-        return self._given[uri]
+        self._known[uri] = self._lenses(uri)
+        return self._known[uri]
 
     def _lenses(self, uri: str) -> list[types.CodeLens]:
         lenses = []
@@ -233,8 +234,9 @@ class Suggestions:
             hints = [self._hint(found, lines[found.first]) for found in self.runnable(uri)]
             if hints or uri in self._hinted:
                 self._publish(uri, hints)
+        before, self._known = self._known, {uri: self._lenses(uri) for uri in uris}
         # A refresh is costly: the client requests the lenses of every document from every server.
-        if any(self._lenses(uri) != self._given.get(uri, []) for uri in uris):
+        if any(lenses != before.get(uri, []) for uri, lenses in self._known.items()):
             self._client.spawn(self._refresh_lenses(), "refresh the code lenses")
 
     async def _refresh_lenses(self) -> None:
@@ -244,7 +246,7 @@ class Suggestions:
 
     def closed(self, uri: str) -> None:
         """Remove the hints of a document that was closed."""
-        self._given.pop(uri, None)
+        self._known.pop(uri, None)
         if uri in self._hinted:
             self._publish(uri, [])
 
