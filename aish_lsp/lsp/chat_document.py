@@ -49,6 +49,7 @@ from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations import operation as operations
+from aish_lsp.operations.markdown import open_fence
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
@@ -360,6 +361,9 @@ class ChatDocument:
                 if open_place(text) is None:
                     cut_off = f"{quote(_CUT_OFF)}\n" if last_place(text) is not None else ""
                     first = f"{cut_off}{YOU}\n\n" if text.strip() else FIRST_TEXT
+                    # What was cut off may have left a code block open.
+                    if fence := open_fence(text):
+                        first = f"{fence}\n\n{first}"
                     self._writer.begin(first)
                     await self._writer.flush()
                 if not self._has_begun:

@@ -340,7 +340,10 @@ class JobWriter:
         try:
             report = await job.result()
         except AishError as error:
-            begin(quote(error.message))
+            if has_begun:
+                self.writer.append(block.close(error.message))
+            else:
+                begin(quote(error.message))
             return
         if report.finish_reason == "denied":
             begin(quote("\n\n".join(told) or f"Not run: {escaped(report.text)}"))
@@ -375,6 +378,11 @@ class JobWriter:
                     begin(block.open())
                     self.writer.remark(running)
                 self.writer.append(block.feed(event.delta))
+        except asyncio.CancelledError:
+            # The server ends, and the command with it.
+            if has_begun:
+                self.writer.append(block.close("stopped: the server has ended."))
+            raise
         finally:
             if has_begun:
                 self.writer.withdraw(running)
