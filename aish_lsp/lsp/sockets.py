@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from lsprotocol.types import EXIT, INITIALIZE
 
@@ -264,7 +264,7 @@ def _refusal(
     named = request.headers.get_all("Host")
     if len(named) != 1 or not is_our_name(named[0], bound):
         return HTTPStatus.FORBIDDEN, "the Host header does not name this server: use its address\n"
-    shown = parse_qs(urlsplit(request.path).query).get("token", [])
+    shown = parse_qs(request.path.partition("?")[2]).get("token", [])
     for header in request.headers.get_all("Authorization"):
         scheme, _, credentials = header.partition(" ")
         if scheme.lower() == "bearer":
