@@ -421,7 +421,7 @@ class ChatDocument:
             except Exception as error:
                 # The chat must not be left without a heading to write under.
                 logger.exception(":%s failed", command.name)
-                text = quote(f"aish itself failed ({type(error).__name__}); see its log.")
+                text = quote(f"aish itself failed ({type(error).__name__}); its log says more.")
             if text:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             if carried is not None and carried.job is not None:
