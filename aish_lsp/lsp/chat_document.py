@@ -136,7 +136,7 @@ class ChatDocument:
         """Create the document, with a heading to write under unless that takes an edit.
 
         An editor that waits for the answer to a command makes no edits until then. So if it has the
-        document open, ``_ready`` is left to whoever writes there after that answer.
+        document open, ``_ready`` is left to what is written after that answer.
 
         Raises:
             StoreUnavailable: it cannot be created, or what is there must not be used.

@@ -173,7 +173,7 @@ class ChatEdits:
             answer = await self._try(document, batch, claimed)
             if self._made:
                 return True
-            if self._waits and answer is not False and not self._is_guarded(document):
+            if self._is_pending and answer is not False and not self._is_guarded(document):
                 # It may still come, and must not come twice.
                 self.is_silent = True
                 break
@@ -216,10 +216,10 @@ class ChatEdits:
             patience = TELL_TIMEOUT
         if sent.reloaded and self.checks_versions:
             patience = ECHO_TIMEOUT
-        await self._echoed(patience, answer)
+        await self._wait_for_outcome(patience, answer)
         return answer
 
-    async def _echoed(self, patience: float, answer: bool | None) -> None:
+    async def _wait_for_outcome(self, patience: float, answer: bool | None) -> None:
         """Wait until the outcome of the edit is known, but at most ``patience`` seconds."""
         before = self._reports
 
@@ -228,9 +228,9 @@ class ChatEdits:
             return answer is not None and self._reports > before
 
         await self.until(
-            lambda: not self._waits or self.document is None or has_reported(), patience
+            lambda: not self._is_pending or self.document is None or has_reported(), patience
         )
-        if self._waits:
+        if self._is_pending:
             # The document may be opened again with the edit in it.
             await self.shown_again()
         sent = self._sent
@@ -264,7 +264,7 @@ class ChatEdits:
         self._changed.set()
 
     @property
-    def _waits(self) -> bool:
+    def _is_pending(self) -> bool:
         """Whether the outcome of the edit that was sent is still unknown."""
         return self._sent is not None and not self._sent.overtaken
 
@@ -280,7 +280,7 @@ class ChatEdits:
 
     def _follow(self, before: str, edit: Edit) -> None:
         """Follow a change of the editor's document, which held ``before``."""
-        sent, after = self._sent if self._waits else None, edit.made_in(before)
+        sent, after = self._sent if self._is_pending else None, edit.made_in(before)
         if sent is not None:
             start, end = (self._offset(before, at) for at in (sent.range.start, sent.range.end))
             made = Edit(start, end, sent.insertion.edit.new)
@@ -305,7 +305,7 @@ class ChatEdits:
         """Note that the edit was ``made`` in ``before``, which became ``after``.
 
         Its place is right if it is the wanted one, or if ``before`` is the text that the edit was
-        for: the document may have been opened again meanwhile.
+        for: the document may have been opened again in between.
         """
         self._sent, self._anchor.is_unsure = None, False
         self._anchor.settle(before)

@@ -169,13 +169,13 @@ def _announce(client: Client, workspace: Workspace) -> None:
 
 def note_client(client: Client, workspaces: Workspaces) -> None:
     """Log who the client is once it uses a workspace; before that there is nothing to report."""
-    noted = False
+    logged = False
 
     def note(_workspace: Workspace) -> None:
-        nonlocal noted
+        nonlocal logged
         params = client.initialize_params
-        if not noted and params is not None:
-            noted = True
+        if not logged and params is not None:
+            logged = True
             logs.keep(f"client: {_described(client, params.client_info)}")
 
     workspaces.on_open(note)

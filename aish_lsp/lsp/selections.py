@@ -299,7 +299,7 @@ async def selected(
             f"The range begins at line {start.line + 1}, but {document.path} has {len(lines)}.",
             path="range.start",
         )
-    # In a thread: a document may be long, and other requests are served meanwhile.
+    # In a thread: a document may be long, and other requests must not wait.
     attached = await asyncio.to_thread(selection, document, start, end)
     if not attached and not params.diagnostics:
         raise InvalidArgument(f"Only blanks are selected in {document.path}.", path="range")
