@@ -168,7 +168,7 @@ def _kind_schema(kind: Any) -> dict[str, Any]:
 
 
 def first_line(cls: type) -> str:
-    """Return the first line of a table's description."""
+    """Return the first line of a class's docstring, in Markdown."""
     return (cls.__doc__ or "").partition("\n")[0].replace("``", "`")
 
 

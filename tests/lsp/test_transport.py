@@ -160,6 +160,7 @@ async def test_only_who_knows_the_token_gets_in_and_no_browser(
         assert await refused(f"{bare}/?token={token[:-1]}") == 401
         assert await refused(f"{bare}/?token={token}x") == 401
         assert await refused(f"{bare}/?token=%C3%A9") == 401
+        assert await refused(f"{bare}//[") == 401
         assert await refused(bare, additional_headers={"Authorization": "Bearer x"}) == 401
         assert await refused(bare, additional_headers={"Authorization": f"Basic {token}"}) == 401
         for origin in ("https://evil.example", "null", "http://127.0.0.1"):
