@@ -70,12 +70,14 @@ class KeptOutput:
         return f"{before}{line_end}[aish: {left_out} bytes left out here]\n{after}", True
 
 
-# Each alternative is linear: no two neighboring parts can match the same character.
+# Linear: no two neighboring parts can match the same character, and what introduces a sequence
+# ends the one before it.
 _CONTROL_SEQUENCE = re.compile(
     r"""
       (?: \x1b\[ | \x9b ) [0-?]*+ [\ -/]*+ [@-~]                   # CSI: colors, moves, erasing
-    | (?: \x1b\] | \x9d ) [^\x07\x1b\x9c\n]*+ (?: \x07 | \x1b\\ | \x9c )      # OSC: titles, links
-    | (?: \x1b[PX^_] | [\x90\x98\x9e\x9f] ) [^\x1b\x9c\n]*+ (?: \x1b\\ | \x9c )  # DCS and its kin
+    | (?: \x1b\] | \x9d ) [^\x07\x1b\x9c\x9d\n]*+ (?: \x07 | \x1b\\ | \x9c )  # OSC: titles, links
+    | (?: \x1b[PX^_] | [\x90\x98\x9e\x9f] ) [^\x1b\x90\x98\x9c\x9e\x9f\n]*+
+      (?: \x1b\\ | \x9c )                                         # DCS and its kin
     | \x1b [\ -/]*+ [0-~]                                         # two characters, or a charset
     """,
     re.VERBOSE,
@@ -232,6 +234,7 @@ class WholeOutput:
         self._mask = mask
         self._text: list[str] = []
         self._waiting = 0
+        self._due = _WAITING
         self._lines = 0
         self._characters = 0
         self._written = 0
@@ -251,7 +254,7 @@ class WholeOutput:
         self._waiting += len(text)
         self._lines += text.count("\n")
         self._characters += len(text)
-        if self._waiting > _WAITING:
+        if self._waiting > self._due:
             await asyncio.to_thread(self._write, at_end=False)
 
     async def close(self, *, always: bool = False) -> Path | None:
@@ -271,6 +274,8 @@ class WholeOutput:
         text = "".join(self._text)
         end = len(text) if at_end else self._cut(text)
         self._text, self._waiting = [text[end:]], len(text) - end
+        # What could not be cut is looked at again when it is twice as long.
+        self._due = max(_WAITING, 2 * self._waiting)
         data = self._clean(text[:end]).encode(errors="replace")[: LIMIT - self._written]
         if not data:
             return
@@ -301,13 +306,16 @@ class WholeOutput:
 def make_room(folder: Path, limit: int, *, keep: Path) -> None:
     """Delete the oldest outputs in ``folder`` beyond ``limit`` bytes, but never ``keep``."""
     found = []
+    total = 0
     for path in folder.glob("*.txt"):
-        status = path.lstat()
-        if stat.S_ISREG(status.st_mode):
-            found.append((path != keep, status.st_mtime_ns, status.st_size, path))
-    total = sum(size for _, _, size, _ in found)
-    for is_other, _, size, path in sorted(found, key=lambda one: (not one[0], one[1])):
-        if total <= limit or not is_other:
+        with suppress(FileNotFoundError):  # Another command may make room at the same time.
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                total += status.st_size
+                if path != keep:
+                    found.append((status.st_mtime_ns, status.st_size, path))
+    for _, size, path in sorted(found):
+        if total <= limit:
             break
         path.unlink(missing_ok=True)
         total -= size

@@ -153,7 +153,8 @@ async def run_command(
 
 def _arguments(text: str, shell: str, env: Mapping[str, str]) -> list[str | bytes]:
     """Return the argument vector with which ``shell`` runs ``text``."""
-    found = shutil.which(Path(shell).expanduser(), path=env.get("PATH"))
+    # Unlike ``Path.expanduser``, it leaves the name of an unknown user as it is.
+    found = shutil.which(os.path.expanduser(shell), path=env.get("PATH"))  # noqa: PTH111
     if found is None:
         msg = f"The shell {shell!r} was not found: set `safety.shell` to one that is installed."
         raise NotFound(msg)

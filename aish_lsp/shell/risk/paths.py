@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
 
-from aish_lsp.foundation.redaction import PRIVATE_NAMES
+from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
 from aish_lsp.shell.risk.repository import is_ignored
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import UNKNOWN, table
@@ -35,13 +35,13 @@ _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
 _PRIVATE_PLACES: Final = r"\.config/(?:gh|rclone|containers)|\.m2/settings\.xml|\.terraform\.d"
 #: Secret names stand between slashes, equals signs and colons.
 _PRIVATE: Final = re.compile(
-    rf"(?:^|[/:=@,{{])(?:{PRIVATE_NAMES}|{_PRIVATE_PLACES})(?=$|[/:=,}}])"
+    rf"(?:(?:^|[/:=@,{{])(?:{PRIVATE_NAMES}|{_PRIVATE_PLACES})|{KEY_ENDINGS})(?=$|[/:=,}}])"
     rf"|^(?:[^=\n]*=)?{_NO_FILE}$",
     re.MULTILINE | re.IGNORECASE,
 )
 #: The same in a program's text.
 _MENTIONED: Final = re.compile(
-    rf"(?<![\w.-])(?:{PRIVATE_NAMES})(?![\w.-])", re.MULTILINE | re.IGNORECASE
+    rf"(?:(?<![\w.-])(?:{PRIVATE_NAMES})|{KEY_ENDINGS})(?![\w.-])", re.MULTILINE | re.IGNORECASE
 )
 _PUBLIC: Final = re.compile(
     r"/dev/(?:null|u?random|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
@@ -191,7 +191,8 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
     reason = next(filter(None, (_why_not(place, how) for place in places)), None)
     if reason is None and kept is not None:
         reason = next(filter(None, (why_not_kept(real, kept) for real in reals)), None)
-    there = [] if how == "adds" else [real for real in reals if real.is_file()]
+    # Unlike ``Path.is_file``, it takes a name that is too long, or in a closed folder, for absent.
+    there = [] if how == "adds" else [real for real in reals if os.path.isfile(real)]  # noqa: PTH113
     if reason is None and there:
         if kept is not None:
             return CAUTION, f"overwrites {target[:60]}, which can be undone"
@@ -202,8 +203,12 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
 
 
 def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]:
-    """Return the real paths that ``target`` may name, in ``folder`` or one that is changed to."""
-    starts = [folder, *(folder / os.path.expanduser(start) for start in folders)]  # noqa: PTH111
+    """Return the real paths that ``target`` may name, in ``folder`` or one that is changed to.
+
+    A folder whose name is not wholly known adds none.
+    """
+    known = [start for start in folders if UNKNOWN not in start]
+    starts = [folder, *(folder / os.path.expanduser(start) for start in known)]  # noqa: PTH111
     found = (os.path.realpath(start / os.path.expanduser(target)) for start in starts)  # noqa: PTH111
     return [Path(real) for real in dict.fromkeys(found)]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,20 +88,31 @@ def _look(place: Path, depth: int = 0) -> _Known:
     """Return the verdict on a folder and on the repositories within its own."""
     repository = _Repository.around(place)
     stamps: dict[str, object] = {}
-    for path in [*_users_files(), *(repository.files() if repository else ())]:
-        stamps[str(path)] = _stamp(str(path))
+
+    def depend_on(paths: Iterable[Path]) -> None:
+        stamps.update((str(path), _stamp(str(path))) for path in paths)
+
+    depend_on(_users_files())
+    depend_on(_nearer_repositories(place, repository))
+    hooks: list[Path] = []
+    nested: list[Path] = []
     try:
+        if repository is not None:
+            depend_on(repository.files())
         settings = _settings(place)
-        for setting in settings:
-            if setting.origin.startswith("file:"):
-                path = os.path.join(place, setting.origin[5:])  # noqa: PTH118 - it may be absolute
-                stamps[path] = _stamp(path)
-        nested = list(repository.nested()) if repository else []
+        origins = (s.origin[5:] for s in settings if s.origin.startswith("file:"))
+        depend_on(place / origin for origin in origins)
+        if repository is not None:
+            hooks = repository.hooks(settings)
+            depend_on(hooks)
+            linked = list(repository.linked())
+            depend_on(inner / ".git" for inner in linked)
+            nested = [inner for inner in linked if os.path.lexists(inner / ".git")]
     except (OSError, ValueError, subprocess.SubprocessError):
         return _Known(stamps, _UNREADABLE, _UNREADABLE)
     if depth > 2 or len(nested) > _NESTED:
         return _Known(stamps, SETTINGS, SETTINGS)
-    if repository is not None and (repository.is_hidden() or repository.has_hook(settings)):
+    if any(os.access(hook, os.X_OK) for hook in hooks) or (repository and repository.is_hidden()):
         return _Known(stamps, SETTINGS, SETTINGS)
     reason, confined = _verdict(settings)
     for inner in nested:
@@ -223,8 +234,11 @@ class _Repository:
 
     def files(self) -> Iterator[Path]:
         """Yield the files on which the verdict depends."""
-        yield from (self.shared / name for name in ("config", "hooks"))
-        yield from (self.folder / name for name in ("config.worktree", "index", "HEAD"))
+        if self.folder != self.top / ".git":
+            yield self.top / ".git"
+        yield self.shared / "config"
+        names = ("config.worktree", "index", "HEAD", "commondir")
+        yield from (self.folder / name for name in names)
 
     def is_hidden(self) -> bool:
         """Return whether it is a bare repository in another work tree, where nobody looks."""
@@ -232,18 +246,18 @@ class _Repository:
             (place / ".git").exists() for place in self.top.parents
         )
 
-    def has_hook(self, settings: list[_Setting]) -> bool:
-        """Return whether a hook runs when a command updates the index."""
-        hooks = [self.shared / "hooks"]
-        hooks += [
-            self.top / Path(os.path.expanduser(setting.value))  # noqa: PTH111 - or ~other
+    def hooks(self, settings: list[_Setting]) -> list[Path]:
+        """Return the files that, if executable, run when a command updates the index."""
+        folders = [self.shared / "hooks"]
+        folders += [
+            self.top / os.path.expanduser(setting.value)  # noqa: PTH111 - or ~other
             for setting in settings
             if setting.key.lower() == "core.hookspath"
         ]
-        return any(os.access(place / _HOOK, os.X_OK) for place in hooks)
+        return [folder / _HOOK for folder in folders]
 
-    def nested(self) -> Iterator[Path]:
-        """Yield the repositories within this one that git looks into.
+    def linked(self) -> Iterator[Path]:
+        """Yield the folders in the index that are repositories, whether or not they exist here.
 
         Raises:
             OSError, ValueError, subprocess.SubprocessError: that cannot be told.
@@ -261,9 +275,15 @@ class _Repository:
         done.check_returncode()
         for entry in done.stdout.split(b"\0"):
             if entry.startswith(b"160000 "):
-                inner = self.top / os.fsdecode(entry.partition(b"\t")[2])
-                if os.path.lexists(inner / ".git"):
-                    yield inner
+                yield self.top / os.fsdecode(entry.partition(b"\t")[2])
+
+
+def _nearer_repositories(place: Path, repository: _Repository | None) -> Iterator[Path]:
+    """Yield what would make ``place`` belong to another repository than ``repository``."""
+    for folder in (place, *place.parents):
+        if repository is not None and folder == repository.top:
+            return
+        yield from (folder / name for name in (".git", "HEAD", "objects"))
 
 
 def _git_folder(place: Path) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from typing import Final
 
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
@@ -13,6 +13,7 @@ from aish_lsp.shell.risk.review import UNSEEN, Input, Review, text_of, texts
 from aish_lsp.shell.risk.rules import Program, tables
 from aish_lsp.shell.risk.targets import WRITERS, writer
 from aish_lsp.shell.risk.words import UNKNOWN, table
+from aish_lsp.shell.risk.wrappers import text_option
 
 Handler = Callable[[Review, Sequence[str], Input], bool]
 
@@ -372,17 +373,15 @@ def _set(review: Review, setting: str) -> None:
 def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
     """Queue the commands that git's own commands run."""
     if command == "submodule" and "foreach" in rest:
-        words = [w for w in rest[list(rest).index("foreach") + 1 :] if w != "--recursive"]
-        review.add_text(texts(words))
+        words = rest[list(rest).index("foreach") + 1 :]
+        review.add_text(texts(list(dropwhile(lambda word: word[:1] == "-", words))))
     elif command == "bisect" and rest[:1] == ("run",):
         review.add_text(texts(rest[1:]))
     elif command in {"rebase", "difftool"}:
-        options = {"-x", "--exec", "--extcmd"}
         for at, word in enumerate(rest):
-            name, equals, value = word.partition("=")
-            if name in options:
-                text = value if equals else texts(rest[at + 1 : at + 2])
-                review.add_text(text)
+            text = text_option(("-x", "--exec", "--extcmd"), word)
+            if text is not None:
+                review.add_text(text or texts(rest[at + 1 : at + 2]))
     elif command == "filter-branch":
         review.destructive("rewrites or loses commits")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aish_lsp.shell.risk.matching import Arguments
+from aish_lsp.shell.risk.matching import Arguments, may_abbreviate
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
 from aish_lsp.shell.risk.review import Input, Review, text_of
 from aish_lsp.shell.risk.words import UNKNOWN, table
@@ -159,8 +159,9 @@ def _values(words: Sequence[str], options: Sequence[str]) -> list[str]:
                 found += words[at + 1 : at + 2]
             elif is_letter and word[:2] == option:
                 found.append(word[2:])
-            elif option[:2] == "--" and word.startswith(f"{option}="):
-                found.append(word[len(option) + 1 :])
+            elif may_abbreviate(word.partition("=")[0], option):
+                _, equals, value = word.partition("=")
+                found += [value] if equals else words[at + 1 : at + 2]
     return found
 
 

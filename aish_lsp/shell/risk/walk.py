@@ -39,6 +39,8 @@ _KNOWN: Final = frozenset({"bash", "sh"})
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _READS: Final = frozenset({"<", "<&", "<&-", "<>"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
+#: What ``>&`` takes for a descriptor, or for closing one; anything else is a file.
+_DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
 #: An array index in quotes is only text until something evaluates it as arithmetic.
 _INDEX: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
 _CALCULATES: Final = re.compile(
@@ -314,11 +316,7 @@ class _Walk:
         review = self._review
         if operator not in _WRITES:
             judge(review, ["cat", target], None)
-        elif operator == ">&" and (
-            target.isdigit() or target.rstrip("-").isdigit() or target == "-"
-        ):
-            pass
-        else:
+        elif operator != ">&" or _DESCRIPTOR.fullmatch(target) is None:
             append = operator in {">>", "&>>"}
             written = text_of(produced, UNKNOWN)
             review.writes(target, "adds" if append else "overwrites", written)

@@ -107,7 +107,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
 _UNKNOWNS: Final = re.compile(rf"{UNKNOWN}[{UNKNOWN}{SPLIT} ]*{UNKNOWN}")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that hold no others.
-_BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+_BRACES: Final = re.compile(r"\{([^{}]*+)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _SPECIAL: Final = re.compile(r"[\\*?\[~]")
 _PATTERN: Final = re.compile(r"[*?\[]")
@@ -134,7 +134,8 @@ class Variables:
         """Add a value that ``name`` may have."""
         value = _UNKNOWNS.sub(UNKNOWN, value)
         values = self._values.setdefault(name, [])
-        if value not in values:
+        # One more than ``get`` returns shows that there are too many.
+        if len(values) <= MOST_VALUES and value not in values:
             values.append(value)
 
     def append(self, name: str, value: str, *, is_array: bool = False) -> None:
@@ -416,7 +417,9 @@ def expanded(text: str) -> list[str]:
     waiting = [text.replace(SPLIT, " ").replace(ITEM, " ")]
     while waiting and len(found) + len(waiting) <= MOST_WORDS:
         word = waiting.pop()
-        braces = _BRACES.search(word)
+        braces = next(
+            (match for match in _BRACES.finditer(word) if "," in match[1] or ".." in match[1]), None
+        )
         if braces is None:
             found.append(word)
         elif ".." in braces[1]:

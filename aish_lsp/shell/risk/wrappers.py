@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
-from aish_lsp.shell.risk.matching import takes_next
+from aish_lsp.shell.risk.matching import may_abbreviate, takes_next
 from aish_lsp.shell.risk.paths import names_secret
 from aish_lsp.shell.risk.review import Input, Review, text_of
 from aish_lsp.shell.risk.rules import CAUTION, LEVELS, SAFE, CommandRules, Wrapper
@@ -17,6 +17,8 @@ from aish_lsp.shell.risk.words import MANY, UNKNOWN, table
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
 _QUOTES: Final = re.compile(r"[\\'\"]")
+#: Among short options of ``xargs``, the one that says what is replaced, and what follows it.
+_REPLACES: Final = re.compile(r"-(?!-)[^IiJ]*([IiJ])(.*)", re.DOTALL)
 _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
@@ -119,7 +121,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             if not operands:
                 break
             continue
-        text = _text_option(wrapper, word)
+        text = text_option(wrapper.text, word)
         if text is not None:
             value = text or (words[at + 1] if at + 1 < len(words) else "")
             # ``:!cmd`` is how vim runs one.
@@ -157,13 +159,17 @@ def _takes(review: Review, wrapper: Wrapper, word: str, behind: str) -> None:
         review.enters(value or behind)
 
 
-def _text_option(wrapper: Wrapper, word: str) -> str | None:
-    """Return the text in an option that holds a command line; "" if it is the next word."""
-    for option in wrapper.text:
+def text_option(options: Sequence[str], word: str) -> str | None:
+    """Return the command line in ``word`` if it is one of ``options``; "" if that is the next word.
+
+    A word that is none of them yields None.
+    """
+    name, _, value = word.partition("=")
+    for option in options:
         if word == option:
             return ""
-        if word.startswith(f"{option}=") and option[:2] == "--":
-            return word[len(option) + 1 :]
+        if may_abbreviate(name, option):
+            return value  # Without one, the next word is.
         if option[:2] != "--" and word[:2] != "--" and word[:1] == "-" and option[1] in word[1:]:
             return word.partition(option[1])[2]
     return None
@@ -172,9 +178,12 @@ def _text_option(wrapper: Wrapper, word: str) -> str | None:
 def _placeholder(options: Sequence[str]) -> str:
     """Return the placeholder that ``xargs`` replaces with what it reads."""
     for at, word in enumerate(options):
-        for option in ("--replace=", "-I", "-J"):
-            if word.startswith(option):
-                return word[len(option) :] or "".join(options[at + 1 : at + 2]) or "{}"
+        name, _, value = word.partition("=")
+        if may_abbreviate(name, "--replace"):
+            return value or "{}"
+        found = _REPLACES.match(word)
+        if found is not None:
+            return found[2] or ("{}" if found[1] == "i" else "".join(options[at + 1 : at + 2]))
     return "{}"
 
 

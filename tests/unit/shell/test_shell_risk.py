@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
@@ -199,6 +200,17 @@ DESTRUCTIVE = [
     "echo x > .git/hooks/pre-commit",
     "terraform destroy",
     "RM x",
+    # What stands for the input is found however the option is written.
+    "ls | xargs -rI% sh -c %",
+    "ls | xargs -i% sh -c %",
+    "ls | xargs --rep=% sh -c %",
+    # Options that hold a command, abbreviated, attached or behind others.
+    "env --split='rm -rf x'",
+    "script --comm='rm -rf x'",
+    "git rebase -ix 'rm -rf x' main",
+    "git rebase --exe='rm -rf x' main",
+    "git difftool -yx 'rm -rf x'",
+    "git submodule foreach --quiet 'rm -rf x'",
     # Keys and passwords.
     "cat /home/me/.ssh/id_ed25519",
     "cat /proc/1/environ",
@@ -323,6 +335,16 @@ def test_what_is_just_short_enough_does_not_make_it_fail(part: str) -> None:
     assert classify(f"rm x\n{text}"[:LONGEST], "bash").risk == "destructive"
 
 
+@pytest.mark.parametrize("part", ["{,", "; a+=$x", "; a+=$x*"])
+@pytest.mark.parametrize("command", ["echo", "find ."])
+def test_many_values_in_a_long_text_take_seconds_at_most(command: str, part: str) -> None:
+    sets = "".join(f"{name}=1; {name}=2; " for name in "uvwxyz")
+    start = time.process_time()
+    classify(f"{sets}{command} $u$v$w$x$y$z{part * LONGEST}"[:LONGEST], "bash")
+    classify(f"{sets}{command} $u$v$w$x$y$z{{{',' * LONGEST}"[:LONGEST], "bash")
+    assert time.process_time() - start < 15
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -341,6 +363,8 @@ def test_what_is_just_short_enough_does_not_make_it_fail(part: str) -> None:
         "pidstat -e rm x",
         "kubectl --kubeconfig evil get pods",
         # What writes without looking as if it did.
+        "echo x >&\u00b2",
+        "echo x >&\u0661",
         "\\time -o x ls",
         "strace -o x ls",
         "psql -c 'SELECT 1' -o x",
@@ -397,6 +421,8 @@ def test_every_destructive_row_says_why() -> None:
     ("text", "risk"),
     [
         ("echo a > old", "destructive"),
+        ("tar -c --fil=old a", "destructive"),
+        (f"echo a > {'x' * 300}", "caution"),
         ("cp a old", "destructive"),
         ("mv -n a old", "caution"),
         ("echo a >> old", "caution"),
