@@ -192,6 +192,13 @@ class Tables:
                     else:
                         self._entries[name].add(rule)
 
+    def complete(self) -> None:
+        """Add the rules for patterns of names to the names that they match, once all are known."""
+        for glob, rule in self._globs:
+            for name, entry in self._entries.items():
+                if fnmatchcase(name, glob):
+                    entry.add(rule)
+
     def add_values(self, values: Mapping[str, str]) -> None:
         """Add which options of a command take the next word for their value."""
         for names, options in values.items():
@@ -247,6 +254,8 @@ def own_tables(rules: tuple[RiskRule, ...]) -> tuple[Tables, Tables]:
         tables = found[rule.only_stricter]
         row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
         tables.add_rules([{**row, "confine": rule.confine}])
+    for tables in found:
+        tables.complete()
     return found
 
 
@@ -261,6 +270,7 @@ def tables() -> Tables:
         found.add_rules(data.get("rules", ()), data.get("options"))
         found.add_wrappers(data.get("wrappers", ()))
         found.add_programs(data.get("programs", ()))
+    found.complete()
     return found
 
 
