@@ -1,8 +1,8 @@
 """The seccomp filter of a confined command: which system calls it may make (Linux).
 
-Landlock guards files by their names. It lets through what needs no name to be opened: modes, times,
-attributes, sockets, other processes. This filter refuses those. It is a list of what was looked at:
-a system call that is newer than the list does not exist for a confined command.
+Landlock guards files by their paths. It does not cover modes, times, attributes, sockets and other
+processes. This filter refuses those. It knows the system calls that were reviewed: a newer one does
+not exist for a confined command.
 
 A filter sees numbers alone, never what a pointer points to. So ``openat2`` and ``clone3``, which
 hide their flags in a structure, do not exist either; every program falls back to the old ones.
@@ -27,7 +27,7 @@ _Code: TypeAlias = list[_Instruction]
 #: The architectures whose numbers are known: the kernel's constant for each, and its column.
 _ARCHITECTURES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
-#: The newest call that was looked at, the same on both: ``mseal`` of Linux 6.10. (``uretprobe`` and
+#: The newest call that was reviewed, the same on both: ``mseal`` of Linux 6.10. (``uretprobe`` and
 #: ``uprobe`` of x86-64, 335 and 336, are made by the kernel's own trampolines alone.)
 _NEWEST: Final = 462
 
@@ -56,7 +56,7 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 
 def supported() -> bool:
-    """Return whether this machine's architecture is one that we have numbers for."""
+    """Return whether the system call numbers of this machine's architecture are known."""
     return platform.machine() in _ARCHITECTURES and sys.byteorder == "little"
 
 

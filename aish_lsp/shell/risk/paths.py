@@ -1,7 +1,7 @@
 """Places in the file system that a command may not touch without asking, in every spelling.
 
-No spelling hides a place, be it ``~``, ``$HOME``, ``..``, a doubled slash, a capital letter or a
-pattern, and a place counts even before it exists.
+No spelling hides a place: not ``~``, ``$HOME``, ``..``, a doubled slash, a capital letter or a
+pattern. A place counts even before it exists.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ How = Literal["overwrites", "places", "adds"]
 #: The most bytes of a file that a snapshot holds (docs/undo.md).
 _LARGEST_KEPT: Final = 64 << 20
 
-#: Files that editors keep for themselves: no snapshot holds them, either (docs/undo.md).
+#: Swap, lock and backup files of editors: no snapshot holds them, either (docs/undo.md).
 _EDITORS_OWN: Final = re.compile(r"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
 
-#: Not plain files: devices, and what describes processes.
+#: Devices, and what describes processes, are not plain files.
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
 #: Secret places that are recognized by their folder.
 _PRIVATE_PLACES: Final = r"\.config/(?:gh|rclone|containers)|\.m2/settings\.xml|\.terraform\.d"
@@ -69,7 +69,7 @@ _PROTECTED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     )
     for row in _PLACES["protected"]
 )
-#: The system's own folders, and the user's home: nobody means them as a whole.
+#: The system's own folders, and the user's home: nobody means to overwrite all of them.
 _SYSTEM: Final = re.compile("|".join(_PLACES["system"]), re.IGNORECASE)
 _WHERE_SYSTEM_IS: Final = re.compile(
     r"/(?:bin|boot|etc|lib(?:32|64)?|sbin|usr(?!/local)|System|var/lib)/.*", re.IGNORECASE
@@ -81,7 +81,7 @@ _HOME: Final = re.compile(r"\A(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)"
 
 
 def normal(path: str) -> str:
-    """Return ``path`` without detours, and with ``~`` for the home folder."""
+    """Return ``path`` without ``.``, ``..`` and doubled slashes, and with ``~`` for the home."""
     plain = path.lstrip(UNKNOWN).replace("\\", "/") or UNKNOWN
     found = posixpath.normpath(re.sub("/{2,}", "/", plain))
     return _HOME.sub("~", found, count=1)
@@ -98,7 +98,7 @@ def names_secret(words: Sequence[str]) -> bool:
 
 
 def _may_be_secret(word: str) -> bool:
-    """Return whether a pattern, or a word that is partly unknown, may become such a name."""
+    """Return whether a pattern, or a word that is partly unknown, may become a secret name."""
     word = _OF_A_SHELL.sub("?", word)
     before = _BEFORE_PATTERN.match(word)
     word = word[before.end() if before else 0 :]
@@ -154,7 +154,7 @@ def is_system(path: str) -> bool:
 
 
 def is_of_system(path: str) -> bool:
-    """Return whether ``path`` is a place of the system, or lies in one."""
+    """Return whether ``path`` is a place of the system, or is in one."""
     return is_system(path) or _WHERE_SYSTEM_IS.fullmatch(normal(path)) is not None
 
 
@@ -170,13 +170,13 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
     """Return the level and the reason of writing to ``target``.
 
     ``folders`` are those that the command changes to, ``folder`` is where it runs, if known: what
-    exists there already would be lost, unless it lies in ``kept``, of which there is a snapshot.
-    ``lost`` says that it may be in yet another folder. What can be had back from a snapshot must be
-    told by its name.
+    exists there already would be lost, unless it is in ``kept``, of which there is a snapshot.
+    ``lost`` says that it may be in yet another folder. Only a file whose path is known counts as
+    one that the snapshot holds.
     """
-    is_untold = UNKNOWN in target or (lost and not target.startswith("/"))
-    if kept is not None and how == "overwrites" and is_untold:
-        return DESTRUCTIVE, "may overwrite a file that cannot be told"
+    is_unclear = UNKNOWN in target or (lost and not target.startswith("/"))
+    if kept is not None and how == "overwrites" and is_unclear:
+        return DESTRUCTIVE, "may overwrite a file that is not known"
     if UNKNOWN in target and target.strip(UNKNOWN) == "":
         return CAUTION, "writes to a file whose name is computed"
     if _WRITABLE_DEVICES.fullmatch(target):
@@ -205,7 +205,7 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
 def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]:
     """Return the real paths that ``target`` may name, in ``folder`` or one that is changed to.
 
-    A folder whose name is not wholly known adds none.
+    A folder whose name is only partly known adds none.
     """
     known = [start for start in folders if UNKNOWN not in start]
     starts = [folder, *(folder / os.path.expanduser(start) for start in known)]  # noqa: PTH111
@@ -216,7 +216,7 @@ def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]
 def why_not_kept(path: Path, kept: Path) -> str | None:
     """Return why no snapshot of the folder ``kept`` holds a file; None if one does or will.
 
-    ``path`` is real. Nobody sees what a goal's run does: what it takes is to be had back.
+    ``path`` is real. Nobody watches a Norris run, so what it changes must be restorable.
     """
     try:
         found = path.stat()
@@ -226,13 +226,13 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
         return None
     root = Path(os.path.realpath(kept))
     if not path.is_relative_to(root):
-        why = "lies outside of the folder"
+        why = "is outside the folder"
     elif found.st_size > _LARGEST_KEPT:
         why = "is too large to be kept"
     elif any(part.lower() == ".git" for part in path.relative_to(root).parts):
-        why = "is git's own"
+        why = "belongs to git"
     elif _EDITORS_OWN.fullmatch(path.name):
-        why = "is an editor's own"
+        why = "belongs to an editor"
     elif is_ignored(path):
         why = "git ignores"
     else:

@@ -22,7 +22,7 @@ from aish_lsp.shell.risk.words import table
 #: Bytes of a file that are read: a larger one may hold anything.
 _MOST: Final = 1 << 25
 #: Seconds that git may take to read its settings.
-_PATIENCE: Final = 3.0
+_TIMEOUT: Final = 3.0
 #: How many repositories within another are looked at.
 _NESTED: Final = 50
 #: How many folders are remembered with what was found for them.
@@ -38,11 +38,11 @@ _RUNS: Final = re.compile("|".join(_SETTINGS["runs"]), re.IGNORECASE)
 _OFF: Final = frozenset({"", "false", "no", "off", "0"})
 _ON: Final = frozenset({"true", "yes", "on", "1"})
 
-#: Git for a repository of any owner: the command itself may say that another user's is to be
-#: trusted, or run under ``sudo``, where git checks the owner in another way.
+#: Git for a repository of any owner: the command itself may declare that another user's is safe,
+#: or run under ``sudo``, where git checks the owner differently.
 _FOR_ANY_OWNER: Final = ("git", "-c", "safe.directory=*")
 
-#: The one hook that commands run which only read: they update the index.
+#: The one hook that commands which only read can run: they update the index.
 _HOOK: Final = "post-index-change"
 #: The mode of an entry of the index that is another repository: 0o160000 in four bytes.
 _LINK: Final = b"\x00\x00\xe0\x00"
@@ -85,7 +85,7 @@ def why_not(folder: Path, *, confined: bool) -> str | None:
 
 
 def _look(place: Path, depth: int = 0) -> _Known:
-    """Return the verdict on a folder and on the repositories within its own."""
+    """Return the verdict on a folder, and on the repositories within the one that it is in."""
     repository = _Repository.around(place)
     stamps: dict[str, object] = {}
 
@@ -152,7 +152,7 @@ def _settings(place: Path) -> list[_Setting]:
     done.check_returncode()
     parts = done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
     if len(parts) % 3:
-        msg = "git's answer is not understood"
+        msg = "git's answer was not understood"
         raise ValueError(msg)
     found = []
     for scope, origin, entry in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
@@ -189,7 +189,7 @@ def _git(command: list[str], place: Path) -> subprocess.CompletedProcess[bytes]:
         env=environ | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         check=False,
     )
 
@@ -220,7 +220,7 @@ class _Repository:
 
     @classmethod
     def around(cls, place: Path) -> _Repository | None:
-        """Return the repository that ``place`` lies in, if any."""
+        """Return the repository that ``place`` is in, if any."""
         for top in (place, *place.parents):
             try:
                 folder = _git_folder(top)
@@ -260,7 +260,7 @@ class _Repository:
         """Yield the folders in the index that are repositories, whether or not they exist here.
 
         Raises:
-            OSError, ValueError, subprocess.SubprocessError: that cannot be told.
+            OSError, ValueError, subprocess.SubprocessError: the index cannot be read.
         """
         index = self.folder / "index"
         if not index.is_file():

@@ -27,10 +27,10 @@ def unwrap(
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command with ``words`` runs; None if it wraps none this time.
 
-    What is a text for a shell waits in ``review`` instead.
+    A text for a shell is queued in ``review`` instead.
     """
     for wrapper in entry.wrappers:
-        rest = _behind_words(wrapper, words, entry)
+        rest = _after_words(wrapper, words, entry)
         if rest is None or _is_stopped(wrapper, rest):
             continue
         opened = _open(review, wrapper, rest, given)
@@ -47,10 +47,10 @@ def _is_stopped(wrapper: Wrapper, words: Sequence[str]) -> bool:
     return any(word in wrapper.stop for word in in_front)
 
 
-def _behind_words(
+def _after_words(
     wrapper: Wrapper, words: Sequence[str], entry: CommandRules
 ) -> Sequence[str] | None:
-    """Return what follows the wrapper's own subcommands; None if it has not got them."""
+    """Return what follows the wrapper's own subcommands; None if they are missing."""
     at = 0
     for wanted in wrapper.words:
         while at < len(words) and words[at][:1] == "-":
@@ -130,7 +130,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             at += 1 if text else 2
         elif word[:1] == "-" and len(word) > 1:
             takes = takes_next(word, wrapper.values)
-            _takes(review, wrapper, word, "".join(words[at + 1 : at + 2]))
+            _note_option(review, wrapper, word, "".join(words[at + 1 : at + 2]))
             known = "=" in word or word[:2] != "--" or word in wrapper.flags
             doubtful = doubtful or not (takes or known)
             at += 2 if takes else 1
@@ -148,15 +148,15 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
     return at, doubtful, opened
 
 
-def _takes(review: Review, wrapper: Wrapper, word: str, behind: str) -> None:
+def _note_option(review: Review, wrapper: Wrapper, word: str, following: str) -> None:
     """Record the file that an option writes, or the folder that it changes to."""
     name, equals, value = word.partition("=")
     if not equals and name[:2] != "--" and len(name) > 2:
         name, value = name[:2], name[2:]
     if name in wrapper.writes:
-        review.writes(value or behind)
+        review.writes(value or following)
     elif name in wrapper.enters:
-        review.enters(value or behind)
+        review.enters(value or following)
 
 
 def text_option(options: Sequence[str], word: str) -> str | None:
@@ -192,8 +192,8 @@ def _placeholder(options: Sequence[str]) -> str:
 _VARIABLES: Final = table("variables")
 _LOOKS: Final = re.compile("|".join(_VARIABLES["looks"]))
 _LEADS_TOO: Final = re.compile("|".join(_VARIABLES["leads_too"]))
-#: The shell's own whose names are in small letters, as those of nobody in particular are.
-_SMALL: Final = frozenset(_VARIABLES["small"])
+#: The shell's own variables with lower-case names; others of that kind matter to no program.
+_LOWER_CASE: Final = frozenset(_VARIABLES["small"])
 _KINDS: Final = tuple(
     (re.compile("|".join(row["names"])), LEVELS.index(row["risk"]), row["why"], row["runs"])
     for row in _VARIABLES["kinds"]
@@ -202,8 +202,8 @@ _MAY_CHANGE: Final = ", which may change what other programs do"
 
 
 def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
-    """Return the level, the reason, and whether the value is a command, of setting ``name``."""
-    if _LOOKS.fullmatch(name) or (name.islower() and name not in _SMALL):
+    """Return the level and reason of setting ``name``, and whether its value is a command."""
+    if _LOOKS.fullmatch(name) or (name.islower() and name not in _LOWER_CASE):
         return (CAUTION if _LEADS_TOO.search(name) else SAFE), f"sets {name}", False
     for pattern, level, why, is_command in _KINDS:
         if pattern.fullmatch(name):
@@ -217,7 +217,7 @@ def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]
 _NAMES: Final = table("names")
 #: Tests and actions that only look and print, and that take no word for their value.
 _FIND_LOOKS: Final = frozenset(_NAMES["find_looks"])
-#: The same that take the next word, whatever that is.
+#: Those that take the next word, whatever it is.
 _FIND_TAKES: Final = frozenset(_NAMES["find_takes"])
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
@@ -239,8 +239,8 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
             end = at
             while end < len(words) and words[end] not in {";", "+"}:
                 end += 1
-            # ``+`` only ends it after ``{}``; elsewhere it is a word like any other.
-            # What it finds begins with the place where it looks, and so is not an option.
+            # ``+`` only ends it after ``{}``; elsewhere it is an ordinary word.
+            # A path that it finds begins with the place where it looks, so it is not an option.
             runs.append(tuple(word.replace("{}", f"./{UNKNOWN}") for word in words[at:end]))
             at = end + 1
         elif word in _FIND_WRITES:
@@ -250,7 +250,7 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
             takes = word in _FIND_TAKES
             _look(review, word)
     if names_secret(words[1:]):
-        review.caution("looks for what may be secret, or reads without an end")
+        review.caution("looks for what may be secret, or may never stop reading")
     return runs
 
 
