@@ -48,7 +48,7 @@ _PLACEHOLDER: Final = re.compile(
 
 #: Elements of HTML without a closing tag. These, and names that have one, are not placeholders.
 _VOID: Final = frozenset({"br", "hr", "p", "li"})
-
+_CLOSING_TAG: Final = re.compile(r"</([^<>]*)>")
 
 #: Where a suggestion is: on a ``CMD: `` line, or in a fenced block that names a shell.
 Source: TypeAlias = Literal["cmd", "fence"]
@@ -131,9 +131,10 @@ def _without_blank_ends(lines: list[str]) -> list[str]:
 
 
 def _placeholders(text: str) -> Iterator[str]:
+    elements = _VOID | set(_CLOSING_TAG.findall(text))
     for match in _PLACEHOLDER.finditer(text):
         name = match[0].strip("<>").partition(" ")[0]
-        if not match[0].startswith("<") or (name not in _VOID and f"</{name}>" not in text):
+        if not match[0].startswith("<") or name not in elements:
             yield match[0]
 
 

@@ -91,7 +91,7 @@ class Walls:
 
     Attributes:
         mechanism: what confines it, for the user.
-        prefix: the command that confines the one behind it; empty on Linux.
+        prefix: the command that confines the one after it; empty on Linux.
         rulesets: descriptors of Landlock rulesets, all of which apply; empty except on Linux.
         program: the seccomp filter.
         lock: for the profile ``work``, a descriptor that locks the work tree.

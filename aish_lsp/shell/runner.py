@@ -227,7 +227,7 @@ def _signal_name(number: int | None) -> str | None:
     try:
         return signal.Signals(number).name
     except ValueError:
-        return f"signal {number}"  # A real-time signal has no name of its own.
+        return f"signal {number}"  # A real-time signal has no name.
 
 
 class _Delivery:

@@ -335,6 +335,6 @@ def _git_folders(root: Path) -> list[Path]:
     for folder, names, _ in os.walk(own / "modules"):
         if "objects" in names:
             found.append(Path(folder))
-            # A module's own modules are in it, beside much else.
+            # A module's own modules are in it, among many other folders.
             names[:] = [name for name in names if name == "modules"]
     return found

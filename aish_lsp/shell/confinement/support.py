@@ -194,7 +194,7 @@ class Confinement:
         root = Path(os.path.realpath(root))
         closed = secret_places(self._environ)
         if os.fspath(root) in closed.parents:
-            msg = f"{root} holds secret places"
+            msg = f"{root} contains secret places"
             raise ValueError(msg)
         lock = _locked(root)
         try:
@@ -349,7 +349,7 @@ def _sandbox_profile(closed: Closed, writable: Path, readable: Path | None) -> s
     ``readable`` may be read even if it is in a closed place.
 
     Raises:
-        ValueError: a path holds a character that a profile cannot name.
+        ValueError: a path has a character that a profile cannot name.
     """
     places = list(_filters(closed))
     rules = [
@@ -386,14 +386,14 @@ def _regex(folder: str, pattern: str) -> str:
 
 def _quoted(text: str) -> str:
     if not text.isprintable():
-        msg = "a path holds a character that no sandbox profile can name"
+        msg = "a path has a character that no sandbox profile can name"
         raise ValueError(msg)
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 # Where confined commands have their temporary folders: one folder for all servers of a user.
 #
-# It stays, so that a server that is killed leaves nothing new behind. The folder of a command is
+# It is kept, so that a server that is killed leaves nothing new behind. The folder of a command is
 # removed by its supervisor or the server; if both were killed, by a later server.
 
 #: The prefix of the names of the folders in which confinement is tried.
@@ -436,7 +436,7 @@ def _usual() -> Path:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Return whether it is a folder in which nobody else can put anything."""
+    """Return whether it is a folder in which no other user can put anything."""
     private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
     return private and status.st_uid == os.geteuid()
 

@@ -29,7 +29,7 @@ from aish_lsp.shell.risk.wrappers import find, unwrap
 
 #: What leaves a name unknown until it runs: unknown text, patterns, braces, variables.
 _COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
-_VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
+_VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[0-9.]+")
 _NAMES: Final = table("names")
 
 #: Subcommands that mean the same in every tool that has them.
@@ -150,7 +150,7 @@ def _by_rows(
 def _by_its_words(given: Arguments) -> tuple[int, str] | None:
     """Return what a subcommand itself says if no table has a row for the command."""
     if any(word in _DELETING_OPTIONS for word in given.options):
-        return DESTRUCTIVE, "is told to delete something"
+        return DESTRUCTIVE, "has an option that deletes something"
     for place, word in enumerate(given.operands[:4]):
         removes = place in {1, 2} and word in _REMOVES and not given.options
         if removes or _DELETES.fullmatch(word):

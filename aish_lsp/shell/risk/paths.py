@@ -33,7 +33,7 @@ _EDITORS_OWN: Final = re.compile(r"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
 #: Secret places that are recognized by their folder.
 _PRIVATE_PLACES: Final = r"\.config/(?:gh|rclone|containers)|\.m2/settings\.xml|\.terraform\.d"
-#: Secret names stand between slashes, equals signs and colons.
+#: Secret names, delimited by slashes, equals signs, colons and the like.
 _PRIVATE: Final = re.compile(
     rf"(?:(?:^|[/:=@,{{])(?:{PRIVATE_NAMES}|{_PRIVATE_PLACES})|{KEY_ENDINGS})(?=$|[/:=,}}])"
     rf"|^(?:[^=\n]*=)?{_NO_FILE}$",

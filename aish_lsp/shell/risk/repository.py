@@ -1,7 +1,7 @@
 """Whether git may run programs that a repository chooses, even for a command that only reads.
 
 A repository's settings, like its hooks, may come from a stranger. They are read as git reads them,
-and compared with a list of harmless keys: any other key might make git run something. The user's
+and compared with a list of harmless keys: any other key might make git run a program. The user's
 own settings (``~/.gitconfig``) may name programs; since those work on what is in the repository,
 they only run confined.
 """
@@ -165,7 +165,7 @@ def _settings(place: Path) -> list[_Setting]:
 
 
 def is_ignored(path: Path) -> bool:
-    """Return whether git ignores a file: it is generated, or nobody needs it."""
+    """Return whether git ignores a file: then it is generated, or not needed."""
     if not any((place / ".git").exists() for place in path.parents):
         return False
     command = ["git", "-c", "core.fsmonitor=false", "check-ignore", "-q", "--", str(path)]
@@ -241,7 +241,7 @@ class _Repository:
         yield from (self.folder / name for name in names)
 
     def is_hidden(self) -> bool:
-        """Return whether it is a bare repository in another work tree, where nobody looks."""
+        """Return whether it is a bare repository in another work tree, where nobody expects one."""
         return self.folder == self.top and any(
             (place / ".git").exists() for place in self.top.parents
         )

@@ -100,14 +100,14 @@ class Review:
         kept: the folder whose files can be restored; None if there is none.
         findings: what was found.
         variables: what the text sets.
-        functions: names of the functions that it defines; their bodies are judged where they stand.
+        functions: names of the functions that it defines; a body is judged at its definition.
         written: the text of each file that it writes, by normal path.
         folders: the folders that it may change to, as far as they are known.
         git_places: where git runs, relative to the first folder or to one of ``folders``.
         plain_shell: whether a shell that may not be bash runs it, or a part of it.
         lost: whether it may change to an unknown folder.
         depth: how many commands, each run by the last, lead to the text that is being looked at.
-        read_secrets: whether something in it reads what may be secret, as far as its name tells.
+        read_secrets: whether something in it reads what may be secret, judging by its name.
         reads: what its commands are told to read, which may also be secret.
     """
 

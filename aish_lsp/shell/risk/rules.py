@@ -1,4 +1,4 @@
-"""The tables of commands, and the rules of the user's configuration beside them."""
+"""The tables of commands, and the rules of the user's configuration."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def _operands(
                 review.destructive("sends what may be secret to another machine")
             continue
         if target == "/dev/null" and how.sources:
-            review.destructive("moves files to where they are lost")
+            review.destructive("moves files to /dev/null, where they are lost")
         if not (how.last and target in {".", "./"}):
             text = text_of(given, UNKNOWN) if how.copies else UNKNOWN
             review.writes(target, kind, text)

@@ -82,7 +82,7 @@ def _open(
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
-        # ``{}`` is where ``parallel`` and its like insert what they found.
+        # ``{}`` is where ``parallel`` and similar tools insert what they read.
         review.add_joined([word.replace("{}", UNKNOWN) for word in inner])
         return []
     if wrapper.appends:
@@ -111,7 +111,7 @@ def _appended(
 
 
 def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool, bool]:
-    """Return where the command begins, whether that is in doubt, and whether a text was found."""
+    """Return where the command begins, whether that is uncertain, and whether a text was found."""
     at, operands = 0, wrapper.operands
     doubtful = opened = False
     while at < len(words):
