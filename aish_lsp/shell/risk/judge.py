@@ -66,7 +66,7 @@ def judge(review: Review, words: Sequence[str], given: Input) -> None:
         if not base or (_COMPUTED.search(base) and base != "[["):
             review.destructive(COMPUTED)
             continue
-        if not review.goes_on():
+        if not review.goes_on(words):
             return
         name = _plain_name(base)
         entry = tables().entry(name) or _NO_ENTRY

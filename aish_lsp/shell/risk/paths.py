@@ -49,6 +49,8 @@ _PUBLIC: Final = re.compile(
 )
 _BRACKETS: Final = r"\[[!^]?\]?(?:\[[:.=]\w*[:.=]\]|[^\]])*\]"
 _WILD: Final = re.compile(rf"[*?{UNKNOWN}]|{_BRACKETS}")
+#: With more opening brackets, words count as secret: looking for the end of each takes too long.
+_MOST_BRACKETS: Final = 200
 #: Brackets that ``fnmatch`` does not know: those with classes, and those negated by ``^``.
 _OF_A_SHELL: Final = re.compile(rf"(?=\[\^|\[[^\]]*\[[:.=]){_BRACKETS}")
 #: What may precede a pattern in one word: an option's name, or git's prefixes of a path.
@@ -94,7 +96,10 @@ def names_secret(words: Sequence[str]) -> bool:
         text += "\n" + "\n".join(posixpath.normpath(word) for word in text.split("\n"))
     if any(_PUBLIC.fullmatch(match[0]) is None for match in _PRIVATE.finditer(text)):
         return True
-    return any(map(_may_be_secret, words)) if _WILD.search("".join(words)) else False
+    joined = "".join(words)
+    if joined.count("[") > _MOST_BRACKETS:
+        return True
+    return any(map(_may_be_secret, words)) if _WILD.search(joined) else False
 
 
 def _may_be_secret(word: str) -> bool:

@@ -26,8 +26,10 @@ from aish_lsp.shell.risk.words import LONGEST, UNKNOWN, Variables, without_escap
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
-#: Simple commands and texts that are looked at.
+#: Simple commands and texts that are looked at, and the characters in the commands' words: each
+#: command counts once for each combination of its variables' values.
 _MOST: Final = 3000
+_MOST_CHARACTERS: Final = 1_000_000
 #: Folders that a command may be in; each is looked at.
 _FOLDERS: Final = 30
 #: What makes a folder's name unknown until the command runs.
@@ -130,6 +132,7 @@ class Review:
     depth: int = 0
     _waiting: deque[tuple[str, int]] = field(default_factory=deque)
     _count: int = 0
+    _characters: int = 0
 
     def __post_init__(self) -> None:
         if self.folder is not None:
@@ -148,10 +151,11 @@ class Review:
         """Record that something can be lost."""
         self.findings.add(DESTRUCTIVE, reason)
 
-    def goes_on(self) -> bool:
+    def goes_on(self, words: Sequence[str] = ()) -> bool:
         """Count one more thing to look at; return whether the limit is not exceeded yet."""
         self._count += 1
-        if self._count <= _MOST:
+        self._characters += sum(map(len, words))
+        if self._count <= _MOST and self._characters <= _MOST_CHARACTERS:
             return True
         self.destructive(TOO_MUCH)
         return False
