@@ -90,7 +90,9 @@ def _look(place: Path, depth: int = 0) -> _Known:
     stamps: dict[str, object] = {}
 
     def depend_on(paths: Iterable[Path]) -> None:
-        stamps.update((str(path), _stamp(str(path))) for path in paths)
+        # The first stamp counts: it is taken before the file is read.
+        for path in map(str, paths):
+            stamps.setdefault(path, _stamp(path))
 
     depend_on(_users_files())
     depend_on(_nearer_repositories(place, repository))
@@ -117,7 +119,7 @@ def _look(place: Path, depth: int = 0) -> _Known:
     reason, confined = _verdict(settings)
     for inner in nested:
         found = _look(inner, depth + 1)
-        stamps |= found.stamps
+        stamps = found.stamps | stamps
         reason, confined = reason or found.reason, confined or found.confined
     return _Known(stamps, reason, confined)
 
