@@ -192,12 +192,15 @@ PRIVATE_NAMES: Final = (
     r"|\.git-credentials|\.my\.cnf|\.htpasswd|\.vault-token|\.[^/:=\n]*history"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)(?![^/:=\n]*\.pub)[^/:=\n]*|g?shadow-?"
     r"|credentials(?:\.[^/:=\n]*)?|secrets?\.[^/:=\n]*"
-    r"|[^/:=@\n]*\.(?:pem|key|p12|pfx|kdbx|keystore|jks)"
     r"|\.(?:ssh|gnupg|aws|azure|kube|docker|password-store)|gcloud"
 )
 
+#: The ends of names of key files, whatever comes before them.
+KEY_ENDINGS: Final = r"\.(?:pem|key|p12|pfx|kdbx|keystore|jks)"
+
 _SECRET: Final = re.compile(
-    rf"(?:^|/)(?:{PRIVATE_NAMES}|[^/]+\.env|\.dockercfg|kubeconfig|\.s3cfg|\.boto|\.authinfo(?:\.gpg)?"
+    rf"(?:^|/)(?:{PRIVATE_NAMES}|[^/:=@\n]*{KEY_ENDINGS}"
+    r"|[^/]+\.env|\.dockercfg|kubeconfig|\.s3cfg|\.boto|\.authinfo(?:\.gpg)?"
     r"|[^/]*\.tf(?:vars|state)(?:\.(?:json|backup))?|service[-_]?account[^/]*\.json)(?=$|/)",
     re.IGNORECASE,
 )
