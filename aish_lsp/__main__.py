@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.server import AishServer, Open
     from aish_lsp.lsp.stream import EarlyInitialize
 
-#: The options without arguments.
+#: The options if there are no arguments.
 _ON_STDIO = SimpleNamespace(tcp=None, ws=None, log_level=None, log_file=None)
 
 
@@ -28,15 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         sys.stdout.write(f"aish-lsp {__version__}\n")
         return 0
-    from aish_lsp.cli import main as cli_main  # noqa: PLC0415 - an editor must not wait for it
+    from aish_lsp.cli import main as cli_main  # noqa: PLC0415 - slow to import
 
     return cli_main(arguments)
 
 
 def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = None) -> int:
-    """Serve as ``arguments`` say, with the server that ``create`` returns.
+    """Serve according to ``arguments``, with the server that ``create`` returns.
 
-    Returns 1 if it cannot listen or log. Otherwise the process ends here, even if a thread hangs.
+    Returns 1 if it cannot listen or log. Otherwise this ends the process, even if a thread hangs.
     """
     options = _parse(arguments) if arguments else _ON_STDIO
     listens = options.tcp or options.ws
@@ -44,12 +44,12 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
         stdio = None if listens else _take_stdio(answer=create is None)
     except KeyboardInterrupt:
         return 130
-    # Importing lsprotocol makes young garbage only. Looking through the old objects again and again
-    # takes up to a third of the start; not collecting at all costs ten megabytes for good.
-    usual = gc.get_threshold()
+    # Importing lsprotocol creates only young garbage. Scanning old objects repeatedly takes up to a
+    # third of the startup; not collecting at all would cost ten megabytes permanently.
+    thresholds = gc.get_threshold()
     gc.set_threshold(10_000, 1_000, 1_000)
 
-    from aish_lsp.lsp import logs  # noqa: PLC0415 - not before, like the next one
+    from aish_lsp.lsp import logs  # noqa: PLC0415 - after the answer, like the next import
 
     try:
         logs.configure(options.log_level, options.log_file)
@@ -57,7 +57,7 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
 
         server = create() if create else create_server()
         gc.freeze()
-        gc.set_threshold(*usual)
+        gc.set_threshold(*thresholds)
         code = run(server, partial(connect_stdio, *stdio) if stdio else _listening(options))
     except OSError as error:
         sys.stderr.write(f"aish-lsp: {error}\n")
@@ -68,7 +68,7 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
 
 
 def _take_stdio(*, answer: bool) -> tuple[int, int, EarlyInitialize]:
-    """Take stdin and stdout, and ``answer`` the client before anything slow is imported."""
+    """Take over stdin and stdout, and ``answer`` the client before slow imports."""
     from aish_lsp.lsp.stream import (  # noqa: PLC0415 - stdio only
         EarlyInitialize,
         answer_initialize,
@@ -107,19 +107,21 @@ def _parse(arguments: Sequence[str]) -> SimpleNamespace:
     parser.add_argument(
         "--log-level", choices=LEVELS, help="default: warning, or info with a --log-file"
     )
-    parser.add_argument("--log-file", type=Path, help="log to this file and not to stderr")
+    parser.add_argument("--log-file", type=Path, help="log to this file instead of stderr")
     return parser.parse_args(arguments, SimpleNamespace())
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return the host and the port of ``HOST:PORT``; the default host is loopback.
+    """Return the host and the port of ``HOST:PORT``; the default host is the loopback address.
 
     Raises:
-        ValueError: it is not such an address.
+        argparse.ArgumentTypeError: ``text`` is not HOST:PORT.
     """
+    from argparse import ArgumentTypeError  # noqa: PLC0415 - as in _parse
+
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ValueError(f"{text!r} is not HOST:PORT")
+        raise ArgumentTypeError(f"{text!r} is not HOST:PORT")
     host = host.removeprefix("[").removesuffix("]")
     # A single address, so that port 0 means a single port.
     return ("127.0.0.1" if host in {"", "localhost"} else host), int(port)

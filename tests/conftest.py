@@ -40,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
         ours = name.startswith(("AISH_", "XDG_"))
         if ours or name.endswith("_API_KEY"):
             del os.environ[name]
+    if not hasattr(config, "workerinput"):
+        fork_server.begin(home)
     os.environ.update(HOME=str(home), AISH_DATA_DIR=str(home / "data"), AISH_DISCOVERY="off")
 
 

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Shares of a request's estimate: a server that reports less, or more, cannot be right. The upper
-#: bound is what a tokenizer counts that takes each byte for a token.
+#: Bounds of a plausible count of a request, as multiples of the estimate. The upper one allows for
+#: a tokenizer that takes each byte for a token.
 _LEAST, _MOST = 0.5, 8.0
 
-#: Tokens by which a small request may exceed its estimate: some providers add text of their own.
+#: Tokens by which a small request may exceed its estimate, since some providers add text.
 _SLACK = 512
 
-#: Shares of an estimate, of the whole request or of its new part: a server that counts less has
-#: left something out. Then the tokens by which it may be off, and the least that a limit leaves.
+#: A server that counts less than these shares of the estimate, of the whole request or of its new
+#: part, has left something out. Then the tolerance, and the smallest believable limit, in tokens.
 _CUT_ESTIMATE, _CUT_NEW, _CUT_SLACK, _LEAST_CUT = 0.5, 0.3, 64, 1_000
 
-#: The same shares for replies, and the tokens by which a short reply may be off.
+#: The same bounds for replies, and the tolerance for short ones, in tokens.
 _LEAST_REPLY, _MOST_REPLY, _REPLY_SLACK = 0.5, 3.0, 64
 
 
@@ -56,7 +56,7 @@ class Accounting:
         self._services = services
         self._cut_at: dict[str, int] = {}
         self._doubts: list[str] = []
-        # The models whose odd numbers the user has been told about.
+        # The models about whose implausible numbers the user was warned.
         self._doubted: set[str] = set()
 
     def counter(self, preset: Preset, config: Config, least_ratio: float = 0.0) -> Counter:
@@ -79,7 +79,7 @@ class Accounting:
         return self._services.catalog.asked_window(preset)
 
     def check_cap(self, preset: Preset, config: Config, tokens: int) -> None:
-        """Check whether a request of so many tokens stays within the cost cap.
+        """Check whether a request of this many tokens stays within the cost cap.
 
         Raises:
             CostCap: it could exceed ``cost.cap_at_dollars``, or its cost is not known.
@@ -99,9 +99,10 @@ class Accounting:
     ) -> tuple[Usage, bool]:
         """Return the usage that a call is charged with, and whether any of it is estimated.
 
-        Each number is what the server reported, even if it is odd: the provider decides what a call
-        costs. Under a cost cap, an odd number counts as no less than its estimate, so that a server
-        that reports too little cannot get around the cap. Missing numbers are estimated.
+        Each number is what the server reported, even if that is implausible: the provider decides
+        what a call costs. Under a cost cap, an implausible input counts at least as its estimate,
+        so that a server that reports too little cannot bypass the cap. Missing numbers are
+        estimated.
         """
         if reported is None:
             return estimate, True
@@ -120,17 +121,17 @@ class Accounting:
         return replace(reported, input_tokens=sent, output_tokens=came), missing
 
     def _doubt(self, preset: Preset, odd: list[tuple[str, int, int]]) -> None:
-        """Note for the user, once for each model, that its numbers are out of proportion."""
+        """Warn the user, once for each model, of numbers that are out of proportion."""
         if not odd or preset.name in self._doubted:
             return
         self._doubted.add(preset.name)
-        told = " and ".join(
+        numbers = " and ".join(
             f"{number:,} {name} tokens where about {guess:,} are likely"
             for name, number, guess in odd
         )
         self._doubts.append(
-            f"The server of {preset.name} reported {told}. Costs follow what it reports; how full"
-            " the context is goes by estimates."
+            f"The server of {preset.name} reported {numbers}. Costs are computed from its numbers,"
+            " the size of the context from estimates."
         )
 
     def take_doubts(self) -> list[str]:
@@ -157,7 +158,7 @@ class Accounting:
     ) -> int | None:
         """Have the server count a request whose size is only estimated.
 
-        Return its tokens, on which later counts of the conversation build; None if not counted.
+        Return its tokens, on which later measurements build; None if it was not counted.
         """
         preset, draft = counter.preset, prepared.draft
         asked = self._services.request_counter(preset, config.tokenize)
@@ -178,7 +179,7 @@ class Accounting:
     def counted(self, preset: Preset, config: Config, counted: int, actual: int) -> None:
         """Compare a server's own ``count`` of a request with the request's real size."""
         asked = self._services.request_counter(preset, config.tokenize)
-        if asked is not None and _is_far(counted, actual):
+        if asked is not None and _is_far_off(counted, actual):
             asked.give_up(f"it counted {counted} tokens, and the request had {actual}")
 
     def refused(
@@ -197,34 +198,33 @@ class Accounting:
     ) -> None:
         """Learn from the usage that a server reported for a request and its reply.
 
-        The usage must be plausible, and the reply the last message but for results of its calls.
+        The usage must be plausible, and the reply must be the last message, except for the results
+        of its calls.
         """
         self.learn(prepared, counter, usage.input_tokens)
         sent = len(prepared.draft.messages)
         if prepared.cut or counter.preset.local_compress or len(conversation.messages) <= sent:
-            # The messages, as they are here, are not what the server has counted.
+            # The server did not count the messages as they are in the conversation.
             return
         output, unsure = _kept_output(conversation.messages[sent], usage, counter)
         anchor = _anchor(prepared, usage.input_tokens, output=output, messages=sent + 1)
         conversation.anchors[counter.form] = replace(anchor, unsure=unsure)
 
     def is_plausible(self, prepared: Prepared, counter: Counter, tokens: int) -> bool:
-        """Return whether a request may really have had so many tokens, as a server says."""
-        # By plain estimates: what was learned before must not decide what is learned next.
+        """Return whether ``tokens``, as a server counted them, are plausible for a request."""
+        # Estimate without calibration: what was learned must not decide what is learned next.
         estimated = sum(draft_tokens(prepared.draft, Counter(counter.preset)))
-        believed = _is_likely(tokens, estimated)
-        if not believed:
-            logger.warning(
-                "%s reported %d tokens of a request of about %d: not used",
-                *(counter.preset.name, tokens, estimated),
-            )
-        return believed
+        is_plausible = _is_likely(tokens, estimated)
+        if not is_plausible:
+            name = counter.preset.name
+            logger.warning("%s reported %d tokens, expected %d: ignored", name, tokens, estimated)
+        return is_plausible
 
     def without_tools(self, prepared: Prepared, counter: Counter, tokens: int) -> int | None:
         """Return about how many tokens a request has if the model's template leaves out its tools.
 
-        None if the template does not seem to: ``tokens``, as the server counted them, may be those
-        of the whole request, or the tools are not most of it.
+        None if it does not seem to leave them out, or if the tools are not most of the request.
+        ``tokens`` is the server's own count.
         """
         draft, plain = prepared.draft, Counter(counter.preset)
         rest = sum(draft_tokens(replace(draft, tools=()), plain))
@@ -236,10 +236,10 @@ class Accounting:
     def silent_limit(
         self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
     ) -> int | None:
-        """Return the limit, in tokens, beyond which a server seems to leave out what it is sent.
+        """Return the limit, in tokens, beyond which a server seems to drop what it is sent.
 
-        ``tokens`` is what it counted. None if it seems to have read everything. If it counts more
-        later, there was no such limit: its tokenizer just counts differently.
+        ``tokens`` is its own count. None if it seems to have read everything. If it ever counts
+        more than the limit, there is none: its tokenizer just counts differently.
         """
         key, total = model_key(counter.preset), prepared.measure.total
         limit = self._cut_at.get(key)
@@ -247,21 +247,21 @@ class Accounting:
             del self._cut_at[key]
             return None
         if limit is None and _LEAST_CUT <= tokens < _at_least(conversation, prepared, counter):
-            # A server's limit is usually a power of two, and what it keeps is a little less.
+            # A limit is usually a power of two, and what the server reads is a little less.
             limit = self._cut_at[key] = 1 << (tokens - 1).bit_length()
         return limit if limit is not None and total > limit else None
 
     def learn(self, prepared: Prepared, counter: Counter, actual: int) -> None:
-        """Learn from a server's count of a request: about our estimates, or about its tokenizer."""
+        """Compare a server's count of a request with our estimate, or with its own tokenizer's."""
         preset, tokens = counter.preset, draft_tokens(prepared.draft, counter)
         if not tokens.counted:
             self._services.calibration.learn(model_key(preset), tokens.estimated, actual)
-        elif _is_plain(prepared) and _is_far(sum(tokens), actual):
+        elif _is_plain(prepared) and _is_far_off(sum(tokens), actual):
             self._services.distrust_tokenizer(preset, sum(tokens), actual)
 
 
 def _at_least(conversation: Conversation, prepared: Prepared, counter: Counter) -> float:
-    """Return the least tokens that a request can have, by what the last call has shown."""
+    """Return the fewest tokens that a request can have, judging by the last call."""
     measure, anchor = prepared.measure, conversation.anchors.get(counter.form)
     if measure.basis == "actual" and anchor is not None:
         return measure.total - (1 - _CUT_NEW) * (anchor.output + measure.new_since) - _CUT_SLACK
@@ -274,17 +274,17 @@ def _is_likely(tokens: int, estimated: float) -> bool:
 
 
 def _is_too_long(preset: Preset, came: int, estimated: int) -> bool:
-    """Return whether a reply cannot have had so many tokens, even including its reasoning."""
+    """Return whether a reply cannot have this many tokens, even with its reasoning."""
     return came > max(_MOST * estimated + _SLACK, reply_limit(preset))
 
 
-def _is_far(counted: int, actual: int) -> bool:
+def _is_far_off(counted: int, actual: int) -> bool:
     """Return whether a count is too far from a request's real size to be right."""
     return abs(counted - actual) > max(actual / 2, _SLACK)
 
 
 def _is_plain(prepared: Prepared) -> bool:
-    """Return whether every template sends the whole request: some leave out tools and calls."""
+    """Return whether a request has neither tools nor calls, which some templates leave out."""
     draft = prepared.draft
     return not draft.tools and not any(message.tool_calls for message in draft.messages)
 
@@ -295,10 +295,10 @@ def _anchor(prepared: Prepared, counted: int, *, output: int, messages: int) -> 
 
 
 def _kept_output(reply: Message, usage: Usage, counter: Counter) -> tuple[int, int]:
-    """Return the tokens of a reply that are sent with the next request, and how many are a guess.
+    """Return the tokens of a reply within the next request, and how many of them are a guess.
 
-    That is the reported output without the reasoning, unless the reasoning is sent, too. If this is
-    zero or out of proportion to the reply, our own count of the reply is used: some servers do not
+    These are the reported output without the reasoning, unless that is sent, too. If they are zero
+    or out of proportion to the reply, our own count of the reply is used: some servers do not
     report reasoning separately, or report no output at all.
     """
     kept, unsure = usage.output_tokens, 0
@@ -315,10 +315,10 @@ def _kept_output(reply: Message, usage: Usage, counter: Counter) -> tuple[int, i
 
 
 class NextRequest:
-    """A session's next request, to be shown to a person; the real one is measured the same way.
+    """A session's next request, to be displayed; the real request is measured the same way.
 
-    Output that the next question will carry is part of a user message of its own, together with
-    the ``question`` and what is ``attached`` to it, if they are given.
+    It ends with a user message that has the pending output, and the ``question`` and what is
+    ``attached`` to it, if these are given.
     """
 
     def __init__(
@@ -353,7 +353,7 @@ class NextRequest:
 
     @property
     def limit(self) -> Limits:
-        """What the request must fit into, as far as is known without asking anybody."""
+        """What the request must fit into, as far as is known without asking the server."""
         return self._accounting.known_limits(self._preset, self._config)
 
     async def ask_limit(self) -> None:
@@ -361,9 +361,9 @@ class NextRequest:
         await self._accounting.limits(self._preset, self._config)
 
     async def count(self) -> None:
-        """Ask the model's server for what only it knows. Never raises.
+        """Ask the model's server for its window and, if allowed, to count the request.
 
-        That is its window and, if its tokenizer may be asked, the size of what is not counted yet.
+        Never raises.
         """
         await self.ask_limit()
         await fetch(self._draft, self._counter)
@@ -373,7 +373,7 @@ class NextRequest:
         return request_messages(self._draft.blocks, self._messages, self._preset, self._compress)
 
     def context(self) -> ContextReport:
-        """Return where the request's tokens go."""
+        """Return a report of what the request's tokens are used for."""
         guessed = draft_tokens(self._draft, self._counter).estimated
         tokenizer = "heuristic" if guessed else "endpoint"
         return self._accounting.meter.context(self.size, self.limit, self._preset, tokenizer)

@@ -1,6 +1,7 @@
-"""The rolling summary: of messages that have to be evicted, or earlier, by ``:compact``.
+"""The rolling summary of messages that are evicted, by the budget or by ``:compact``.
 
-A model is asked for it beside the conversation. If it gives none, messages go without a summary.
+A model is asked for it outside the conversation. If there is none, the budget evicts messages
+without a summary, and ``:compact`` does nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aish_lsp.agent.model_call import complete_once
 from aish_lsp.context.budget import Budget
 from aish_lsp.context.summary import cleaned, cut_to, summary_request
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.job import Outcome
+from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import count_of
 from aish_lsp.shell.suggestions import new_id
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Called as ``(None, messages)`` for a first summary, ``(prior, messages)`` to extend one, and
-#: ``(prior, None)`` to compress it. None, an empty text and an AishError mean: no summary.
+#: ``(prior, None)`` to compress it. None, an empty text and an AishError mean that there is none.
 AskSummary: TypeAlias = "Callable[[str | None, Sequence[Message] | None], Awaitable[str | None]]"
 
 
@@ -43,10 +44,10 @@ class Summarizer:
     Args:
         session: the session of the conversation.
         active: the model that answers; it also summarizes, unless another one is configured.
-        emit: tells the user.
+        emit: reports events.
 
     Attributes:
-        trouble: why the last summary could not be written; empty if it could.
+        trouble: why the last summary failed; empty if it did not.
     """
 
     def __init__(self, session: Session, active: Preset, emit: Emit) -> None:
@@ -56,7 +57,7 @@ class Summarizer:
         self.trouble = ""
 
     async def summarize(self, plan: Prepared) -> str:
-        """Return the summary extended by what the plan evicts; if that fails, the old summary."""
+        """Return the summary, extended by what the plan evicts; if that fails, the old summary."""
         prior = self._session.conversation.summary
         try:
             preset = await self._preset()
@@ -95,8 +96,8 @@ class Summarizer:
 async def rolled(prior: str, evicted: Sequence[Message], ask: AskSummary, max_chars: int) -> str:
     """Return a summary that also covers ``evicted``, of at most ``max_chars`` characters.
 
-    A longer one is sent back once to be compressed, then cut. If the summarizer fails or says
-    nothing, ``prior`` stays.
+    A longer one is sent back once to be compressed, then cut. If the summarizer fails or returns
+    nothing, return ``prior``.
     """
     summary = await _asked(ask, prior or None, evicted) if evicted else ""
     if len(summary) > max_chars:
@@ -111,75 +112,74 @@ async def _asked(ask: AskSummary, prior: str | None, evicted: Sequence[Message] 
     try:
         reply = await ask(prior, evicted)
     except AishError as error:
-        logger.info("no summary of %d turns: %s", len(evicted or ()), error.message)
+        logger.info("no summary of %d messages: %s", len(evicted or ()), error.message)
         return ""
     summary = cleaned(reply or "")
     if reply and not summary:
-        logger.info("no summary of %d turns: the reply is of no use", len(evicted or ()))
+        logger.info("no summary of %d messages: the reply is not usable", len(evicted or ()))
     return summary
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """How many messages went into the summary, and what the next request takes now."""
+    """How many messages went into the summary, and the context of the next request."""
 
     evicted_turns: int
     context: ContextReport
 
 
-#: The result, and what the user is told about it.
+#: The result, and a notice about it for the user.
 Compacted: TypeAlias = tuple[Compaction, str]
 
 
 def compact(session: Session) -> Job[Compacted]:
-    """Begin to put every exchange but the last into the rolling summary.
+    """Begin to summarize every exchange but the last.
 
-    If there is no summary in the end, nothing is lost: the messages stay.
+    If that fails, the messages stay.
     """
     return session.jobs.start(new_id(), lambda emit: _compact(session, emit))
 
 
 async def _compact(session: Session, emit: Emit) -> Outcome[Compacted]:
     try:
-        async with session.turn_lock:
-            return Outcome(await _put_into_summary(session, emit))
+        async with session.in_turn(emit):
+            return Outcome(await _summarize(session, emit))
     except asyncio.CancelledError:
         return Outcome(_compacted(session, 0, "Stopped. Nothing was summarized."), "cancelled")
 
 
-async def _put_into_summary(session: Session, emit: Emit) -> Compacted:
+async def _summarize(session: Session, emit: Emit) -> Compacted:
     conversation, config = session.conversation, session.workspace.config
     if len(list(conversation.exchanges())) < 2:
-        msg = (
-            "There is nothing to summarize yet: only what came before your last question is"
-            " summarized."
-        )
-        return _compacted(session, 0, msg)
+        message = "There is nothing to summarize yet, since your last question is not summarized."
+        return _compacted(session, 0, message)
     preset = (await session.models.choose(None)).preset
     limit = await session.accounting.limits(preset, config)
     counter = session.accounting.counter(preset, config)
     tools = session.tools_for(preset, limit)
     budget = Budget(session.blocks(), config.context, limit, counter, tools)
-    plan, trouble = await budget.plan_compact(conversation), ""
-    if plan is not None and plan.summary_chars:
+    plan = await budget.plan_compact(conversation)
+    assert plan is not None, "there are at least two exchanges"
+    why = "The model's window, or `context.max_summary_chars`, has no room for a summary."
+    if plan.summary_chars:
         summarizer = Summarizer(session, preset, emit)
         summary = await summarizer.summarize(plan)
         plan = await budget.summarized(conversation.summary, plan, summary)
-        trouble = summarizer.trouble
-    if plan is None or plan.summary is None:
-        why = trouble or "The model's summary was of no use."
+        why = summarizer.trouble or "The model's summary is not usable."
+    if plan.summary is None:
         return _compacted(session, 0, f"Nothing was summarized, and nothing is lost. {why}")
     budget.apply(conversation, plan)
-    await session.recorder.evicted(plan.evicted, plan.summary)
     session.meter.evicted()
     session.workspace.changed()
+    # It is too late for a cancel.
+    await run_uncancellable(session.recorder.evicted(plan.evicted, plan.summary))
     count = len(plan.evicted)
     return _compacted(session, count, f"{count_of(count, 'message')} went into the summary.")
 
 
-def _compacted(session: Session, evicted: int, told: str) -> Compacted:
+def _compacted(session: Session, evicted: int, notice: str) -> Compacted:
     context = session.next_request().context()
     if evicted:
         share = f"{context.total:,} of {context.token_budget:,} tokens"
-        told = f"{told} The next request takes {share}."
-    return Compaction(evicted, context), told
+        notice = f"{notice} The next request takes {share}."
+    return Compaction(evicted, context), notice

@@ -1,7 +1,7 @@
-"""What a front end is told while a turn or a command runs, and its form on the wire.
+"""The events that front ends receive while a turn or a command runs.
 
-The names and fields are the public contract: docs/protocol.md is generated from these classes. A
-model's events stand in ``models/``, a command's in ``shell/``; this is all of them together.
+Their names and fields are the public protocol: docs/protocol.md is generated from these classes. A
+model's events are defined in ``models/``, a command's in ``shell/``; ``Event`` is their union.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ToolStatus: TypeAlias = Literal["pending", "running", "done", "failed", "denied"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Which class of question this is taken for, and why the model was chosen."""
+    """The class that the question was put into, and why the model was chosen."""
 
     class_: str
     why: str
@@ -45,7 +45,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The first event of a turn; tokens as of the request that is about to be sent."""
+    """The first event of a turn; the tokens are those of the request that is about to be sent."""
 
     kind: ClassVar[str] = "start"
     turn_id: str
@@ -75,8 +75,8 @@ StepStatus: TypeAlias = Literal["planned", "running", "done", "failed", "denied"
 class Step:
     """A step of the autonomous loop changed its state.
 
-    ``plan`` is what the model said before its first command or call; ``exit_code`` is that of the
-    last command that was run in it.
+    ``plan`` is what the model said before its first command or call; ``exit_code`` is the exit
+    status of the last command that was run in it.
     """
 
     kind: ClassVar[str] = "step"
@@ -91,7 +91,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the user should know and that does not make the turn fail."""
+    """A message to the user about something that does not make the turn fail."""
 
     kind: ClassVar[str] = "notice"
     level: Level

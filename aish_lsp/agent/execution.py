@@ -1,4 +1,4 @@
-"""One command, from the user's click to its output: approval, the run, what the model is told."""
+"""One command, from the user's click to its output: approval, the run, and what the model sees."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-#: Seconds that a command may take by default: nothing should run for ever unseen.
+#: Seconds that a command may run by default, so that none runs unnoticed forever.
 DEFAULT_TIMEOUT = 3600.0
 
-_UNSEEN = "it cannot be confined here, and would run unseen"
+_UNSEEN = "it cannot be confined here, and you have not seen it before"
 _NO_UNDO = "it could not be undone"
-_NOT_ALONE = "another command runs, and what was changed since that began could not be had back"
+_NOT_ALONE = "another command is running, and changes made since it started could not be undone"
 
-#: What a command that wants to change git's own files contains.
-_NAMES_GIT = re.compile(r"(?<![\w.-])git(?![\w.-])")
+#: Found in every command that may change git's own files on purpose.
+_MENTIONS_GIT = re.compile(r"(?<![\w.-])git(?![\w.-])")
 
-_NO_SHELL_TAKES = re.compile("[\0\ud800-\udfff]")
+_NOT_RUNNABLE = re.compile("[\0\ud800-\udfff]")
 
 _WAS_CONFINED = (
-    "It ran confined, since it seemed only to read, and the system refused it something. The action"
-    " *Run without confinement*, or `:run` with its text, runs it unconfined."
+    "The command ran confined, since it seemed only to read, and the system denied it something."
+    " The action *Run without confinement*, or `:run` with its text, runs it unconfined."
 )
 
 _WANTS_TERMINAL = (
-    "It wants a terminal (for an editor, a password or a question), and has none here. Run it in"
-    " one of your own:"
+    "The command needs a terminal (for an editor, a password or a question), and there is none"
+    " here. Run it in your own:"
 )
 
 
@@ -67,10 +67,10 @@ class RunRequest:
     ``edited`` is what to run instead of the suggestion; ``shell`` is the shell that the text is
     for, empty for the user's own; ``timeout`` is in seconds. ``approved``: the user has just
     approved exactly this text. ``unattended``: nobody has seen the text, so the user is asked
-    unless it is safe and confined. ``shown_whole``: the user sees everything that it prints, so the
-    output need not be kept. ``group`` is what it is undone together with; by default it is undone
-    by itself. ``answers_call``: the output answers a call of the model's, and is not kept for the
-    next question.
+    unless it is safe and confined. ``shown_whole``: the user sees the whole output, so it need not
+    be saved. Commands of one ``group`` are undone together; by default a command is undone by
+    itself. ``answers_call``: the output is the result of a tool call, and is not kept for the next
+    question.
     """
 
     command_id: str | None = None
@@ -92,7 +92,7 @@ class RunReport:
     """How a command ended. ``exit_code`` is null if it did not exit by itself.
 
     ``output_uri`` is a file with the whole output, if a chat would not show all of it; ``refused``
-    says that the confinement may have prevented something.
+    says that the confinement may have denied it something.
     """
 
     command_id: str
@@ -109,13 +109,13 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is going to run, and where: settled before anybody is asked, and not changed later.
+    """What is going to run, and where. It is fixed before the user is asked.
 
-    ``request`` says how it is run. ``free``: it runs without confinement whatever its risk, as the
-    user typed it, or chose to run it so when the confinement was in the way.
+    ``request`` says how it is run. ``free``: it runs without confinement whatever its risk, since
+    the user typed it, or chose to run it without confinement after a confined run failed.
 
-    ``seen`` holds device and inode of the workspace's folder and of ``cwd``, so that other folders
-    that take their place are noticed.
+    ``seen`` holds the device and inode of the workspace's folder and of ``cwd``, to notice if
+    another folder takes the place of one of them.
     """
 
     request: RunRequest
@@ -131,11 +131,11 @@ class Plan:
 
 
 def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
-    """Settle what ``request`` runs and where.
+    """Return what ``request`` runs, and where.
 
     Raises:
         InvalidArgument: there is neither a command nor a text, the folder is outside the workspace,
-            or the suggestion has gaps that only the user can fill in.
+            or the suggestion has placeholders, which only the user can fill in.
         NotFound: there is no such suggestion, or its folder or shell is gone.
     """
     workspace = session.workspace
@@ -147,7 +147,7 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         named, source = suggestion.shell, suggestion.info.source
         free = request.edited is None and suggestion.unconfined
         if text is None or text == suggestion.info.text:
-            text = _without_gaps(suggestion.info)
+            text = _runnable_text(suggestion.info)
         if request.text is not None:
             raise InvalidArgument(
                 "Give commandId or text, not both; `edited` replaces a suggestion's text.",
@@ -155,9 +155,9 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
             )
     if text is None:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
-    if not text.strip() or _NO_SHELL_TAKES.search(text):
+    if not text.strip() or _NOT_RUNNABLE.search(text):
         raise InvalidArgument(
-            "The command is empty, or holds a NUL or half a character (a lone surrogate).",
+            "The command is empty, or contains a NUL or half a character (a lone surrogate).",
             path="text",
         )
     cwd = workspace.folder_for(request.cwd)
@@ -172,15 +172,19 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         shell=shell,
         cwd=cwd,
         seen=_identities(workspace.folder, cwd),
-        # An edited suggestion is the user's own text.
+        # An edited suggestion counts as the user's own text.
         origin="user" if request.command_id and request.edited is not None else request.origin,
         free=free,
         group=request.group or command_id,
     )
 
 
-def _without_gaps(info: CommandInfo) -> str:
-    """Return the text of a suggestion, if it can run as it is."""
+def _runnable_text(info: CommandInfo) -> str:
+    """Return the text of a suggestion.
+
+    Raises:
+        InvalidArgument: it has placeholders.
+    """
     if info.placeholders:
         gaps = ", ".join(info.placeholders[:3])
         raise InvalidArgument(f"Not run: fill in {gaps} first (*Edit and run*).", path="edited")
@@ -210,13 +214,13 @@ def run(session: Session, request: RunRequest) -> Job[RunReport]:
     if request.command_id in session.jobs:
         raise Busy("That command is already running, or waiting for your answer.")
     planned = plan(session, request, request.command_id or new_id())
-    # An earlier question about this command no longer counts.
+    # An earlier question about this command is obsolete.
     session.awaiting.pop(planned.command_id, None)
     return _begin(session, planned)
 
 
 def approve(session: Session, command_id: str) -> Job[RunReport]:
-    """Run once a command that nobody could be asked about before.
+    """Run a command, once, that nobody could be asked about before.
 
     Raises:
         NotFound: no such command waits for approval.
@@ -228,7 +232,7 @@ def approve(session: Session, command_id: str) -> Job[RunReport]:
 
 
 async def run_and_tell(session: Session, request: RunRequest, emit: Emit) -> RunReport:
-    """Run a command as part of other work, and pass its events on; a cancel ends the command.
+    """Run a command as part of other work, and forward its events; a cancel ends the command.
 
     Raises:
         AishError: as ``run``.
@@ -246,7 +250,7 @@ async def run_and_tell(session: Session, request: RunRequest, emit: Emit) -> Run
 
 
 async def _ended(job: Job[RunReport]) -> None:
-    """Wait until a cancelled job has ended, in whatever way."""
+    """Wait until a cancelled job has ended, with a result or an error."""
     await asyncio.gather(job.result(), return_exceptions=True)
 
 
@@ -257,7 +261,7 @@ def _begin(session: Session, planned: Plan) -> Job[RunReport]:
 
 
 class Execution:
-    """The state of one command while it is approved and run."""
+    """A command in progress: its approval, its run and its output."""
 
     def __init__(self, session: Session, planned: Plan, emit: Emit) -> None:
         self._session = session
@@ -266,12 +270,11 @@ class Execution:
         self._emit = emit
         pursuit = session.pursuit
         self._pursuit = pursuit if pursuit and pursuit.group == planned.group else None
-        # What it is confined to: to reading, or to the work tree, which a step of a goal may change
-        # unasked.
+        # What it is confined to: reading, or changes of the work tree, which a step of a goal may
+        # make without asking.
         self._walls: Literal["reading", "work"] | None = None
-        self._has_begun = False
         folder = self._workspace.folder / ".aish"
-        self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
+        self._output_file = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
     async def execute(self) -> Outcome[RunReport]:
         """Ask if necessary, run the command, and keep its output for the next question.
@@ -283,6 +286,7 @@ class Execution:
             InvalidArgument: the text cannot be passed to a shell.
         """
         planned, undo = self._plan, self._workspace.undo
+        result: RunResult | None = None
         try:
             verdict = await self._judge()
             if self._must_ask(verdict) and not await self._ask(verdict):
@@ -293,27 +297,26 @@ class Execution:
                 changes = self._session.undoable(*parts, self._emit)
             async with changes as covered:
                 if self._walls == "work" and not (covered and undo.holds(planned.group)):
-                    # It would run unasked, and could not be undone: the user is asked after all.
+                    # It was to run without asking, but could not be undone: ask after all.
                     reason = _NOT_ALONE if covered else _NO_UNDO
                     if not await self._ask(replace(verdict, reasons=(reason,))):
                         return self._not_run("denied")
-                self._has_begun = True
                 result = await self._run(verdict)
         except asyncio.CancelledError:
-            if self._has_begun:
-                raise
-            return self._not_run("cancelled")
+            # If the command has ended, it is too late for a cancel, and the result is kept.
+            if result is None:
+                return self._not_run("cancelled")
+        await self._keep_output(result)
+        file = await run_uncancellable(self._try_to_save(self._output_file.close()))
         if result.wants_terminal:
             line = escaped(line_for_terminal(planned.text, planned.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
-        await self._keep(result)
-        file = await run_uncancellable(self._kept_whole(self._whole.close()))
         if result.refused:
             await self._offer_unconfined()
         return self._outcome(result, file)
 
     async def _judge(self) -> Verdict:
-        """Return the risk, after settling what it is confined to, on which the risk depends."""
+        """Return the risk, and decide what the command is confined to."""
         workspace, planned = self._workspace, self._plan
         can_confine = not planned.free and await workspace.can_confine()
         acts_alone = self._pursuit is not None and self._pursuit.acts_alone
@@ -333,12 +336,12 @@ class Execution:
 
     @property
     def _other_shell(self) -> str:
-        """The shell that runs it, if that is not the user's own; else empty."""
+        """The shell that runs the command, if that is not the user's own; else empty."""
         shell = self._plan.shell
         return "" if shell == self._workspace.config.safety.shell else shell
 
     async def _offer_unconfined(self) -> None:
-        """Suggest the command again, to be run without the confinement that was in its way."""
+        """Suggest the command again, to be run without confinement."""
         planned = self._plan
         found = FoundCommand(planned.text, 0, source=planned.source, shell=self._other_shell)
         info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
@@ -354,7 +357,7 @@ class Execution:
         always = self._workspace.config.safety.confirm == "always"
         if self._walls == "work":
             return always
-        # What nobody has seen must be safe, and confined if that is what makes it safe.
+        # What nobody has seen must be safe, and confined if it is only safe so.
         may_go_unseen = verdict.risk == "safe" and (self._walls == "reading" or not verdict.confine)
         if request.unattended and not may_go_unseen:
             return True
@@ -371,49 +374,37 @@ class Execution:
             planned.text, planned.cwd, verdict, planned.origin, self._other_shell
         )
         if verdict.risk == "destructive":
-            question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
+            question = replace(question, message=f"{question.message}\n\n{await self._undo_hint()}")
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
-            # By the time it is approved, its call will have been answered.
-            request = replace(planned.request, approved=True, answers_call=False)
+            # Whoever approves it has seen it; by then its tool call has been answered.
+            request = replace(planned.request, approved=True, unattended=False, answers_call=False)
             approved = replace(planned, request=request, group=planned.command_id)
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
         if answer and self._walls == "work":
-            # It need not keep to the work tree any more.
+            # As the user agreed, it is no longer limited to the work tree.
             self._walls = None
         return answer is True
 
-    async def _prospect(self) -> str:
-        """Return whether the command could be undone."""
+    async def _undo_hint(self) -> str:
+        """Return a sentence on whether, and how, the command could be undone."""
         if why_not := await self._workspace.why_no_undo():
             return f"This cannot be undone: {why_not}."
         return (
-            "`:undo` brings the files of this git work tree back, except those that git ignores"
-            " and git's own; nothing outside it."
+            "`:undo` restores the files of this git work tree, except those that git ignores and"
+            " git's own; nothing outside it."
         )
 
     async def _run(self, verdict: Verdict) -> RunResult:
+        """Run the command. Until it starts, a cancel raises; afterwards it gives a result."""
         workspace, planned = self._workspace, self._plan
-        # While the user was being asked, another folder may have taken its place.
-        if not inside(workspace.folder, planned.cwd):
-            raise NotFound(
-                f"The folder {shown_path(planned.cwd)} is not in the workspace any more."
-            )
-        if _identities(workspace.folder, planned.cwd) != planned.seen:
-            raise Denied(
-                f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
-                " the command was judged. Run it again to have it judged there."
-            )
-        self._session.command_started(planned.command_id)
-        # It may print nothing for a long time: tell listeners that it runs.
-        await self._emit(Output(planned.command_id, "stdout", ""))
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
             await self._emit(Output(planned.command_id, stream, delta))
             if not planned.request.shown_whole:
-                await self._kept_whole(self._whole.add(delta))
+                await self._try_to_save(self._output_file.add(delta))
 
         environ = workspace.command_environment()
         if verdict.risk == "safe" and not planned.free:
@@ -424,9 +415,13 @@ class Execution:
             walls = await confinement.walls(workspace.root)
         elif self._walls == "work":
             assert workspace.root is not None
-            keep_git = _NAMES_GIT.search(planned.text) is None
+            keep_git = _MENTIONS_GIT.search(planned.text) is None
             walls = await confinement.work_walls(workspace.root, keep_git=keep_git)
         with walls as made:
+            self._check_folder()
+            # Tell listeners that it runs: it may print nothing for a long time.
+            await self._emit(Output(planned.command_id, "stdout", ""))
+            self._session.command_started(planned.command_id)
             return await run_command(
                 planned.text,
                 cwd=planned.cwd,
@@ -437,15 +432,33 @@ class Execution:
                 walls=made,
             )
 
-    async def _kept_whole(self, keeping: Coroutine[Any, Any, R]) -> R | None:
-        """Keep the whole output; if that fails, the command runs all the same."""
+    def _check_folder(self) -> None:
+        """Check that no other folder has taken its place, for instance while the user was asked.
+
+        Raises:
+            NotFound: the folder is not in the workspace any more.
+            Denied: another folder is there now.
+        """
+        workspace, planned = self._workspace, self._plan
+        if not inside(workspace.folder, planned.cwd):
+            raise NotFound(
+                f"The folder {shown_path(planned.cwd)} is not in the workspace any more."
+            )
+        if _identities(workspace.folder, planned.cwd) != planned.seen:
+            raise Denied(
+                f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
+                " the command was judged. Run it again to have it judged there."
+            )
+
+    async def _try_to_save(self, keeping: Coroutine[Any, Any, R]) -> R | None:
+        """Save output to a file; if that fails, log it and go on without."""
         try:
             return await keeping
         except AishError as error:
-            logger.warning("an output is not kept: %s", error.message)
+            logger.warning("a command's output cannot be saved: %s", error.message)
             return None
 
-    async def _keep(self, result: RunResult) -> None:
+    async def _keep_output(self, result: RunResult) -> None:
         """Keep the output for the next question, clean and without secrets."""
         if self._plan.request.answers_call:
             return
@@ -455,7 +468,7 @@ class Execution:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)
         kept = ExecOutput(text, result.exit_status, output)
-        # A cancel now is too late to stop anything.
+        # It is too late for a cancel: the command has ended.
         with suppress(asyncio.CancelledError):
             await self._session.command_ended(self._plan.command_id, kept)
 

@@ -1,6 +1,6 @@
-"""Finds, in the session's log, what is worth remembering.
+"""Finds what is worth remembering in a session's log.
 
-The results are proposals: nothing is remembered here.
+The results are only proposals: nothing is added to the memory here.
 """
 
 from __future__ import annotations
@@ -37,12 +37,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_WAITS: Final = "A question is being answered; this waits."
-
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What was found, for the user to keep, edit or drop."""
+    """The candidates that were found, for the user to keep, edit or drop."""
 
     candidates: tuple[Candidate, ...]
 
@@ -55,7 +53,7 @@ def extract(session: Session) -> Job[Extracted]:
 
 
 class Extractor:
-    """Asks a model to name candidates for the memory in what was said in ``session``."""
+    """Asks a model to name candidates for the memory from the log of ``session``."""
 
     def __init__(self, session: Session, emit: Emit) -> None:
         self._session = session
@@ -64,17 +62,17 @@ class Extractor:
         self._finish: FinishReason = "stop"
 
     async def extract(self) -> Outcome[Extracted]:
-        """Return the candidates; if the reply broke off, those that were named before that.
+        """Return the candidates; if the reply broke off, those that had been named by then.
 
         Raises:
             BackendUnavailable: no model answered.
-            OverBudget: not one message of the session fits into the model's window.
+            OverBudget: no message of the session fits into the model's window.
             AishError: as for a question.
         """
         error: AishError | None = None
         messages: list[Message] = []
         try:
-            async with self._session.in_turn(self._emit, _WAITS):
+            async with self._session.in_turn(self._emit):
                 messages = await self._messages()
                 if messages:
                     await self._ask(messages)
@@ -83,14 +81,14 @@ class Extractor:
         except AishError as failure:
             self._finish, error = "error", failure
         except Exception as failure:
-            logger.exception("looking for what is worth remembering failed")
+            logger.exception("finding memory candidates failed")
             self._finish, error = "error", internal_error(failure)
         return await run_uncancellable(self._conclude(messages, error))
 
     async def _conclude(
         self, messages: Sequence[Message], error: AishError | None
     ) -> Outcome[Extracted]:
-        """Tell how it ended; return what was found, or raise ``error`` if nothing was."""
+        """Tell the user how it ended; return what was found, or raise ``error`` if nothing was."""
         for trouble in await self._session.workspace.refresh_memory():
             await self._notice("warning", trouble)
         found = await asyncio.to_thread(self._candidates, messages)
@@ -98,7 +96,7 @@ class Extractor:
             for notice in self._outcome(messages, found):
                 await self._notice("info", notice)
         elif found:
-            await self._notice("warning", f"{error.message} This is what was found until then.")
+            await self._notice("warning", f"{error.message} This is what had been found by then.")
         for trouble in self._session.drain_warnings():
             await self._notice("warning", trouble)
         if error is not None and not found:
@@ -106,15 +104,15 @@ class Extractor:
         return Outcome(Extracted(found), self._finish, error)
 
     def _outcome(self, messages: Sequence[Message], found: Sequence[Candidate]) -> Iterator[str]:
-        """Yield notices on what the candidates alone do not show."""
+        """Yield notices about what the candidates alone do not show."""
         if self._finish == "cancelled":
-            yield "Stopped. This is what was found until then." if found else "Stopped."
+            yield "Stopped. This is what had been found by then." if found else "Stopped."
         elif not messages:
             yield "Nothing has been said in this session yet."
         elif self._finish == "length":
             yield "The reply reached the model's max_output_tokens, and was cut off there."
         elif self._finish == "repetition":
-            yield "The reply was stopped: it kept saying the same thing."
+            yield "The reply was stopped: it kept repeating itself."
         elif not found:
             yield "The model found nothing that is worth remembering."
 
@@ -123,7 +121,7 @@ class Extractor:
         loaded = await self._session.recorder.history()
         for notice in loaded.notices:
             await self._notice("warning", notice)
-        return [message_of(record) for record in _in_question(loaded.records)]
+        return [message_of(record) for record in _since_reset(loaded.records)]
 
     async def _ask(self, messages: Sequence[Message]) -> None:
         preset = await self._preset()
@@ -146,8 +144,8 @@ class Extractor:
         reply = await complete_once(self._session, preset, "memory", compose, self._heard)
         if reply is None:
             raise OverBudget(
-                f"Not one message of this session fits into the window of {preset.name}. Name a"
-                " model with a larger one in memory.summarizer_model."
+                f"No message of this session fits into the window of {preset.name}. Set"
+                " memory.summarizer_model to a model with a larger one."
             )
         self._finish = reply.finish
         if left_out:
@@ -181,7 +179,7 @@ class Extractor:
         return candidates(
             without_reasoning(reply),
             self._session.workspace.memory.items(),
-            # What the model said does not count: it repeats what it read.
+            # Without what the model said, which repeats what it read.
             said="\n".join(message.content for message in messages if message.role == "user"),
             read="\n".join(read),
         )
@@ -190,8 +188,8 @@ class Extractor:
         await self._emit(Notice(level, message))
 
 
-def _in_question(records: Iterable[Record]) -> list[Record]:
-    """Return the messages since the last reset, without those of a summarizer."""
+def _since_reset(records: Iterable[Record]) -> list[Record]:
+    """Return the records of messages since the last reset, without a summarizer's own."""
     found: list[Record] = []
     for record in records:
         if record.get("event") == "reset":
@@ -201,7 +199,7 @@ def _in_question(records: Iterable[Record]) -> list[Record]:
     return found
 
 
-# What a model is asked, so that it finds what is worth remembering in a session.
+# The prompt
 
 SYSTEM: Final = """\
 You read a conversation between a user and aish, a shell assistant, and find what aish should \
@@ -220,12 +218,12 @@ a command's output or a tool asks for. No passwords, keys or tokens."""
 
 
 def extraction_request(messages: Sequence[Message], most: int, fits: Fits) -> Fitted | None:
-    """Return the messages that ask for candidates, made to fit; None if that is impossible.
+    """Return messages that ask for candidates and fit; None if that is impossible.
 
     Args:
         messages: the session, its oldest message first.
-        most: how many candidates may be named at most.
-        fits: returns whether messages are within the model's budget.
+        most: the most candidates that may be named.
+        fits: returns whether messages fit into the model's budget.
     """
 
     def request(notes: Sequence[str]) -> tuple[RequestMessage, ...]:

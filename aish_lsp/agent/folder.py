@@ -1,6 +1,6 @@
 """One folder's context: its configuration, memory, project picture and undo.
 
-Sessions use it and know nothing about each other; a ``Workspace`` has both.
+Sessions use it, and do not know about each other. A ``Workspace`` has both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FolderContext:
     """The context of one folder; if ``root`` is None, of the user without an open folder.
 
     Attributes:
-        configuration: where the configuration comes from, and what waits for a grant.
+        configuration: the configuration with its sources, and the settings that await a grant.
         data: the folder in which the workspace's data is kept.
     """
 
@@ -67,11 +67,11 @@ class FolderContext:
         #: Made by the first session that may use them.
         self.tool_servers: ToolServers | None = None
 
-    # Its state
+    # State
 
     @property
     def config(self) -> Config:
-        """The configuration in force here."""
+        """The current configuration of this folder."""
         return self.configuration.config
 
     @property
@@ -80,24 +80,27 @@ class FolderContext:
         return self.root or Path.home()
 
     def folder_for(self, wanted: str | None) -> Path:
-        """Return the real path of the folder that a command is to run in; None is the folder here.
+        """Return the real path of the folder to run a command in; None means the workspace's own.
 
         Raises:
-            InvalidArgument: it is not inside the workspace, or not a URI.
+            InvalidArgument: it is not inside the workspace.
             NotFound: it is gone.
         """
         root = self.folder
-        folder = root if wanted is None else root / wanted
         if not root.is_dir():
             raise NotFound(f"The folder {shown_path(root)} is gone.")
-        if wanted is not None and wanted.startswith("file://"):
-            try:
-                folder = Path(unquote(urlsplit(wanted).path))
-            except ValueError as error:
-                raise InvalidArgument(f"{shown(wanted)} is not a URI.", path="cwd") from error
-        if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
-            raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
-        if not folder.is_dir():
+        wanted = wanted or ""
+        try:
+            is_uri = wanted.startswith("file://")
+            folder = root / (unquote(urlsplit(wanted).path) if is_uri else wanted)
+            is_inside = inside(root, folder)
+        except ValueError:
+            # It is not a URI, or contains a NUL or half a character.
+            is_inside = False
+        if not is_inside:
+            message = f"The folder {shown(wanted)} is not inside the workspace."
+            raise InvalidArgument(message, path="cwd")
+        if not os.path.isdir(folder):  # noqa: PTH112 - the other one raises if the name is too long
             raise NotFound(f"{shown_path(folder)} is not a folder, or is gone.")
         return Path(os.path.realpath(folder))
 
@@ -122,12 +125,12 @@ class FolderContext:
         )
 
     async def named(self, question: str) -> Found:
-        """Return what a question names: the contents of files, and what the terminal ran last."""
+        """Return what a question names: files, and the last command of the terminal."""
         found = await named_files(question, self.files, self.services.open_text)
-        printed, untold = await named_terminal(question, self.services.read_terminal)
+        printed, notice = await named_terminal(question, self.services.read_terminal)
         found.attached += printed
-        if untold:
-            found.notices.append(untold)
+        if notice:
+            found.notices.append(notice)
         return found
 
     def secret_names(self) -> list[str]:
@@ -135,10 +138,10 @@ class FolderContext:
         return [p.api_key_env for p in self.config.models.values() if p.api_key_env]
 
     def _mask(self) -> Mask:
-        """Return what masks the current keys, and the other secrets that we know."""
+        """Return the mask for the current keys and the other secrets that we know."""
         names, printed = frozenset(self.secret_names()), frozenset[str]()
         if any(preset.api_key_command for preset in self.config.models.values()):
-            from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - the models' room
+            from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - rarely needed
 
             printed = frozenset(printed_keys())
         if self._masking is None or self._masking[0] != (names, printed):
@@ -153,15 +156,15 @@ class FolderContext:
         return self._mask().whole(text, MASK)
 
     def without_secrets(self, text: str) -> str:
-        """Return ``text`` as ``without_keys`` does, and without what looks like a secret.
+        """Return ``text`` with our keys, and everything that looks like a secret, masked.
 
-        This is what is written down, and how a model sees a command.
+        This is how a text is logged, and how a model sees a command.
         """
-        # Our keys first: if only a part of one looks like a secret, the rest would be left.
+        # Our keys first: if only part of a key looked like a secret, the rest would remain.
         return redact(self.without_keys(text))
 
     def output_without_secrets(self, text: str) -> str:
-        """Return an output as ``without_secrets`` does, even if the cut went through a secret."""
+        """Return an output like ``without_secrets``, even if a secret was cut in two."""
         return redact(self._mask().of_output(text, MASK))
 
     def _configured_memory(self) -> Path:
@@ -169,10 +172,11 @@ class FolderContext:
 
         A configured path is relative to the configuration's folder.
         """
-        own = self.config.memory.path
-        if not own:
+        configured = self.config.memory.path
+        if not configured:
             return self.data / "memory.jsonl"
-        return config_file().parent / os.path.expanduser(own)  # noqa: PTH111 - that one may raise
+        expanded = os.path.expanduser(configured)  # noqa: PTH111 - the other one may raise
+        return config_file().parent / expanded
 
     def _open_memory(self) -> MemoryScopes:
         return MemoryScopes.open(data_dir() / "memory.jsonl", self._memory_path, self._holds_key)
@@ -181,18 +185,18 @@ class FolderContext:
         return self.without_keys(text) != text
 
     async def refresh(self) -> list[str]:
-        """Reload the configuration, memory and project if they changed. Return what is wrong."""
-        troubles = await self.reload() + await self.refresh_memory()
+        """Reload the configuration, memory and project if they changed. Return any warnings."""
+        warnings = await self.reload() + await self.refresh_memory()
         if self.project.shown(self.config.project):
             await self.project.refresh(self.config.project)
-        return troubles
+        return warnings
 
     async def reload(self) -> list[str]:
-        """Reload the configuration if it has changed. Return what is wrong with it."""
+        """Reload the configuration if it has changed. Return any warnings."""
         return await asyncio.to_thread(self.configuration.reload)
 
     async def refresh_memory(self) -> list[str]:
-        """Reload what other processes remembered or forgot. Return what is wrong."""
+        """Reload what other processes added or forgot. Return any warnings."""
         if (path := self._configured_memory()) != self._memory_path:
             self._memory_path = path
             self.memory = self._open_memory()
@@ -210,8 +214,8 @@ class FolderContext:
     ) -> Verdict:
         """Return the risk of running ``text`` in ``folder``, by default the workspace's own.
 
-        ``shell`` is what runs it, by default the user's own. ``confined`` says whether it would run
-        confined; by default it would if confinement is available. ``kept`` is as for ``classify``.
+        ``shell`` is the shell that runs it, by default the user's own. ``confined`` says whether it
+        would run confined, by default if confinement is available. ``kept`` is as for ``classify``.
         """
         if confined is None:
             confined = self.config.safety.confine and self.services.confinement.available
@@ -237,29 +241,32 @@ class FolderContext:
         return (await self.services.confinement.support()).available
 
     async def why_no_undo(self) -> str:
-        """Return why a command that runs now could not be undone; empty if it could."""
+        """Return why a command that runs now could not be undone; empty if it could be."""
         if not self.config.safety.snapshot:
             return "safety.snapshot is off"
         return await self.undo.prospect()
 
     def shell_for(self, named: str) -> tuple[str, str]:
-        """Return the shell ``named`` (empty: the user's own), and why it cannot be used if so."""
+        """Return a shell, and why it cannot be used, else empty.
+
+        ``named`` is the shell that a command is for, empty for the user's own.
+        """
         path = self.command_environment().get("PATH")
         return shell_for(named, self.config.safety.shell, path)
 
-    # Observers and the end
+    # Listeners and closing
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` whenever suggestions or the status change."""
         self._listeners.append(listener)
 
     def changed(self) -> None:
-        """Tell the listeners that something they may be showing has changed."""
+        """Notify the listeners that something they may show has changed."""
         for listener in self._listeners:
             listener()
 
     async def aclose(self) -> None:
-        """Stop the tool servers and what watches the project, and close the files."""
+        """Stop the tool servers, and stop watching the project."""
         if self.tool_servers is not None:
             await self.tool_servers.aclose()
         await self.project.aclose()

@@ -1,6 +1,7 @@
-"""One call to a model, sent, received and accounted for; and questions beside the conversation.
+"""One call to a model: sending, receiving and accounting.
 
-A request of another extension is such a question: its messages are in no conversation here.
+``complete_once`` and ``complete`` ask questions outside the conversation, such as those of other
+editor extensions.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import ModelEvent
     from aish_lsp.models.retrying import Tell
 
-#: Is called with each piece of a reply's text, and with what the call used.
+#: Called with each piece of a reply's text, and with the usage of the call.
 Told: TypeAlias = "Callable[[Text | Usage], Awaitable[None]]"
 
-#: Makes messages, the system message first, that fit; None if not even a few of them do.
+#: Makes messages that fit, the system message first; None if even the shortest ones do not.
 Compose: TypeAlias = "Callable[[Fits], tuple[RequestMessage, ...] | None]"
 
-#: How often messages are made again if the model's tokenizer counts more than was estimated.
+#: How often messages are composed, while the model's tokenizer counts more than was estimated.
 _TRIES: Final = 3
 
 
 @dataclass(slots=True)
 class Received:
-    """What has arrived of a reply: its pieces, what the server reported, and how it ended."""
+    """What has arrived of a reply: its pieces, its usage and its finish reason."""
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -81,7 +82,7 @@ class Received:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any part of a reply has arrived; then no other model is asked."""
+        """Whether any part of a reply has arrived. If so, no other model is asked instead."""
         return bool(self.text or self.reasoning or self.tool_calls)
 
     def said(self) -> tuple[str, ...]:
@@ -113,13 +114,13 @@ class ModelCall:
 
     @property
     def answered(self) -> bool:
-        """Whether anything came back. If nothing did, nobody knows what the call used."""
+        """Whether anything came back. If nothing did, the usage of the call is not known."""
         return self._sent and (self.received.has_begun or self.received.usage is not None)
 
     async def send(
         self, request: ModelRequest, tell: Tell = nobody
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Send ``request`` and yield its reply, which is stopped if it repeats itself endlessly.
+        """Send ``request`` and yield the reply, which is stopped if it keeps repeating itself.
 
         Raises:
             AishError: there was no reply, or it broke off.
@@ -136,8 +137,8 @@ class ModelCall:
     def account(self, tokens: int) -> Usage:
         """Charge the call to the session and return its usage, with its cost.
 
-        What the server did not report is estimated: the request is taken as ``tokens`` long. A cost
-        in dollars that the server reported is taken as it is.
+        What the server did not report is estimated, with ``tokens`` as the size of the request. A
+        cost that the server reported is used unchanged.
         """
         accounting, counter = self._session.accounting, self._counter
         output = sum(counter.settled(counter.text(text)) for text in self.received.said())
@@ -148,8 +149,8 @@ class ModelCall:
         return self.usage
 
     async def record_usage(self) -> None:
-        """Write down the usage that ``account`` returned."""
-        assert self.usage is not None, "the call was not accounted"
+        """Log the usage that ``account`` returned."""
+        assert self.usage is not None, "account() was not called"
         local = is_local(self.preset) and self.usage.cost is None
         await self._session.recorder.usage(
             self.preset, self._category, self.usage, local=local, estimated=self._estimated
@@ -158,7 +159,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class SideReply:
-    """A reply: its text, how it ended, and its usage with the cost; None if nothing came."""
+    """A reply: its text, its finish reason, and its usage with the cost, None if nothing came."""
 
     text: str
     finish: FinishReason
@@ -177,8 +178,8 @@ async def complete_once(
     Args:
         session: the session that is charged.
         preset: the model.
-        category: what the call counts as.
-        compose: makes the messages, the system message first, within the budget that it is given.
+        category: the category that the usage is counted in.
+        compose: makes the messages, the system message first, so that they fit.
         told: awaited with each piece of the text as it arrives, and with the usage of each call,
             even if its reply broke off.
 
@@ -202,7 +203,7 @@ async def complete_once(
             if last or overflow is None or call.received.has_begun:
                 raise
         finally:
-            # A reply that broke off has to be paid for, too.
+            # A reply that broke off costs something, too.
             if call.answered:
                 usage = call.account(tokens)
                 if told is not None:
@@ -211,7 +212,7 @@ async def complete_once(
         if overflow is None:
             received = call.received
             return SideReply("".join(received.text), received.finish, call.usage)
-        # The estimate was too low: raise it to what the server says, or else by a half.
+        # The estimate was too low: raise it to what the server says, or else by half.
         actual = overflow.prompt_tokens or tokens * 3 // 2
         ratio = counter.ratio * max(1.1, actual / max(1, tokens))
         counter = accounting.counter(preset, config, ratio)
@@ -228,7 +229,7 @@ async def _compose(
 ) -> tuple[tuple[RequestMessage, ...], int] | None:
     """Return messages that fit, and their tokens; None if even a short request is too long.
 
-    The model's own tokenizer counts them, if it may be asked.
+    If the model's own tokenizer may be asked, it counts them.
     """
     accounting, preset = session.accounting, counter.preset
     limit = await accounting.limits(preset, session.workspace.config)
@@ -265,8 +266,8 @@ async def _receive(call: ModelCall, request: ModelRequest, told: Told | None) ->
     """Receive the reply to ``call``, as far as it arrives.
 
     Raises:
-        AishError: the reply was not complete within the preset's timeout, which applies to all of
-            it, as somebody is waiting for the result.
+        AishError: there was no reply, it broke off, or it took longer than the preset's timeout.
+            This applies to the whole reply, since somebody is waiting for it.
     """
     seconds = call.preset.timeout
     try:
@@ -281,12 +282,12 @@ async def _receive(call: ModelCall, request: ModelRequest, told: Told | None) ->
 
 @dataclass(slots=True)
 class Heard:
-    """Keeps what ``complete_once`` tells, so that it is there even if the reply broke off.
+    """Keeps what ``complete_once`` passes on, so that it is available if the reply breaks off.
 
     Attributes:
-        emit: is told all of it, too.
+        emit: receives all of it, too.
         said: the pieces of the text.
-        usage: what the call used, with its cost.
+        usage: the usage of the call, with its cost.
     """
 
     emit: Emit
@@ -294,7 +295,7 @@ class Heard:
     usage: Usage | None = None
 
     async def __call__(self, event: Text | Usage) -> None:
-        """Take a piece of the text, or the usage."""
+        """Keep a piece of the text, or the usage."""
         if isinstance(event, Usage):
             self.usage = event
         else:
@@ -302,14 +303,14 @@ class Heard:
         await self.emit(event)
 
 
-#: Extensions cannot send a system message: they put their instructions into the first message.
+#: Other extensions cannot send a system message: their instructions are in the first message.
 _SYSTEM: Final = "Answer as the messages ask."
 
 
 async def complete(
     session: Session, preset: Preset, messages: Sequence[RequestMessage], emit: Emit
 ) -> Outcome[SideReply]:
-    """Ask ``preset`` once and charge ``session``; nothing is remembered or logged.
+    """Ask ``preset`` once and charge ``session``; neither the messages nor the reply are kept.
 
     Raises:
         OverBudget: the messages are too long for the model; none of them is left out.
@@ -324,5 +325,5 @@ async def complete(
             raise OverBudget(f"These messages do not fit into the window of {preset.name}.")
         finish = reply.finish
     except asyncio.CancelledError:
-        pass  # What has arrived by then is the result.
+        pass  # The result is what has arrived so far.
     return Outcome(SideReply("".join(heard.said), finish, heard.usage), finish)

@@ -1,11 +1,11 @@
 """Which model answers in a session: the one named, the one in use, or the one for the class.
 
-The class of a question is found by the rules in ``routing.toml``. They look for English words, and
-for shapes that any language has: fences, stack traces, paths, commands.
+A question is classified by the rules in ``routing.toml``. They look for English words, and for
+patterns of any language: fences, stack traces, paths, commands.
 
-If that model is down, those of ``routing.fallback`` follow in their order, the offline one last.
+If the model is down, those of ``routing.fallback`` are asked in order, and the offline one last.
 
-``open_model`` returns the adapter that speaks a provider's protocol.
+``open_model`` returns the adapter for a provider's protocol.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import Model
 
-#: Characters of a question's beginning, and of its end, that are looked at. What is pasted between
-#: them may be of any length.
+#: How many characters at the beginning and at the end of a question are examined. A text pasted
+#: between them may be of any length.
 _ENDS: Final = 500
 
 #: The offline model as a fallback: it has no window, so nothing needs to be evicted for it.
@@ -41,20 +41,20 @@ _OFFLINE: Final = replace(OFFLINE, context_window=1 << 30, token_budget=1 << 29)
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """The class that a question was put into, and why, as the end of a sentence: "It ..."."""
+    """The class of a question, and why, worded to follow "the question"."""
 
     class_: QuestionClass
     why: str
 
 
-_OTHERWISE: Final = Classified("chat", "has nothing of the other classes")
+_OTHERWISE: Final = Classified("chat", "matches none of the other classes")
 
 
 class ModelChoice:
-    """The models of one session, whose commands run in ``folder``.
+    """Chooses the models of one session, whose commands run in ``folder``.
 
     Attributes:
-        question_class: the class of the last question, whose base prompt is in force.
+        question_class: the class of the last question, which decides the base prompt.
     """
 
     def __init__(self, services: Services, folder: Path, config: Callable[[], Config]) -> None:
@@ -67,7 +67,7 @@ class ModelChoice:
         self._models: dict[str, Model] = {}
 
     def copy(self) -> ModelChoice:
-        """Return the choice for another session, in which the same model answers initially."""
+        """Return a choice for another session, in which the same model answers at first."""
         other = ModelChoice(self._services, self._folder, self._config)
         other._used, other._last_preset = self._used, self._last_preset
         other._models = self._models
@@ -75,14 +75,15 @@ class ModelChoice:
 
     @property
     def active(self) -> Preset:
-        """The model that answers next, unless the question's class has a model of its own.
+        """The model that answers next, unless there is another one for the question's class.
 
-        Before the first question no model has been looked for yet.
+        Before the first question, models that are not configured have not been searched for.
         """
-        last, chosen = self._last_preset, configured(self._config())
+        config, last = self._config(), self._last_preset
         if last is not None:
-            # As it is configured now.
-            return self._config().models.get(last.name, last)
+            # Its configuration may have changed.
+            return config.models.get(last.name, last)
+        chosen = configured(config)
         return chosen.preset if chosen else OFFLINE
 
     @property
@@ -92,11 +93,11 @@ class ModelChoice:
         return prompts.get(self.question_class, "") if self.question_class else ""
 
     async def use(self, name: str) -> str:
-        """Have this model answer from now on, whatever the question; return its name.
+        """Answer with this model from now on, whatever the question; return its name.
 
         Raises:
-            NotFound: no such model; the message names the nearest.
-            Denied: it stands behind a key that the user did not agree to.
+            NotFound: there is no such model; the message suggests similar names.
+            Denied: it needs a key that the user did not agree to use.
         """
         chosen = await self._ask_catalog(name)
         self._used = chosen.preset.name
@@ -104,7 +105,7 @@ class ModelChoice:
         return self._used
 
     async def choose(self, name: str | None) -> Chosen:
-        """Return the model named, the active one, or what there is.
+        """Return the model that is named, else the one in use, else any that is available.
 
         Raises:
             NotFound, Denied: as ``use``.
@@ -117,7 +118,7 @@ class ModelChoice:
     async def route(self, question: str, name: str | None) -> tuple[Chosen, QuestionClass]:
         """Return the model for a question, and the question's class.
 
-        The user's choice comes first: ``name`` for this question, then by ``use``; then the class.
+        The order is: ``name``, for this question only; the model of ``use``; that of the class.
 
         Raises:
             NotFound, Denied: as ``use``.
@@ -132,12 +133,12 @@ class ModelChoice:
         return replace(chosen, why=why), found.class_
 
     def is_guarded(self, preset: Preset) -> bool:
-        """Return whether a reply of ``preset`` is stopped if it repeats itself endlessly."""
+        """Return whether a reply of ``preset`` is stopped if it keeps repeating itself."""
         guard = self._config().suggestions.repetition_guard
         return guard == "all" or (guard == "local" and is_local(preset))
 
     def open(self, preset: Preset) -> Model:
-        """Return the adapter that speaks to ``preset``."""
+        """Return the adapter for ``preset``."""
         if preset.provider not in self._models:
             self._models[preset.provider] = open_model(
                 preset.provider, self._services.http, self._services.environ, self._offline
@@ -145,7 +146,7 @@ class ModelChoice:
         return self._models[preset.provider]
 
     def _offline(self) -> Model:
-        from aish_lsp.offline import OfflineModel  # noqa: PLC0415 - loaded when it is first asked
+        from aish_lsp.offline import OfflineModel  # noqa: PLC0415 - loaded when first used
 
         return OfflineModel(self._folder)
 
@@ -155,7 +156,7 @@ class ModelChoice:
 
 @cache
 def rules() -> tuple[tuple[Classified, re.Pattern[str]], ...]:
-    """Return the rules for questions in lower case, each with the pattern that makes it apply."""
+    """Return each class with the pattern that assigns it; patterns expect lower case."""
     table = tomllib.loads(Path(__file__).with_name("routing.toml").read_text("utf-8"))
     found = []
     for rule in table["rules"]:
@@ -181,25 +182,25 @@ def classify(question: str) -> Classified:
 def addressed(question: str, names: Iterable[str]) -> tuple[str | None, str]:
     """Return the model that ``@NAME ...`` names at the beginning, and the question without it.
 
-    ``@`` is part of the question unless one of ``names``, a blank and a question follow it.
+    ``@`` is part of the question unless it is followed by one of ``names``, a blank and a question.
     """
     if not question.startswith("@"):
         return None, question
     for name in names:
-        rest = question[1:].removeprefix(name) if name and question[1:].startswith(name) else ""
-        if rest[:1].isspace() and rest.strip():
+        rest = question.removeprefix(f"@{name}")
+        if name and rest[:1].isspace() and rest.strip():
             return name, rest.lstrip()
     return None, question
 
 
 class FallbackChain:
-    """The models that are asked one question, one after the other, and why each did not answer.
+    """The models that are asked a question, one after the other, and why each did not answer.
 
-    Without ``routing.fallback`` no other model is asked: a user with one model should learn that it
-    is down, and not wonder at what the offline model says.
+    Without ``routing.fallback`` no other model is asked: a user with only one model should learn
+    that it is down, instead of getting an unexpected answer from the offline model.
 
     Attributes:
-        current: the model that is asked now; at first ``first``.
+        current: the model that is asked now, initially ``first``.
     """
 
     def __init__(self, first: Preset, config: Config) -> None:
@@ -213,27 +214,27 @@ class FallbackChain:
     def advance(self, error: AishError) -> bool:
         """Go on to the next model after ``error``; return whether there is one.
 
-        If the first model refuses (the key, the request, the cost), the user has to see to it, and
-        no other model is asked. A later model that refuses is skipped.
+        If the first model was reached and refuses (the key, the request, the cost), the user has to
+        act, and no other model is asked. A later model that refuses is skipped.
         """
-        passes = bool(self._failures) or (
+        may_advance = bool(self._failures) or (
             isinstance(error, BackendUnavailable) and overflow_of(error) is None
         )
         self._failures.append((self.current, error))
-        if not passes or not self._waiting:
+        if not may_advance or not self._waiting:
             return False
         self.current = self._waiting.pop(0)
         return True
 
     @property
     def error(self) -> AishError:
-        """What the user is told if no model answered: all reasons, or the only one."""
+        """The error for the user if no model answered: it has all reasons, or is the only one."""
         (_, first), *more = self._failures
         if not more:
             return first
-        said = [f"{preset.name}: {cause(error)}" for preset, error in self._failures]
+        reasons = [f"{preset.name}: {cause(error)}" for preset, error in self._failures]
         failures = [{"model": preset.name, **error.to_wire()} for preset, error in self._failures]
-        return BackendUnavailable(" ".join(["No model answers.", *said]), failures=failures)
+        return BackendUnavailable(" ".join(["No model answers.", *reasons]), failures=failures)
 
 
 def open_model(
@@ -242,7 +243,7 @@ def open_model(
     environ: Mapping[str, str],
     offline: Callable[[], Model],
 ) -> Model:
-    """Return the adapter that speaks ``provider``'s protocol, for any preset of that provider.
+    """Return the adapter for ``provider``'s protocol, which serves all presets of that provider.
 
     Args:
         provider: the wire protocol.
@@ -250,7 +251,7 @@ def open_model(
         environ: where keys are looked up.
         offline: opens the model that needs no server.
     """
-    # Each adapter is loaded when it is first used.
+    # Adapters are loaded when they are first used.
     match provider:
         case "openai":
             from aish_lsp.models.adapters.openai import OpenAIModel  # noqa: PLC0415 - as above

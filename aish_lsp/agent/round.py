@@ -1,4 +1,4 @@
-"""One round of a turn: the request is made to fit, sent, and compared with the server's numbers."""
+"""One round of a turn: its request is fitted, sent, and compared with the server's counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.job import Emit
     from aish_lsp.models.request import ModelEvent, ToolSchema
 
-#: What servers say if they, or their model, cannot take tools: Ollama, OpenRouter, llama.cpp
+#: How servers say that they, or their model, do not support tools: Ollama, OpenRouter, llama.cpp
 #: without templates or with a grammar, vLLM without a parser, Google for Gemma.
 _REFUSES_TOOLS: Final = re.compile(
     r"(?:not|n't|no \w+ found that) support\b[^.\n]{0,40}\b(?:tool|function call)"
@@ -37,28 +37,28 @@ _REFUSES_TOOLS: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: In tokens. No usable model has less; a server that reports less is wrong.
+#: In tokens. No usable model has a smaller window, so a server that reports one is wrong.
 _SMALLEST_WINDOW = 256
 
-#: What the budget is divided by to get the share for the texts that a question is about.
+#: The texts that a question is about may take the budget divided by this.
 _ATTACHED_SHARE: Final = 2
 
-#: A share of the limit of output tokens: a reply that is reported as too long, but has less than
-#: this, filled the window instead. The share is small since the reply's size may be an estimate.
+#: A reply that ends as too long, but has less than this share of its limit of output tokens, filled
+#: the window instead. The share is small since the reply's size may be an estimate.
 _AT_LIMIT = 0.5
 
 
 class Round(ModelCall):
-    """A call to the model with the whole conversation, after that was made to ``fit``.
+    """A call to the model with the whole conversation. Call ``fit`` before ``reply``.
 
     Args:
-        session: the session in which it is asked.
-        conversation: the session's own conversation, or another one if no trace should be left.
+        session: the session in which the question is asked.
+        conversation: the session's own, or another one if nothing is to be left in that.
         preset: the model.
-        emit: tells the user.
+        emit: reports events.
 
     Attributes:
-        evicted: how many turns were evicted for it.
+        evicted: how many messages were evicted in this turn.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Round(ModelCall):
 
     @property
     def reasoning(self) -> StoredReasoning | None:
-        """The reasoning, and the metadata that its provider wants back; None without either."""
+        """The reasoning, and the metadata that its provider needs back; None without either."""
         text = "".join(self.received.reasoning)
         metadata = self.received.metadata.metadata if self.received.metadata else {}
         if not text and not metadata:
@@ -103,17 +103,18 @@ class Round(ModelCall):
             CostCap: it might exceed the session's cap. Nothing is lost either.
         """
         await self._workspace.services.catalog.price(self.preset)
-        # If the cap allows nothing any more, the server is asked nothing else.
-        self._allow(0)
+        # If the cap has been reached, do not ask the server anything else.
+        self._check_cap(0)
         self._limit = await self._session.accounting.limits(self.preset, self._config)
         self._tools = self._session.tools_for(self.preset, self._limit)
         await self._bound_attached(self._limit)
         if self._session.accounting.counts_requests(self.preset, self._config):
-            # Counted before an estimate evicts anything; below, what an eviction leaves is counted.
+            # Count the whole conversation, so that nothing is evicted because of an estimate. If
+            # something is evicted, the rest is counted below.
             await self._count(await self._budget(self._limit).whole(self._conversation))
-        self._fitted = await self._prepare(self._limit)
+        self._fitted = await self._make_fit(self._limit)
         if await self._count(self._fitted):
-            self._fitted = await self._prepare(self._limit)
+            self._fitted = await self._make_fit(self._limit)
 
     async def reply(self) -> AsyncGenerator[ModelEvent, None]:
         """Send the request and yield the reply; if the server finds it too long, retry with less.
@@ -145,13 +146,13 @@ class Round(ModelCall):
     async def _go_without_tools(self) -> None:
         """Make the request again without tools, which the model's server does not accept."""
         self._workspace.services.catalog.refused_tools(self.preset)
-        message = f"{self.preset.name} takes no tools here: it answers without them."
+        message = f"{self.preset.name} does not support tools here, so it answers without them."
         if self._session.first_time(message):
             await self._notice("info", message)
         await self.fit()
 
     async def _make_room(self, error: AishError) -> None:
-        """Evict by the server's own count, if ``error`` says that the request is too long.
+        """Evict messages by the server's own count, if ``error`` says that the request is too long.
 
         Raises:
             AishError: ``error`` itself, if it says something else or nothing is left to evict.
@@ -161,40 +162,40 @@ class Round(ModelCall):
         refused, accounting = self._fitted, self._session.accounting
         if overflow is None or refused.cut or self.preset.local_compress:
             raise error
-        # If the server names no number, all we know is that it does not fit.
+        # If the server names no number, we only know that the request does not fit.
         counted = max(refused.measure.total, overflow.window or self._limit.window) + 1
         named, window = overflow.prompt_tokens, overflow.window or 0
-        believed = named is None or accounting.is_plausible(refused, self._counter, named)
-        if believed and window >= _SMALLEST_WINDOW:
+        is_plausible = named is None or accounting.is_plausible(refused, self._counter, named)
+        if is_plausible and window >= _SMALLEST_WINDOW:
             self._workspace.services.catalog.told_window(self.preset, window)
-        if believed and named is not None:
+        if is_plausible and named is not None:
             accounting.learn(refused, self._counter, named)
             counted = named
         accounting.refused(self._conversation, refused, self._counter, counted)
-        # The rest is still estimated, and is probably as much too low as this request was.
+        # What is left is still estimated, probably too low by the same ratio as this request.
         ratio = self._counter.ratio * counted / max(1, refused.measure.total)
         self._counter = accounting.counter(self.preset, self._config, ratio)
         limit = await accounting.limits(self.preset, self._config)
         self._limit = replace(limit, budget=min(limit.budget, counted - 1))
         try:
-            self._fitted = await self._prepare(self._limit)
+            self._fitted = await self._make_fit(self._limit)
         except OverBudget:
             raise error from None
         if not self._fitted.evicted and not self._fitted.cut:
             raise error
-        message = f"{self.preset.name} found the question too long: asked again with less."
+        message = f"{self.preset.name} found the question too long. It is asked again with less."
         await self._notice("warning", message)
 
     async def _bound_attached(self, limit: Limits) -> None:
-        """Cut what is attached to the question to its share of the budget."""
+        """Cut the texts attached to the question to their share of the budget."""
         messages = self._conversation.messages
         if messages[-1].role == "user":
             messages[-1] = await bounded(
                 messages[-1], limit.budget // _ATTACHED_SHARE, self._counter
             )
 
-    def _allow(self, tokens: int) -> None:
-        """Raise CostCap if the cost cap forbids a request of so many tokens."""
+    def _check_cap(self, tokens: int) -> None:
+        """Raise CostCap if the cost cap forbids a request of this many tokens."""
         self._session.accounting.check_cap(self.preset, self._config, tokens)
 
     def _budget(self, limit: Limits) -> Budget:
@@ -213,46 +214,47 @@ class Round(ModelCall):
         if tokens is None:
             return False
         self._counted = tokens
-        # What was just learned improves the estimates of what to leave out.
+        # The count also improves the estimates by which messages are evicted.
         self._counter = accounting.counter(self.preset, self._config)
         return True
 
-    async def _prepare(self, limit: Limits) -> Prepared:
-        """Plan what to evict, have it summarized if that is wanted, and evict it."""
+    async def _make_fit(self, limit: Limits) -> Prepared:
+        """Plan what to evict, have it summarized if that is configured, and evict it."""
         conversation, session = self._conversation, self._session
         budget = self._budget(limit)
-        # Evicted steps of a goal leave a line each instead.
-        wanted = (
+        # An evicted step of a goal leaves a line in the prompt instead.
+        summarize = (
             self._config.context.summarize
             and conversation is session.conversation
             and session.pursuit is None
         )
-        plan = await budget.plan(conversation, summarize=wanted)
-        self._allow(plan.measure.total)
-        if wanted and plan.summary_chars:
+        plan = await budget.plan(conversation, summarize=summarize)
+        self._check_cap(plan.measure.total)
+        if summarize and plan.summary_chars:
             summary = await Summarizer(session, self.preset, self._emit).summarize(plan)
             plan = await budget.summarized(conversation.summary, plan, summary)
-            self._allow(plan.measure.total)
+            self._check_cap(plan.measure.total)
         budget.apply(conversation, plan)
-        await self._tell_what_was_given_up(plan)
+        await self._report_losses(plan)
         return plan
 
-    async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
+    async def _report_losses(self, prepared: Prepared) -> None:
         if prepared.evicted:
-            await self._session.recorder.evicted(prepared.evicted, prepared.summary)
+            # Update all counts before the first await, where a cancel may be raised.
+            self.evicted += len(prepared.evicted)
             self._session.meter.evicted()
             if self._session.pursuit is not None:
                 self._session.pursuit.evicted(prepared.evicted)
-            self.evicted += len(prepared.evicted)
-            became = "were left out" if prepared.summary is None else "went into the summary"
-            await self._notice("info", f"{len(prepared.evicted)} old messages {became}.")
+            await self._session.recorder.evicted(prepared.evicted, prepared.summary)
+            ending = "were left out" if prepared.summary is None else "went into the summary"
+            await self._notice("info", f"{len(prepared.evicted)} old messages {ending}.")
         if prepared.cut:
             cut = ", ".join(prepared.cut)
-            message = f"To fit the budget this was cut or left out: {cut}."
+            message = f"To fit the budget, some content was cut or left out: {cut}."
             await self._notice("warning", message)
 
     def account(self, tokens: int = 0) -> Usage:
-        """Charge the call to the session, by the measured size; return its usage."""
+        """Charge the call to the session, by its measured size by default; return its usage."""
         reported = self.received.usage
         self._plausible = reported is not None and self._session.accounting.is_plausible(
             self._fitted, self._counter, reported.input_tokens
@@ -267,15 +269,15 @@ class Round(ModelCall):
     def verify(self) -> str:
         """Compare our estimates with what the server reported, and learn from that.
 
-        The call must be accounted for, and its reply, if any, in the conversation. Return what the
-        user should be told, once; empty for nothing.
+        Before that, ``account`` must be called, and the reply, if any, be appended to the
+        conversation. Return a warning for the user, each once; empty if there is none.
         """
         reported, workspace = self.received.usage, self._workspace
         if reported is None:
             return ""
         accounting, prepared = self._session.accounting, self._fitted
         read = reported.input_tokens
-        # If the server has counted the request before, that count may be the wrong one.
+        # If the server itself counted the request before, that count may be the wrong one.
         known = prepared.measure.total == self._counted
         limit = None
         if not known:
@@ -283,14 +285,14 @@ class Round(ModelCall):
         if self._conversation is self._session.conversation and not self._leaves_out_tools:
             self._session.meter.verified(self.preset, reported, prepared.measure)
         if self._leaves_out_tools:
-            # Its count says nothing about later requests, which have no tools.
+            # This count says nothing about later requests, which have no tools.
             workspace.services.catalog.refused_tools(self.preset)
             message = (
-                f"The template of {self.preset.name} leaves out tools: none are offered to it."
+                f"The template of {self.preset.name} leaves out tools, so none are offered to it."
             )
             return message if self._session.first_time(message) else ""
         if limit is not None:
-            # A count of a part says nothing about the whole; the message below tells it is low.
+            # The server counted only a part, as the message below says: drop the other warning.
             accounting.take_doubts()
             is_new = self._session.first_time(f"{self.preset.name} cuts what it is sent")
             return cut_silently(self.preset, self.tokens, read, limit) if is_new else ""
@@ -302,22 +304,22 @@ class Round(ModelCall):
         return ""
 
     def finish_notice(self, finish: FinishReason, *, spoke: bool) -> str | None:
-        """Return what to say of how the reply ended, None where it speaks for itself.
+        """Return a notice about how the reply ended; None if none is needed.
 
-        ``spoke`` tells whether the turn had any text.
+        ``spoke`` says whether the turn had any text.
         """
         name = self.preset.name
         match finish:
             case "stop" if not spoke:
-                return "The model answered with nothing. Ask again."
+                return "The model's answer is empty. Ask again."
             case "refusal":
-                return f"{name} refused to answer{' any further' if spoke else ''}."
+                return f"{name} refused to {'continue' if spoke else 'answer'}."
             case "repetition":
                 return (
-                    f"The reply of {name} was stopped: it kept {'writing' if spoke else 'thinking'}"
-                    " the same thing. Ask in other words, or ask another model"
-                    " (`:retry NAME`). `suggestions.repetition_guard` sets whose replies are"
-                    " stopped."
+                    f"The reply of {name} was stopped: its {'text' if spoke else 'reasoning'} kept"
+                    " repeating itself. Rephrase the question, or ask another model"
+                    " (`:retry NAME`). `suggestions.repetition_guard` sets which models' replies"
+                    " are stopped."
                 )
             case "length":
                 return _cut(self.preset, self.usage, spoke=spoke)
@@ -328,12 +330,12 @@ class Round(ModelCall):
 
 
 def refuses_tools(error: AishError) -> bool:
-    """Return whether a server says that it, or the model, takes no tools whatever they are."""
+    """Return whether a server says that it, or its model, does not support tools at all."""
     return _REFUSES_TOOLS.search(str(error.data.get("provider_message", ""))) is not None
 
 
 def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:
-    """Return what to say of a reply that was called too long."""
+    """Return the notice about a reply that ended because of its length."""
     name, limit = preset.name, reply_limit(preset)
     if usage is not None and 0 < usage.output_tokens < _AT_LIMIT * limit:
         return (
@@ -343,23 +345,23 @@ def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:
     if spoke:
         return (
             f"The reply of {name} was cut at {limit:,} tokens, its `max_output_tokens`. Raise "
-            "that, or ask it to continue."
+            "that limit, or ask it to continue."
         )
     return (
-        f"{name} used up {limit:,} tokens, its `max_output_tokens`, before it said a word:"
-        " its thinking counts, too. Raise that."
+        f"{name} used up {limit:,} tokens, its `max_output_tokens`, before it began to answer:"
+        " its reasoning counts, too. Raise that limit."
     )
 
 
 def cut_silently(preset: Preset, sent: int, read: int, limit: int) -> str:
-    """Return what to say of a server that ``read`` less than it was ``sent``; in tokens.
+    """Return the notice about a server that ``read`` fewer tokens than it was ``sent``.
 
-    ``limit`` is what it seems to be set to.
+    ``limit`` is the number of tokens that it seems to be limited to.
     """
     return (
-        f"{preset.name} was sent about {sent:,} tokens, and its server read only {read:,}: it seems"
-        " to leave out, without a word, what is beyond a limit of its own. With Ollama that is"
+        f"{preset.name} was sent about {sent:,} tokens, but its server read only {read:,}: it seems"
+        " to drop, without an error, whatever exceeds a limit of its own. With Ollama that limit is"
         " `num_ctx`: start it with a larger one (`OLLAMA_CONTEXT_LENGTH=16384 ollama serve`). Or"
-        f" set `context_window = {limit}` in `[models.{preset.name}]`: then no more is sent than it"
-        " reads."
+        f" set `context_window = {limit}` in `[models.{preset.name}]`, so that no more is sent than"
+        " it reads."
     )

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from aish_lsp.shell.confinement.support import Confinement
     from aish_lsp.tools.toolbox import Toolbox
 
-#: The protocols of servers that may have a tokenizer beside their API: llama.cpp's and vLLM's.
-_BESIDE_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
+#: Protocols whose servers may have a tokenizer in addition to the API: llama.cpp and vLLM do.
+_WITH_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """What counts tokens for a preset, as it was configured at the time."""
+    """The token counters of a preset, as it was configured when they were made."""
 
     preset: Preset
     timeout_s: float
@@ -41,14 +41,14 @@ class _Counting:
 
 
 def _no_tools(session: Any) -> Toolbox:
-    """Return an empty toolbox, for a session whose front end brings no tools."""
-    from aish_lsp.tools.toolbox import Toolbox  # noqa: PLC0415 - for those who want one
+    """Return an empty toolbox, for front ends that provide no tools."""
+    from aish_lsp.tools.toolbox import Toolbox  # noqa: PLC0415 - loaded when first used
 
     return Toolbox((), lambda: session.workspace.config.tools, nobody)
 
 
 class Services:
-    """Shared parts. Nothing is opened, probed or imported before it is first used."""
+    """The shared parts. Each is opened, probed or imported when it is first used."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Services:
         self.look_up: LookUp = look_up or NoLookUp()
         self.read_terminal = read_terminal
         self.tools_of = tools_of
-        self._keeping: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
         # By protocol, endpoint and model.
         self._counting: dict[tuple[str, str, str], _Counting] = {}
 
@@ -79,52 +79,50 @@ class Services:
         """The client for model servers."""
         from aish_lsp.models.http import HttpClient  # noqa: PLC0415 - httpx waits for a question
 
-        # The catalogue, which asks with this client, cannot be there yet.
+        # Looked up later: the catalog itself needs this client.
         return HttpClient(lambda place: self.catalog.may_show_key(place))  # noqa: PLW0108
 
     @cached_property
     def trust(self) -> TrustStore:
-        """What the user has granted."""
+        """The grants of the user."""
         from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - not needed at start
 
         return TrustStore(data_dir() / "trust.json")
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The models there are."""
+        """The known models."""
         return Catalog(self.http, self.trust, self.environ)
 
     @cached_property
     def calibration(self) -> Calibration:
-        """How models really count tokens, compared with our estimates."""
+        """How the real token counts of models compare with our estimates."""
         return Calibration(data_dir() / "calibration.json")
 
     @cached_property
     def confinement(self) -> Confinement:
-        """What confines commands."""
-        # Loaded for the first command, not at the server's start.
-        from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - as above
+        """The confinement of commands."""
+        from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - not at start
 
         return Confinement(self.environ)
 
     def keep_calibration(self) -> None:
         """Save what was learned, in the background."""
-        if self._keeping is None or self._keeping.done():
-            self._keeping = asyncio.create_task(self.calibration.save(), name="keep calibration")
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self.calibration.save(), name="keep calibration")
 
     def tokenizer(self, preset: Preset, tokenize: Tokenize) -> EndpointTokenizer | None:
         """Return the tokenizer of the model's own server; None if it should not be asked."""
-        known = self._counts(preset, tokenize).tokenizer if tokenize.use_endpoint else None
+        known = self._counting_for(preset, tokenize).tokenizer if tokenize.use_endpoint else None
         return known if known is not None and known.capable else None
 
     def request_counter(self, preset: Preset, tokenize: Tokenize) -> RequestCounter | None:
-        """Return what has the model's server count whole requests; None if it should not."""
-        known = self._counts(preset, tokenize).requests if tokenize.use_endpoint else None
+        """Return the counter of whole requests; None if the server should not be asked."""
+        known = self._counting_for(preset, tokenize).requests if tokenize.use_endpoint else None
         return known if known is not None and known.capable else None
 
-    def _counts(self, preset: Preset, tokenize: Tokenize) -> _Counting:
-        # Neither is needed by default.
-        from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - as above
+    def _counting_for(self, preset: Preset, tokenize: Tokenize) -> _Counting:
+        from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - not needed by default
             EndpointTokenizer,
             RequestCounter,
         )
@@ -136,7 +134,7 @@ class Services:
         if known is not None and (known.preset, known.timeout_s) == (preset, timeout_s):
             return known
         tokenizer = None
-        if preset.provider in _BESIDE_TOKENIZERS and not _is_providers_own(preset):
+        if preset.provider in _WITH_TOKENIZERS and not _is_providers_own(preset):
             tokenizer = EndpointTokenizer(self.http, preset, self.environ, timeout_s=timeout_s)
         requests = RequestCounter(preset.name, timeout_s=timeout_s)
         self._counting[key] = _Counting(preset, timeout_s, tokenizer, requests)
@@ -149,19 +147,19 @@ class Services:
             known.tokenizer.distrust(counted, actual)
 
     def drain_warnings(self) -> list[str]:
-        """Return new warnings of these parts for the user, each once."""
-        troubles = [*self.catalog.drain_warnings(), *self.calibration.drain_warnings()]
+        """Return new warnings from these parts for the user, each once."""
+        warnings = [*self.catalog.drain_warnings(), *self.calibration.drain_warnings()]
         for counting in self._counting.values():
-            for asked in (counting.tokenizer, counting.requests):
-                if asked is not None:
-                    troubles += asked.take_notices()
-        return troubles
+            for counter in (counting.tokenizer, counting.requests):
+                if counter is not None:
+                    warnings += counter.take_notices()
+        return warnings
 
     async def aclose(self) -> None:
         """Save what was learned, and close all connections."""
         try:
-            if self._keeping is not None:
-                await asyncio.wait([self._keeping])
+            if self._saving is not None:
+                await asyncio.wait([self._saving])
                 await self.calibration.save()
         finally:
             # Only what was used has been opened.
@@ -172,5 +170,5 @@ class Services:
 
 
 def _is_providers_own(preset: Preset) -> bool:
-    """Return whether the endpoint is a provider's own, which has no tokenizer beside the API."""
+    """Return whether the endpoint is a provider's own, which has no separate tokenizer."""
     return host(preset.endpoint) in {host(endpoint) for endpoint, _ in OWN_ENDPOINTS.values()}

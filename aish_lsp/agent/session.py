@@ -50,8 +50,9 @@ class Ask:
     """A question. ``model`` names a preset for this question only; ``ephemeral`` leaves no trace.
 
     ``notice`` is shown to the user before the turn starts; ``attached`` is what the question is
-    about, besides the files that it names itself; ``at`` is the file that it is asked in; ``again``
-    is the exchange that it repeats, whose answer is no longer sent once there is a new one.
+    about, in addition to the files that it names; ``at`` is the file in which it was asked;
+    ``again`` is the id of the exchange that it repeats, whose answer is no longer sent once there
+    is a new one.
     """
 
     prompt: str
@@ -73,7 +74,10 @@ class ContextShare:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A session at a glance; ``cost`` is in dollars, null if it is not known."""
+    """A session at a glance.
+
+    ``cost`` is in dollars, null if it is not known; ``servers`` is how many tool servers are ready.
+    """
 
     model: str
     busy: bool
@@ -91,13 +95,14 @@ class Session:
         workspace: the context of its folder.
         recorder: writes the conversation down.
         models: chooses the model that answers.
-        before: what was said in the session before it was opened.
-        usage: what the session had used before it was opened.
+        before: the conversation so far, if an earlier session is resumed.
+        usage: what that session has used so far.
 
     Attributes:
-        turn_lock: held by the turn that is being answered: one at a time.
+        turn_lock: held while a question is answered, so that only one is at a time.
         unanswered: the last question, if it got no answer.
-        awaiting: commands that nobody could be asked about, by id; each value runs its command.
+        awaiting: commands that wait for approval since nobody could be asked, by id; each value
+            starts its command.
         tools: what the model may call.
         pursuit: the goal that is being pursued, if any.
         goal_job: the id of the last job that pursued a goal, or is about to.
@@ -126,15 +131,15 @@ class Session:
         self.pursuit: Pursuit | None = None
         self.goal_job = ""
         self._last_turn = ""
-        self._told: set[str] = set()
+        self._shown_notices: set[str] = set()
         if before is not None:
             self._resume(before, usage)
 
     def _resume(self, before: Resumption, usage: UsageTotals | None) -> None:
-        """Restore what was said before, and what has been used."""
+        """Restore the conversation, the usage and the suggestions."""
         self.conversation = Conversation([*before.messages], before.summary, [*before.pending])
         self.accounting.meter = Meter(usage, before.evictions)
-        # What the last reply suggests belongs to its exchange, which may be asked again.
+        # The last reply's suggestions belong to its exchange, which may be asked again.
         asked = [message.exchange for message in before.messages if message.role == "user"]
         self._last_turn = asked[-1] if asked else new_id()
         for command_id, found, number in before.commands:
@@ -144,12 +149,12 @@ class Session:
     # For front ends
 
     def asked_again(self, exchange: str | None = None, model: str | None = None) -> Ask:
-        """Return the question of an exchange, by default the last, to be asked again.
+        """Return the question of an exchange, by default the last, so that it can be asked again.
 
         A question without an answer counts as the last until a later question is answered.
 
         Raises:
-            NotFound: no exchange that is still sent has this id.
+            NotFound: no exchange with this id is still sent to the model.
         """
         unanswered = self.unanswered
         if unanswered is not None and exchange in (None, unanswered.again):
@@ -159,7 +164,7 @@ class Session:
             questions = [message for message in questions if message.exchange == exchange]
         if not questions:
             if exchange is None:
-                raise NotFound("There is no question in this session yet to ask again.")
+                raise NotFound("There is no question to ask again in this session yet.")
             raise NotFound(
                 "That question is no longer sent to the model. Ask it as a new question."
             )
@@ -193,7 +198,7 @@ class Session:
         return name
 
     async def answer_with(self, name: str) -> str:
-        """Answer with this model from now on, as ``use_model``, but do not write that down."""
+        """Answer with this model from now on, like ``use_model``, but do not log that."""
         name = await self.models.use(name)
         self.workspace.changed()
         return name
@@ -213,11 +218,11 @@ class Session:
             await self.recorder.reset()
         self.workspace.changed()
 
-    # Its state
+    # State
 
     @property
     def id(self) -> str:
-        """The session's id, which its log is named by."""
+        """The session's id, which is also the name of its log."""
         return self.recorder.session_id
 
     @property
@@ -237,11 +242,11 @@ class Session:
 
     @property
     def meter(self) -> Meter:
-        """The numbers of this session."""
+        """What this session has used, and what the last call reported."""
         return self.accounting.meter
 
     def blocks(self) -> Blocks:
-        """Return the blocks of the prompt, as they would be sent now."""
+        """Return the blocks of the prompt as they would be sent now."""
         blocks = self.workspace.blocks(self.conversation.summary, self.models.wording)
         return replace(blocks, norris=self.pursuit.block()) if self.pursuit else blocks
 
@@ -269,6 +274,7 @@ class Session:
         """Return the session at a glance."""
         upcoming = self.next_request()
         total = self.meter.usage.total()
+        servers = self.workspace.tool_servers.all() if self.workspace.tool_servers else ()
         return Status(
             model=self.active_model,
             busy=len(self.jobs) > 0,
@@ -276,7 +282,7 @@ class Session:
             cost=total.cost or None,
             commands=len(self.commands.all()),
             trusted=self.workspace.configuration.trusted,
-            servers=0,
+            servers=sum(server.state == "ready" for server in servers),
         )
 
     def drain_warnings(self) -> list[str]:
@@ -292,18 +298,21 @@ class Session:
     # For turns and executions
 
     @asynccontextmanager
-    async def in_turn(self, emit: Emit, waits: str) -> AsyncIterator[None]:
-        """Hold the session's turn. If somebody else holds it, tell the user ``waits``, and wait."""
+    async def in_turn(
+        self, emit: Emit, notice: str = "A question is being answered; this waits."
+    ) -> AsyncIterator[None]:
+        """Hold the turn lock. If it is already held, show the user ``notice`` and wait for it."""
         if self.turn_lock.locked():
-            await emit(Notice("info", waits))
+            await emit(Notice("info", notice))
         async with self.turn_lock:
             yield
 
     @asynccontextmanager
     async def undoable(self, group: str, label: str, cwd: Path, emit: Emit) -> AsyncIterator[bool]:
-        """Record the files before something changes them and after it; yield whether that is done.
+        """Record the files before and after a change; yield whether the change can be undone.
 
-        ``label`` is the command, or a text in its place. All changes of one ``group`` are one undo.
+        ``label`` is the command, or a text that describes the change. All changes of one ``group``
+        are undone together.
         """
         workspace = self.workspace
         is_recorded = False
@@ -311,8 +320,8 @@ class Session:
             try:
                 await workspace.undo.before(group, label, cwd, self.id)
             except NoUndo as reason:
-                notice = f"This command cannot be undone: {reason}."
-                # If no command here can ever be undone, saying so once is enough.
+                notice = f"This cannot be undone: {reason}."
+                # If nothing here can ever be undone, saying so once is enough.
                 if self.first_time(notice) or not isinstance(reason, Nowhere):
                     await emit(Notice("warning", notice))
             else:
@@ -326,26 +335,26 @@ class Session:
                     await emit(Notice("info", notice))
 
     async def refresh(self) -> list[str]:
-        """Reload the configuration, memory and project if they changed. Return what is wrong."""
+        """Reload the configuration, memory and project if they changed. Return any warnings."""
         return await self.workspace.refresh() + self.recorder.drain_warnings()
 
     def first_time(self, notice: str) -> bool:
-        """Return whether ``notice`` is new in this session; from now on it counts as told."""
-        new = notice not in self._told
-        self._told.add(notice)
-        return new
+        """Return whether ``notice`` is new in this session, and remember that it was shown."""
+        is_new = notice not in self._shown_notices
+        self._shown_notices.add(notice)
+        return is_new
 
     def open_model(self, preset: Preset) -> Model:
-        """Return the adapter that speaks to ``preset``."""
+        """Return the adapter for ``preset``."""
         return self.models.open(preset)
 
     def turn_began(self, turn_id: str) -> None:
-        """Let the suggestions of this turn, if any, count as the last ones."""
+        """Note that the last suggestions are now those of this turn, even if it has none."""
         self._last_turn = turn_id
         self.workspace.changed()
 
     def drop_suggestions(self, exchange: str) -> None:
-        """Forget the suggestions of an exchange, which has been answered again."""
+        """Forget the suggestions of an exchange that was answered again."""
         for suggestion in self.commands.of_turn(exchange):
             self.commands.remove(suggestion.info.id)
         self.workspace.changed()
@@ -353,7 +362,7 @@ class Session:
     def add_command(
         self, found: FoundCommand, turn_id: str, command_id: str | None = None
     ) -> CommandInfo:
-        """Keep a suggestion of a turn, replacing that with ``command_id``; notify front ends."""
+        """Keep a suggestion, in place of ``command_id`` if that is given, and notify front ends."""
         info = self._suggest(found, turn_id, command_id)
         self.workspace.changed()
         return info
@@ -369,7 +378,7 @@ class Session:
         )
 
     def offer_unconfined(self, found: FoundCommand, folder: Path, shell: str) -> CommandInfo:
-        """Suggest again a command that ran in ``folder``, this time without confinement."""
+        """Suggest a command that ran in ``folder`` again, this time without confinement."""
         verdict = self.workspace.judge(found.text, folder, shell, confined=False)
         if verdict.risk == "safe":
             verdict = Verdict("caution", ("it would run without confinement",))
@@ -383,7 +392,7 @@ class Session:
         self.workspace.changed()
 
     async def command_ended(self, command_id: str, output: ExecOutput) -> None:
-        """Keep a command's output for the next question, and write it down."""
+        """Keep a command's output for the next question, and log it."""
         self.conversation.append_output(output)
         await self.recorder.ran(command_id, output)
 

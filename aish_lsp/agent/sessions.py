@@ -1,7 +1,7 @@
-"""The sessions of a workspace: those that are open, and those that can be gone back to.
+"""The sessions of a workspace: those that are open, and earlier ones that can be resumed.
 
-One process at a time writes a session: it holds a lock on the log for as long as it is open there.
-A session that is open elsewhere can be read, and is neither resumed nor deleted.
+Only one process at a time writes to a session: it locks the log while the session is open. Other
+processes can read that session, but neither resume nor delete it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-#: Characters of a session's name.
+#: The most characters that a session's name may have.
 NAME_LIMIT: Final = 80
 
 
@@ -62,8 +62,8 @@ class Resumed:
     """A session that was resumed.
 
     Attributes:
-        session: the session; if it goes on in a copy, the copy.
-        messages: how many of its messages were in force when it was resumed.
+        session: the session, or the copy in which it continues.
+        messages: how many messages its conversation had when it was resumed.
         notices: what the user should know about it.
     """
 
@@ -101,10 +101,9 @@ class Sessions:
         return Recorder(self._workspace.data, uri, self._workspace.without_secrets, log)
 
     def begin(self, settled: Coroutine[Any, Any, object]) -> Awaitable[Resumed | None]:
-        """Resume the last session if the configuration, once ``settled``, says so.
+        """Resume the last session if ``sessions.resume`` says so once ``settled`` has ended.
 
-        From now on ``named`` waits for that. What is returned waits for it as well, and gives the
-        resumed session.
+        ``named`` waits until that is done. Await the result to get the resumed session.
         """
         return asyncio.shield(self._start(lambda: self._begin(settled), show=True))
 
@@ -116,7 +115,7 @@ class Sessions:
             last = await self.last()
             self.begun_with = await self._resume(last.id, show=True) if last else None
         except AishError as error:
-            logger.warning("the last session is not gone on with: %s", error.message)
+            logger.warning("the last session is not resumed: %s", error.message)
         return self.begun_with
 
     @property
@@ -143,7 +142,7 @@ class Sessions:
         raise NotFound(f"The session {session_id[:80]!r} is not open here. Open: {known}.")
 
     async def all(self) -> list[SessionInfo]:
-        """Return all sessions in which something was written, the latest first.
+        """Return all sessions that have a log, the latest first.
 
         Raises:
             StoreUnavailable: their folder cannot be read.
@@ -177,7 +176,7 @@ class Sessions:
             Busy: the shown session is answering a question or running a command.
         """
         if not show:
-            # At once, even while another session is being opened, which may ask the user.
+            # Do not wait for another session that is being opened: the user may be asked there.
             return await self._opened(self._session(), show=False)
 
         async def replace_shown() -> Session:
@@ -208,12 +207,12 @@ class Sessions:
     async def resume(self, key: str | None, *, show: bool = True) -> Resumed:
         """Resume the session that has this id or name, or the ``last`` one.
 
-        It replaces the shown session, or is opened beside it. A session from a newer version goes
-        on in a copy that holds what this version understands of it.
+        It replaces the shown session, or is opened beside it. A session from a newer version
+        continues in a copy, which has only what this version understands.
 
         Raises:
             Busy: the shown session is busy, or the resumed one is open elsewhere.
-            NotFound: there is no such session; the message names the nearest.
+            NotFound: there is no such session; the message suggests similar names.
             StoreUnavailable: the log cannot be read or written.
         """
         return await asyncio.shield(self._start(lambda: self._resume(key, show=show), show=show))
@@ -250,7 +249,7 @@ class Sessions:
         try:
             return UsageTotals.of(read_usage(self._usage, session_id)[reset_at:])
         except StoreUnavailable as error:
-            notices.append(f"What the session has cost is not known: {error.message}")
+            notices.append(f"The cost of the session is not known: {error.message}")
             return UsageTotals()
 
     async def _with_model(self, resumed: Resumed, name: str) -> Resumed:
@@ -264,13 +263,13 @@ class Sessions:
         return resumed
 
     async def fork(self, session: Session, exchange: str, *, show: bool = True) -> Resumed:
-        """Begin a session with what was said in an open one before an ``exchange``.
+        """Begin a session with the messages of an open one before ``exchange``.
 
         It replaces the shown session, or is opened beside it.
 
         Raises:
             Busy: the shown session is answering a question or running a command.
-            NotFound: no exchange that is still sent has this id.
+            NotFound: no exchange with this id is still sent to the model.
             StoreUnavailable: a log cannot be read or written.
         """
         asked = (message for message in session.conversation.messages if message.role == "user")
@@ -278,7 +277,7 @@ class Sessions:
             (message.n for message in asked if exchange and message.exchange == exchange), None
         )
         if number is None:
-            raise NotFound("That question is no longer sent to the model: nothing can part there.")
+            raise NotFound("That question is no longer sent to the model. Fork at a later one.")
         return await asyncio.shield(
             self._start(lambda: self._fork(session, number, show=show), show=show)
         )
@@ -288,24 +287,24 @@ class Sessions:
         if show:
             _refuse_while_busy(self.shown)
         whole = await self.history(session.id)
-        said = replace(whole, records=records_before(whole.records, number))
-        if not any("role" in record for record in said.records):
+        earlier = replace(whole, records=records_before(whole.records, number))
+        if not any("role" in record for record in earlier.records):
             return _resumed(await self._opened(self._session(), show=show))
         path, redact = session.recorder.session_path, self._workspace.without_secrets
-        log = await asyncio.to_thread(SessionLog.copy, said, path, redact)
+        log = await asyncio.to_thread(SessionLog.copy, earlier, path, redact)
         try:
-            parted = self._session(log, resumption(said))
+            forked = self._session(log, resumption(earlier))
         except BaseException:
             log.close()
             raise
-        return _resumed(await self._opened(parted, show=show))
+        return _resumed(await self._opened(forked, show=show))
 
     async def save(self, session: Session, name: str) -> str:
         """Save an open session under a name; return the name.
 
         Raises:
             InvalidArgument: the name is not valid, or another session has it.
-            StoreUnavailable: the name could not be written.
+            StoreUnavailable: the name could not be saved.
         """
         name = name.strip()
         if not name or len(name) > NAME_LIMIT or escaped(name) != name:
@@ -321,15 +320,15 @@ class Sessions:
         return name
 
     async def delete(self, key: str) -> bool:
-        """Delete a session for good, if the user says yes; return whether they did.
+        """Delete a session permanently, if the user agrees; return whether they did.
 
-        Its cost remains part of the sum of all sessions. If it is open beside the shown session,
+        Its cost remains part of the total of all sessions. If it is open beside the shown session,
         it is closed first.
 
         Raises:
             Busy: the session is shown, something runs in it, or another editor has it open.
             Denied: nobody could be asked.
-            NotFound: there is no such session; the message names the nearest.
+            NotFound: there is no such session; the message suggests similar names.
             StoreUnavailable: the log cannot be deleted.
         """
         path = await self._find(key)
@@ -347,7 +346,7 @@ class Sessions:
         )
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
-            msg = f"Not deleted: nobody could be asked. To delete it all the same, remove {path}."
+            msg = f"Not deleted: nobody could be asked. To delete it anyway, remove {path}."
             raise Denied(msg)
         if answer:
             session = self._open_at(path)
@@ -362,7 +361,7 @@ class Sessions:
         """Return the log of the session that has this id or name.
 
         Raises:
-            NotFound: there is no such session; the message names the nearest.
+            NotFound: there is no such session; the message suggests similar names.
             StoreUnavailable: the log cannot be read.
         """
         path = await self._find(key)
@@ -372,7 +371,7 @@ class Sessions:
         return await asyncio.to_thread(load, path, newer=True)
 
     async def _find(self, key: str) -> Path:
-        """Return the path of a session's log; before the first question there is no file there."""
+        """Return the path of a session's log; the file exists only after the first question."""
         for session in self.open:
             if session.id == key:
                 return session.recorder.session_path
@@ -390,7 +389,7 @@ class Sessions:
         beside another.
 
         Raises:
-            Busy: something has begun meanwhile in the session that was shown before.
+            Busy: a job has started meanwhile in the session that was shown before.
         """
         if not show:
             self._beside.append(session)
@@ -411,7 +410,7 @@ class Sessions:
     def _start(self, work: Callable[[], Coroutine[Any, Any, R]], *, show: bool) -> asyncio.Task[R]:
         """Begin ``work``, which opens a session. If it will ``show`` it, ``named`` waits for that.
 
-        The work is finished even if nobody waits for it any more.
+        The work is finished even if nobody awaits it any more.
         """
 
         async def take_turn() -> R:
@@ -437,14 +436,13 @@ def _resumed(session: Session, notices: Sequence[str] = ()) -> Resumed:
 
 
 def _refuse_while_busy(session: Session) -> None:
-    """Check that nothing runs in a session that is about to be closed.
+    """Check that nothing runs in a session that is about to be closed: it would be cut off.
 
     Raises:
         Busy: a question is being answered, or a command runs.
     """
-    # Stopping it would cut off a reply.
     if not session.jobs:
         return
     running = ", ".join(label for label in session.jobs.labels if label)
-    what = f"`{escaped(running)[:120]}` runs" if running else "A question is being answered"
-    raise Busy(f"{what} in this session. Wait until it ends, or stop it, then try again.")
+    what = f"`{escaped(running)[:120]}` is running" if running else "A question is being answered"
+    raise Busy(f"{what} in this session. Wait until that ends, or stop it, then try again.")

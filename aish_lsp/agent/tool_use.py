@@ -1,4 +1,4 @@
-"""The tool calls of a turn, and what our own tools need from a session."""
+"""Makes the tool calls of a turn, and gives our own tools access to their session."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools import ResultStatus
 
-#: Seconds allowed for a command of our own, which only reads, and for one that a model asks for.
+#: Seconds that a command may take: one of our own, which only reads, and one of a model.
 _READING_SECONDS = 30.0
 _RUNNING_SECONDS = 600.0
 
-#: The shell for commands of our own, which are quoted for it.
+#: The shell that runs our own commands, and for which they are quoted.
 _SHELL = "sh"
 
 
@@ -49,21 +49,21 @@ def tools_of(session: Session) -> Toolbox:
     if workspace.root is None:
         return Toolbox((), lambda: workspace.config.tools, workspace.services.ask_user)
     services = workspace.services
-    user = _User(session)
+    access = _Access(session)
     workplace = Workplace(
         root=workspace.root,
         files=workspace.files,
         open_text=services.open_text,
-        edit_open=user.edit_open,
+        edit_open=access.edit_open,
         look_up=services.look_up,
-        ask_user=user.ask_user,
+        ask_user=access.ask_user,
         consents=session.consents,
         without_secrets=workspace.without_secrets,
-        run=user.run,
-        read=user.read,
-        covered=user.covered,
+        run=access.run,
+        read=access.read,
+        covered=access.covered,
     )
-    user.workplace = workplace
+    access.workplace = workplace
     return Toolbox(
         [BuiltInTools(workplace)],
         lambda: workspace.config.tools,
@@ -87,8 +87,8 @@ def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
     return SessionServers(workspace.tool_servers, permissions, bound)
 
 
-class _User:
-    """Runs commands and covers changes on behalf of a session's model."""
+class _Access:
+    """Runs commands and makes changes that can be undone, on behalf of a session's model."""
 
     workplace: Workplace
 
@@ -99,7 +99,7 @@ class _User:
     async def run(
         self, command: str, cwd: str | None, seconds: float | None, around: Around
     ) -> ToolResult:
-        """Run a command like a ``CMD: `` line that nobody has seen; see ``Workplace.run``."""
+        """Run a command with the checks for text that nobody has seen; see ``Workplace.run``."""
         request = RunRequest(
             text=command,
             cwd=cwd,
@@ -148,12 +148,12 @@ class _User:
                 walls=walls,
             )
         if result.finish_reason == "cancelled":
-            # The runner swallows a cancel, but here the whole turn is to be cancelled.
+            # The runner turns a cancel into a result, but here it is for the whole turn.
             raise asyncio.CancelledError
         return result
 
     async def ask_user(self, question: Question) -> bool | None:
-        """Ask the user, except about an edit for a goal that may change the work tree unasked."""
+        """Ask the user, unless a goal is pursued that may make this edit without asking."""
         pursuit, approval = self._session.pursuit, question.approval
         if pursuit is not None and pursuit.acts_alone and approval is not None:
             always = self._workspace.config.safety.confirm == "always"
@@ -162,7 +162,7 @@ class _User:
         return await self._workspace.services.ask_user(question)
 
     async def edit_open(self, path: Path, before: str, after: str) -> bool | None:
-        """Change a file that is open in the editor, to be undone with the rest of its group."""
+        """Change a file that is open in the editor, and record the change so it can be undone."""
         made = await self._workspace.services.edit_open(path, before, after)
         if made:
             self._workspace.undo.edited(path, before, after)
@@ -170,12 +170,12 @@ class _User:
 
     @asynccontextmanager
     async def covered(self, label: str, around: Around) -> AsyncIterator[None]:
-        """Record a change, so that it can be undone with the others of its group."""
+        """Record the files before and after a change, so that it can be undone with its group."""
         folder, pursuit = self._workspace.folder, self._session.pursuit
         async with self._session.undoable(around.group, label, folder, around.emit) as covered:
             can_undo = covered and self._workspace.undo.holds(around.group)
             if not can_undo and pursuit is not None and pursuit.acts_alone:
-                # Nobody was asked.
+                # Without an undo, changes need the user's consent, and nobody was asked.
                 raise Denied(
                     "Not done: it could not be undone. Suggest it as a command, which asks."
                 )
@@ -184,19 +184,19 @@ class _User:
 
 # The tool calls of a turn
 
-#: The least and the most characters that a tool's result is limited to for the model.
+#: The range of the limit on a tool result's length, in characters.
 _SHORTEST_RESULT: Final = 300
 _LONGEST_RESULT: Final = 32_000
 
-#: How many calls of one reply are made at most.
+#: The most calls that are made for one reply.
 _MOST_CALLS: Final = 32
 
-#: The result of a call if one before it, in the same step towards a goal, was not successful.
-_LEFT_OUT: Final = "Not made: the call before it failed, or was refused."
+#: The result of a call if an earlier one of the same step towards a goal did not succeed.
+_SKIPPED: Final = "Not made: the call before it failed, or was refused."
 
 
 async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Finish ``work`` even if cancelled meanwhile; only then raise the cancel."""
+    """Finish ``work``; if this task was cancelled meanwhile, raise that only afterwards."""
     await run_uncancellable(work)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -204,13 +204,13 @@ async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 class ToolCalls:
-    """Makes the tool calls of one turn, tells the user about them, and keeps their results.
+    """Makes the tool calls of one turn, reports them, and keeps their results.
 
     Args:
         session: the session whose model makes the calls.
         conversation: where results are kept; if it is the session's own, they are also logged.
-        emit: tells the user.
-        group: what the changes of the turn are undone together with, unless a goal is pursued.
+        emit: reports events.
+        group: the undo group of the turn's changes, unless a goal is pursued.
 
     Attributes:
         has_begun: whether any call was made.
@@ -230,29 +230,28 @@ class ToolCalls:
     async def make(self, calls: Sequence[ToolCall], budget: int) -> None:
         """Make the calls that the model asked for, and keep their results in the same order.
 
-        Neighbouring calls that only read are made at the same time. ``budget`` is that of the
+        Consecutive calls that only read are made at the same time. ``budget`` is the budget of the
         request, in tokens.
         """
         tools, pursuit = self._session.tools, self._session.pursuit
-        # A quarter of the budget, at four characters a token, for all calls of the reply.
+        # All results together may take a quarter of the budget, at four characters a token.
         limit = min(max(budget // len(calls), _SHORTEST_RESULT), _LONGEST_RESULT)
         undone_with = pursuit.group if pursuit else self._group
         around = Around(self._emit, self._warn, undone_with, limit)
         for call in calls:
-            await self._tell_of(call, "pending")
-        for call in calls[_MOST_CALLS:]:
-            text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
-            await self._came_of(call, ToolResult(text, "failed"))
-        calls = calls[:_MOST_CALLS]
-        for reads, group in groupby(calls, lambda call: tools.reads(call.name)):
+            await self._report(call, "pending")
+        for reads, group in groupby(calls[:_MOST_CALLS], lambda call: tools.reads(call.name)):
             for together in [[*group]] if reads else [[call] for call in group]:
                 if self.broken_off is not None:
                     for call in together:
-                        await self._came_of(call, ToolResult(_LEFT_OUT, "failed"))
+                        await self._finish(call, ToolResult(_SKIPPED, "failed"))
                     continue
                 statuses = await self._call(together, around)
                 if pursuit is not None and not reads:
                     self.broken_off = next((one for one in statuses if one != "done"), None)
+        for call in calls[_MOST_CALLS:]:
+            text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
+            await self._finish(call, ToolResult(text, "failed"))
 
     async def _call(self, calls: Sequence[ToolCall], around: Around) -> list[ResultStatus]:
         """Make ``calls`` at the same time; return how each ended."""
@@ -261,12 +260,12 @@ class ToolCalls:
         making: list[asyncio.Task[ToolResult]] = []
         try:
             for call in calls:
-                await self._tell_of(call, "running")
+                await self._report(call, "running")
                 work = call_tool(self._session.tools, call, around)
                 making.append(asyncio.create_task(work, name=f"call {call.name[:40]}"))
             for call, made in zip(calls, making, strict=True):
                 result = await made
-                await to_the_end(self._came_of(call, result))
+                await to_the_end(self._finish(call, result))
                 statuses.append(result.status)
         finally:
             for made in making:
@@ -277,40 +276,40 @@ class ToolCalls:
     async def _keep_what_was_done(
         self, calls: Sequence[ToolCall], making: Sequence[asyncio.Task[ToolResult]]
     ) -> None:
-        """Wait until calls have ended; keep the results of those that finished despite a cancel."""
+        """Wait until calls have ended, and keep the results of those that finished nevertheless."""
         if making:
             await asyncio.wait(making)
         waiting = {call.id for call in self._conversation.open_calls()}
         for call, made in zip(calls, making, strict=False):
             if call.id in waiting and not made.cancelled() and made.exception() is None:
-                await self._came_of(call, made.result())
+                await self._finish(call, made.result())
 
-    async def _came_of(self, call: ToolCall, result: ToolResult) -> None:
-        """Keep the result of a call, then tell the user."""
+    async def _finish(self, call: ToolCall, result: ToolResult) -> None:
+        """Keep the result of a call, then report it."""
         text = self._session.workspace.output_without_secrets(result.text)
         await self._keep_result(call.id, text)
-        await self._tell_of(call, result.status, text)
+        await self._report(call, result.status, text)
 
-    async def _tell_of(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
+    async def _report(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
         server, parted, name = call.name.partition("__")
         if not parted:
             server, name = OWN_TOOLS, call.name
         await self._emit(Tool(call.id, server, name, call.arguments, status, result))
 
     async def _keep_result(self, call_id: str, text: str) -> None:
-        """Append a tool's result to the conversation, after it has been logged."""
+        """Log a tool's result, then append it to the conversation."""
         n = 0
         if self._conversation is self._session.conversation:
             n = await self._session.recorder.tool_result(call_id, text)
         self._conversation.append_tool(call_id, text, n=n)
 
     async def give_up(self) -> None:
-        """Close the calls that have no result: keep them as cancelled, and tell the user."""
+        """Give the calls that have no result the result ``cancelled``, and report that."""
         waiting = self._conversation.open_calls()
         for call in waiting:
             await self._keep_result(call.id, CANCELLED)
         for call in waiting:
-            await self._tell_of(call, "failed", CANCELLED)
+            await self._report(call, "failed", CANCELLED)
 
     async def _warn(self, message: str) -> None:
         await self._emit(Notice("warning", message))

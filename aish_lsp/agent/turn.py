@@ -1,7 +1,7 @@
 """One turn, from the question to its end, as a stream of events.
 
-The editor, the command line and the autonomous loop all use it. Everything is logged before it
-is told: the question before the request, the reply before the end.
+The editor, the command line and the autonomous loop all use it. The question is logged before the
+request is sent, and the reply before the end of the turn is reported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: What the user is told if a question has to wait for another.
+#: The notice for a question or a goal that has to wait. The chat shows that in its own way.
 WAITS: Final = "Another question is being answered; this one waits."
 
 
@@ -57,7 +57,7 @@ WAITS: Final = "Another question is being answered; this one waits."
 class AskResult:
     """The result of a turn. ``error`` is set if the reply broke off.
 
-    ``attached`` lists what was sent along, without its text.
+    ``attached`` lists the texts that were sent with the question, without their contents.
     """
 
     turn_id: str
@@ -77,13 +77,13 @@ class AskResult:
 def ask(session: Session, question: Ask) -> Job[AskResult]:
     """Begin a turn. A session takes one turn at a time: a second one waits."""
     turn_id = new_id()
-    job = session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).take())
+    job = session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).run())
     job.again = question.again
     return job
 
 
 class Turn:
-    """The state of one turn while it is taken.
+    """A turn in progress.
 
     Attributes:
         calls: makes the tool calls of its replies.
@@ -99,9 +99,11 @@ class Turn:
         self.calls = ToolCalls(session, self._conversation, emit, turn_id)
         self._chain: FallbackChain | None = None
         self._round: Round | None = None
+        # The model that the question itself names.
+        self._named: str | None = None
         self._is_recorded = False
         self._question_n: int | None = None
-        self._asked_before: TakenOut | None = None
+        self._taken_out: TakenOut | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._commands: list[CommandInfo] = []
@@ -114,8 +116,8 @@ class Turn:
         self._error: AishError | None = None
         self._has_answer = False
 
-    async def take(self) -> Outcome[AskResult]:
-        """Take the turn; on cancellation keep what has arrived and return it as cut off.
+    async def run(self) -> Outcome[AskResult]:
+        """Answer the question; on cancellation, keep what has arrived and return it as cut off.
 
         Raises:
             AishError: no part of a reply arrived. The question stays in the log as unanswered.
@@ -124,49 +126,49 @@ class Turn:
             raise InvalidArgument("The question is empty.", path="prompt")
         try:
             async with self._session.in_turn(self._emit, WAITS):
-                return await self.take_in_turn()
+                return await self.run_locked()
         except asyncio.CancelledError:
-            # Either the turn was still waiting, and there is nothing to keep; or only the telling
-            # of its end was left, and everything has been written down.
+            # Either the turn had not begun, and there is nothing to keep, or everything has been
+            # logged, and only notices were left to send.
             self._finish = "cancelled"
             return self._outcome()
 
-    async def take_in_turn(self) -> Outcome[AskResult]:
-        """Take the turn as ``take`` does; the caller holds the session's lock.
+    async def run_locked(self) -> Outcome[AskResult]:
+        """Do what ``run`` does; the caller holds the session's turn lock.
 
         Raises:
-            AishError: as ``take``.
+            AishError: as ``run``.
         """
         try:
             await self._prepare()
-            await self._go_through_rounds()
+            await self._run_rounds()
         except asyncio.CancelledError:
             self._finish = "cancelled"
         except AishError as error:
             self._finish, self._error = "error", error
         except Exception as error:
-            # What has arrived must be kept although the fault is ours.
+            # A bug of ours must not lose what has arrived.
             logger.exception("a turn failed")
             self._finish, self._error = "error", internal_error(error)
         await run_uncancellable(self._conclude())
-        await self._tell_how_it_ended()
+        await self._report_end()
         if self._error is not None and not self._has_answer:
             raise self._error
         return self._outcome()
 
-    async def _go_through_rounds(self) -> None:
-        """Receive a reply, make its tool calls, and go on with their results."""
+    async def _run_rounds(self) -> None:
+        """Receive replies and make their tool calls, until a reply makes none."""
         pursuit = self._session.pursuit
-        # Each step towards a goal is one round, and a turn of its own.
+        # A step towards a goal is a turn of one round.
         most = self._workspace.config.tools.max_rounds if pursuit is None else 1
         for number in count(1):
-            await self._receive_from_somebody()
+            await self._receive_or_fall_back()
             assert self._round is not None
             calls = self._round.received.tool_calls
             if not calls or self._finish not in {"stop", "tool"}:
                 return
             if pursuit is not None and goal_said("".join(self._round.received.text)):
-                # What is suggested besides is not done unasked.
+                # The goal has ended: no further calls are made for it.
                 return
             await to_the_end(self._record())
             await self.calls.make(calls, self._round.budget)
@@ -182,33 +184,35 @@ class Turn:
             f"Stopped after {most} rounds of tools, `tools.max_rounds`. Ask the model to continue.",
         )
 
-    async def _tell_how_it_ended(self) -> None:
-        """Tell the user what they should know about how the turn ended."""
-        ending = self._round and self._round.finish_notice(self._finish, spoke=bool(self._text))
+    async def _report_end(self) -> None:
+        """Tell the user how the turn ended, if that needs to be said, and give new warnings."""
+        ending = self._round and self._round.finish_notice(
+            self._finish, spoke=any(map(str.strip, self._text))
+        )
         if ending:
             await self._notice("warning", ending)
         for trouble in self._session.drain_warnings():
             await self._notice("warning", trouble)
 
     async def _prepare(self) -> None:
-        """Log the question, choose the model, and make the request fit."""
+        """Log the question, choose the model, and fit the request into its window."""
         workspace = self._workspace
         workspace.services.confinement.begin()
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
-        named, prompt = await self._addressed()
-        about = await self._about(prompt)
+        self._named, prompt = await self._addressed()
+        about = await self._attachments(prompt)
         if self._ask.again and not self._ask.ephemeral:
-            self._asked_before = self._conversation.ask_again(self._ask.again, self._id)
-        if self._asked_before is None:
+            self._taken_out = self._conversation.ask_again(self._ask.again, self._id)
+        if self._taken_out is None:
             self._conversation.append_user(prompt, about, exchange=self._id)
-        await self._write_down()
+        await self._log_question()
         focus_file = self._ask.at or (workspace.folder / about[0].path if about else None)
         if focus_file is not None:
             workspace.project.set_focus_file(focus_file)
         for notice in await self._session.refresh():
             await self._notice("warning", notice)
-        chosen, class_ = await self._session.models.route(prompt, self._ask.model or named)
+        chosen, class_ = await self._session.models.route(prompt, self._ask.model or self._named)
         if chosen.notice and self._session.first_time(chosen.notice):
             await self._notice("info", chosen.notice)
         self._chain = FallbackChain(chosen.preset, workspace.config)
@@ -218,7 +222,7 @@ class Turn:
                     await self._notice("warning", trouble)
         first = self._begin_round(chosen.preset)
         await first.fit()
-        await self._tell_what_goes_along()
+        await self._report_attachments()
         await self._emit(
             Start(
                 turn_id=self._id,
@@ -230,16 +234,16 @@ class Turn:
         )
 
     async def _addressed(self) -> tuple[str | None, str]:
-        """Return the model that the question itself names, and the question without it."""
+        """Return the model that the question itself names, if any, and the question without it."""
         prompt = self._ask.prompt
         if prompt.startswith("@"):
-            # The name may have been configured a moment ago.
+            # The model may have been configured a moment ago.
             for notice in await self._workspace.reload():
                 await self._notice("warning", notice)
         return addressed(prompt, (*self._workspace.config.models, OFFLINE.name))
 
     def _begin_round(self, preset: Preset) -> Round:
-        """Begin the next round, or the same one with another model, and return it."""
+        """Begin the next round, or the same one again with another model, and return it."""
         evicted = self._evicted
         self._round = Round(self._session, self._conversation, preset, self._emit)
         self._round.evicted = evicted
@@ -251,15 +255,21 @@ class Turn:
     def _evicted(self) -> int:
         return self._round.evicted if self._round else 0
 
-    async def _about(self, prompt: str) -> list[Attached]:
-        """Return what the question is about, without our keys; tell the user what is missing."""
+    async def _attachments(self, prompt: str) -> list[Attached]:
+        """Return the texts that the question is about, with our keys masked.
+
+        Tell the user which are left out, and why.
+
+        Raises:
+            Denied: the user does not want to send the text that the question was asked about.
+        """
         workspace = self._workspace
         if self._ask.again:
-            # What was sent along the first time is sent again.
+            # It is sent with the same texts as the first time.
             return list(self._ask.attached)
         pursuit = self._session.pursuit
         if pursuit is not None and pursuit.steps:
-            # The text is the result of a step, not the user's: names in it mean nothing.
+            # The message is from the loop, not from the user: an ``@`` in it names no file.
             return []
         found = await workspace.named(prompt)
         for notice in found.notices:
@@ -269,59 +279,59 @@ class Turn:
             (*self._ask.attached, *found.attached), secret, workspace.services.ask_user
         )
         if not all(part in about for part in self._ask.attached):
-            # Without it the question makes no sense.
+            # Without that text the question makes no sense.
             raise Denied(" ".join(refusals))
         for refusal in refusals:
             await self._notice("warning", refusal)
         return [replace(part, text=workspace.without_keys(part.text)) for part in about]
 
-    async def _tell_what_goes_along(self) -> None:
-        """Tell the user which texts are sent with the question, as they were made to fit."""
+    async def _report_attachments(self) -> None:
+        """Tell the user which texts are sent with the question, and how they were cut."""
         self._attached = sent_along(self._conversation.messages[-1].attached)
         if self._attached:
             places = "; ".join(map(str, self._attached))
             await self._notice("info", f"Sent along: {places}.")
 
-    async def _write_down(self) -> None:
-        """Log the question; a cancel meanwhile waits until its number is known."""
+    async def _log_question(self) -> None:
+        """Log the question; a cancel is delayed until its number in the log is known."""
         question = self._conversation.messages[-1]
         if self._ask.ephemeral:
             return
         self._session.turn_began(self._id)
         recorder = self._session.recorder
-        again = self._asked_before.messages[0].n if self._asked_before else 0
+        again = self._taken_out.messages[0].n if self._taken_out else 0
         pursuit = self._session.pursuit
-        asking = recorder.question(question, again, is_step=bool(pursuit and pursuit.is_under_way))
-        writing = asyncio.create_task(asking, name="write a question")
-        try:
-            await asyncio.shield(writing)
-        finally:
-            self._question_n = await writing
+        is_step = pursuit is not None and pursuit.is_under_way
+
+        async def write() -> None:
+            self._question_n = await recorder.question(question, again, is_step=is_step)
             self._conversation.messages[-1] = replace(question, n=self._question_n)
 
-    async def _receive_from_somebody(self) -> None:
-        """Receive the reply; if a model gives none, ask the next one."""
+        await to_the_end(write())
+
+    async def _receive_or_fall_back(self) -> None:
+        """Receive the reply; if the model gives none, ask the next one."""
         assert self._round is not None
         try:
             while True:
                 try:
                     return await self._receive(self._round)
                 except AishError as error:
-                    # Another model would not know what this one called, or why.
+                    # Another model would not know why this one made its calls.
                     if self._round.received.has_begun or self.calls.has_begun:
                         raise
-                    await self._hand_over(error)
+                    await self._fall_back(error)
         except BackendUnavailable as error:
             if not self._text:
                 raise
             message = f"{cause(error)} What arrived is kept: ask the model to continue."
             raise BackendUnavailable(message, **error.data) from error
 
-    async def _hand_over(self, error: AishError) -> None:
-        """Make the request again for the model that is next in line, after ``error``.
+    async def _fall_back(self, error: AishError) -> None:
+        """Prepare the request for the next model in line, after ``error``.
 
         Raises:
-            AishError: there is no next model. The message says why each did not answer.
+            AishError: no model is left. The message says why each of them did not answer.
         """
         assert self._chain is not None
         while self._chain.advance(error):
@@ -336,7 +346,7 @@ class Turn:
         raise self._chain.error from error
 
     async def _receive(self, round_: Round) -> None:
-        """Pass the round's reply on, and suggest commands as soon as their lines are complete."""
+        """Forward the round's reply, and suggest each command as soon as it is complete."""
         scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
         text = round_.received.text
         async with aclosing(round_.reply()) as events:
@@ -344,7 +354,7 @@ class Turn:
                 match event:
                     case Text():
                         if len(text) == 1:
-                            await self._part_from_rounds_before()
+                            await self._separate_rounds()
                         self._text.append(event.delta)
                         await self._emit(event)
                         for found in scanner.feed(event.delta):
@@ -354,19 +364,19 @@ class Turn:
                         await self._emit(event)
         self._finish = round_.received.finish
         if self._finish in {"stop", "tool"}:
-            # If the reply was cut off, the last line may be half a command.
+            # In a reply that was cut off, the last line may be half a command.
             for found in scanner.finish():
                 await self._add_command(found)
 
-    async def _part_from_rounds_before(self) -> None:
-        """Let a round's text begin on a new line."""
+    async def _separate_rounds(self) -> None:
+        """Begin a round's text in a new paragraph, unless it begins on a new line anyway."""
         if self._text and not self._text[-1].endswith("\n"):
             self._text.append("\n\n")
             await self._emit(Text("\n\n"))
         self._first_line = "".join(self._text).count("\n")
 
     async def _add_command(self, found: FoundCommand) -> None:
-        """Suggest a command; if it repeats one from a fence, it takes its place and id."""
+        """Suggest a command; if it repeats one from a fence, it replaces that and keeps its id."""
         await self._workspace.can_confine()  # Some commands are safe only if confined.
         found = replace(found, line=found.line + self._first_line)
         at = self._first_command + add(self._found, found)
@@ -376,12 +386,12 @@ class Turn:
         await self._emit(Command(info))
 
     async def _conclude(self) -> None:
-        """Log what is not logged yet: the last round, and the calls without a result."""
+        """Log what has not been logged: the last round, and the calls without a result."""
         await self._record()
         await self.calls.give_up()
 
     async def _record(self) -> None:
-        """Log what arrived in a round, or that nothing did, and what the round cost."""
+        """Log what arrived in the round, or that nothing did, and what the round cost."""
         if self._is_recorded:
             return
         self._is_recorded = True
@@ -396,9 +406,9 @@ class Turn:
             await self._record_reply(round_)
         else:
             await self._withdraw()
-        if told := round_.verify():
-            await self._notice("warning", told)
-        # Last: another process may hold that file for seconds.
+        if warning := round_.verify():
+            await self._notice("warning", warning)
+        # This comes last, since another process may lock that file for seconds.
         await round_.record_usage()
         await self._emit(usage)
 
@@ -406,7 +416,7 @@ class Turn:
         self._has_answer = True
         if not self._ask.ephemeral:
             self._session.unanswered = None
-        if self._asked_before is not None:
+        if self._taken_out is not None:
             self._session.drop_suggestions(self._ask.again)
         text, calls = "".join(round_.received.text), tuple(round_.received.tool_calls)
         n = 0
@@ -423,18 +433,24 @@ class Turn:
         self._conversation.append_assistant(text, n=n, tool_calls=calls, reasoning=round_.reasoning)
 
     async def _withdraw(self) -> None:
-        """Take back a question without an answer; its command output is pending again."""
+        """Withdraw a question without an answer; its command output is pending again."""
         messages = self._conversation.messages
         if not messages or messages[-1].role != "user":
             return
-        if self._asked_before is not None:
-            self._conversation.put_back(self._asked_before, self._evicted)
+        if self._taken_out is not None:
+            self._conversation.put_back(self._taken_out, self._evicted)
         else:
-            if not self._ask.ephemeral:
-                # So that it can be asked again.
+            if not self._ask.ephemeral and self._session.pursuit is None:
+                # So that it can be asked again. A step cannot: its message means nothing elsewhere.
                 question = messages[-1]
-                asked = replace(self._ask, prompt=question.content, attached=question.attached)
-                self._session.unanswered = replace(asked, notice="", again=self._id)
+                self._session.unanswered = replace(
+                    self._ask,
+                    prompt=question.content,
+                    model=self._ask.model or self._named,
+                    attached=question.attached,
+                    notice="",
+                    again=self._id,
+                )
             self._conversation.withdraw_user()
         if self._question_n is not None:
             await self._session.recorder.unanswered(self._question_n)

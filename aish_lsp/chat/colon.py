@@ -1,7 +1,7 @@
 """The ``:`` commands of the chat: parsed, looked up, completed and carried out.
 
-They are made from the operations, and shared by the editor's chat document and the terminal. To
-carry out a command is to run its operation, whose answer is Markdown. Completion in a chat offers
+They are made from the operations, and shared by the editor's chat document and the terminal.
+Carrying out a command runs its operation, whose answer is Markdown. Completion in a chat offers
 commands, their arguments and names of files.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
 #: A line that holds nothing but names of files, or nothing at all.
-_MENTIONS: Final = re.compile(r'(?:\s*@(?:"[^"\n]+"(?::\S+)?|\S+))*\s*')
+_MENTIONS: Final = re.compile(r'\s*(?:@(?:"[^"\n]+"(?::\S+)?|[^\s"]\S*)(?:\s+|\Z))*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Completion:
         label: what the list shows.
         insert: what replaces the line from ``start`` up to the cursor.
         detail: one line of help.
-        start: how many characters of the line stand before ``insert``.
+        start: how many characters of the line come before ``insert``.
         kind: what ``insert`` is; a command's argument counts as a command.
     """
 
@@ -182,7 +182,7 @@ def run_block(text: str, shell: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandBelow:
-    """A command in the last line of a message; ``alone``: below nothing but mentions of files."""
+    """A command in the last line of a message; ``alone``: only mentions of files are above it."""
 
     command: ColonCommand
     alone: bool
@@ -198,7 +198,7 @@ def command_below(message: str, table: Rows) -> CommandBelow | None:
 
 
 def help_text(table: Rows) -> str:
-    """Return the table as a Markdown list, and how a command is told from a question."""
+    """Return the table as a Markdown list, and what distinguishes a command from a question."""
     rows = "".join(f"- `{heading(row)}`: {row.help}\n" for row in table.rows.values())
     return f"""{rows}
 A command is a message of one line. Below lines that only name files (`@src/app.py`) it is carried
@@ -271,7 +271,7 @@ async def _help(_place: Place, params: _Help) -> Answer[Nothing]:
     return Answer(Nothing(), help_text(COLON_COMMANDS))
 
 
-#: Only the chat has this operation: it tells what can be typed there.
+#: Only the chat has this operation: it says what can be typed there.
 _HELP: Final = Operation(
     "help",
     _Help,
@@ -327,7 +327,7 @@ async def _consent(place: Place, message: str) -> None:
         raise Denied("Not carried out.")
 
 
-#: The commands, as they are typed without the colon, that a session's id or name may follow.
+#: The commands, without the colon, that a session's id or name may follow.
 _TAKE_A_SESSION: Final = (
     *(f"session {verb}" for verb in ("resume", "delete", "history")),
     *("resume", "history"),
@@ -386,7 +386,7 @@ def memory_values(items: Sequence[MemoryItem], chat: str) -> dict[str, list[str]
 
 
 def _takes_a_session(line_prefix: str) -> bool:
-    """Return whether a session's id or name may stand at the cursor, ``line_prefix`` before it."""
+    """Return whether a session's id or name may follow ``line_prefix``."""
     typed, _, _ = line_prefix.removeprefix(":").rpartition(" ")
     return " ".join(typed.split()) in _TAKE_A_SESSION
 

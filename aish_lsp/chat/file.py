@@ -1,4 +1,4 @@
-"""The file of the chat document: created with care, read, appended to, replaced. It all blocks."""
+"""The file of the chat document: created safely, read, appended to, replaced. Everything blocks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from aish_lsp.project.git import git_command, git_environment
 #: Seconds that git may take to say whether it tracks the file.
 _GIT_TIMEOUT: Final = 5.0
 
-#: The most bytes that a chat may have when a message begins; a larger one is put aside. All of it
-#: is read several times a second while a reply is written.
+#: The most bytes that a chat may have when a message begins; a larger one is renamed. All of it is
+#: read several times a second while a reply is written.
 LARGEST: Final = 2 << 20
-#: The most bytes that are still read, so that there is room for what is written meanwhile.
+#: The most bytes that are still read: more than LARGEST, since a reply is written meanwhile.
 _LARGEST_READ: Final = 2 * LARGEST
 
 #: Bytes that are not UTF-8 survive a read and a write.
@@ -34,9 +34,9 @@ _ODD_BYTES: Final = "surrogateescape"
 class ChatFile:
     """``.aish/chat.md`` of one workspace.
 
-    It is used only if it is ours: not through a symbolic link, which could lead anywhere, not if it
-    has a second name, and not if git tracks it, since then somebody else may have written what
-    would pass for the user's words.
+    It is used only if it is ours: not through a symbolic link, which could point anywhere, not if
+    it has a hard link, and not if git tracks it, since then somebody else may have written what
+    would be taken for the user's words.
     """
 
     def __init__(self, root: Path) -> None:
@@ -45,10 +45,10 @@ class ChatFile:
         self.path = self.folder / "chat.md"
 
     def ensure(self, *, is_open: bool = False) -> None:
-        """Make what is missing: the folder, its ``.gitignore``, the file with its first text.
+        """Create what is missing: the folder, its ``.gitignore``, the file with its first text.
 
-        A file that has grown too large is put aside under another name. If it ``is_open`` in an
-        editor, it is left alone, missing or not: it would be newer than what the editor has.
+        A file that has grown too large is renamed. If it ``is_open`` in an editor, the file is left
+        alone, missing or not: it would be newer than what the editor has.
 
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
@@ -64,7 +64,7 @@ class ChatFile:
             return
         with self._errors("create"):
             aside = self._put_aside()
-            # Whatever stands there already stays.
+            # A file that already exists stays as it is.
             with contextlib.suppress(FileExistsError):
                 self._append(first_text(aside) if aside else FIRST_TEXT, os.O_EXCL)
 
@@ -110,7 +110,7 @@ class ChatFile:
             self._append(text)
 
     def replace(self, text: str) -> None:
-        """Replace all that the file holds by ``text``, or leave the file as it is.
+        """Replace the file's whole content by ``text``, or leave the file as it is.
 
         Raises:
             StoreUnavailable: it cannot be written, or must not be used.
@@ -130,10 +130,10 @@ class ChatFile:
             ignored_folder(self.folder)
 
     def _check(self) -> None:
-        """Refuse what is neither a folder nor a file of our own.
+        """Check that the folder is a folder and the file a regular file, without links.
 
         Raises:
-            StoreUnavailable: with what is there instead.
+            StoreUnavailable: they are not; the message says what is there instead.
         """
         for path, is_right, right in (
             (self.folder, stat.S_ISDIR, "folder"),
@@ -190,17 +190,17 @@ class ChatFile:
         return name
 
     def _append(self, text: str, flag: int = 0) -> None:
-        """Append ``text`` to the file, made if missing, opened with ``flag``, through no link.
+        """Append ``text`` to the file, opened with ``flag`` and not through a link.
 
-        A new file is appended to as well: another server may already have written into it.
+        A missing file is created, and appended to as well: another server may write into it first.
         """
         handle = self._open(os.O_WRONLY | os.O_APPEND | os.O_CREAT | flag)
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode(errors=_ODD_BYTES))
 
     def _open(self, flags: int) -> int:
-        """Open the file, but not through a link, even one that was made since we looked."""
-        no_link = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
+        """Open the file, but not through a link, even one made since the check."""
+        no_link = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
         handle = os.open(self.path, flags | no_link, 0o600)
         try:
             _refuse_second_name(self.path, os.fstat(handle))
@@ -226,7 +226,7 @@ class ChatFile:
 
 
 def too_large(path: Path) -> StoreUnavailable:
-    """Return the error that a chat is too large to go on with."""
+    """Return the error for a chat that is too large to continue."""
     return StoreUnavailable(
         f"{shown_path(path)} has grown beyond {LARGEST >> 20} MiB, too much for one chat. Close it"
         " in the editor and open the chat again: it is put aside under another name, and a new one"
@@ -241,7 +241,7 @@ def first_text(aside: str) -> str:
 
 
 def _refuse_second_name(path: Path, found: os.stat_result) -> None:
-    """Refuse a file that has another name too: nobody knows whose that is.
+    """Refuse a file with a hard link, whose owner is unknown.
 
     Raises:
         StoreUnavailable: it has one.

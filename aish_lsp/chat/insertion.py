@@ -1,9 +1,9 @@
 """Where the next text goes in the chat document, what it needs around it, and where it continues.
 
-The user, and other programs, change the document meanwhile. The place behind our text is followed
-by position through every change that is reported, never by what merely looks alike. If the whole
-document is replaced (reloaded, reverted, written by somebody else), the place counts as found only
-if exactly one stretch of it is our whole exchange.
+The user and other programs change the document meanwhile. The place after our text is tracked by
+position through every reported change, never by similar text. If the whole document is replaced
+(reloaded, reverted, written by another program), the place counts as found only if our whole
+exchange occurs in it exactly once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from aish_lsp.chat.markdown import AISH, YOU, lines_of, open_place, without_blank_lines
 
-#: How a section begins that is written again.
+#: The beginning of a section that is written again.
 LOST: Final = (
     "> The chat was changed while this was being written, and its place could not be found again."
     " Here is all of it.\n\n"
@@ -24,10 +24,9 @@ LOST: Final = (
 class Piece:
     """Text to write, and where it ``goes``; ``apart``: after a blank line.
 
-    It goes behind what was written last, to the end of the document, above its open heading, or in
-    place of ``standing``, if that and nothing else stands under the open heading. A remark stands
-    above the open heading, too, until it is taken ``away`` again; other text goes on as if it were
-    not there.
+    It goes after what was written last, to the end of the document, above its open heading, or in
+    place of ``standing``, if only that is below the open heading. A remark is also above the open
+    heading, until it is taken ``away``; other text continues as if it were not there.
     """
 
     text: str
@@ -43,7 +42,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A change of a text: ``new`` replaces what stands from offset ``start`` to ``end``."""
+    """A change of a text: ``new`` replaces the part from offset ``start`` to ``end``."""
 
     start: int
     end: int
@@ -54,7 +53,7 @@ class Edit:
         return text[: self.start] + self.new + text[self.end :]
 
     def least(self, text: str) -> Edit:
-        """Return the same change of ``text``, without what it leaves as it is at either end."""
+        """Return the same change of ``text``, without the parts at its ends that stay the same."""
         old, new = text[self.start : self.end], self.new
         shared = _shared(old, new)
         old, new = old[shared:], new[shared:]
@@ -63,7 +62,7 @@ class Edit:
         return Edit(start, start + len(old) - kept, new[: len(new) - kept])
 
 
-#: What is inserted begins a section, continues it, or is a remark, which belongs to no section.
+#: An insertion begins a section, continues it, or is a remark, which belongs to no section.
 Part: TypeAlias = Literal["begins", "goes on", "remark"]
 
 
@@ -71,8 +70,7 @@ Part: TypeAlias = Literal["begins", "goes on", "remark"]
 class Insertion:
     """What to insert into the document's text (with LF line ends), and at which ``offset``.
 
-    It replaces ``removes`` characters there. What is written later goes on between ``text`` and
-    ``behind``.
+    It replaces ``removes`` characters there. Later text continues between ``text`` and ``behind``.
     """
 
     part: Part
@@ -90,8 +88,8 @@ class Insertion:
 def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
     """Return ``batch`` as one insertion into ``text``.
 
-    A text that goes on is inserted at ``place``, or at the end if that is None. If the text to be
-    replaced is no longer there, the insertion is empty.
+    A text that continues a section is inserted at ``place``, or at the end if that is None. If the
+    text to be replaced is no longer there, the insertion is empty.
     """
     goes = batch[0].goes
     part: Part = "remark" if batch[0].is_remark else "goes on" if goes == "on" else "begins"
@@ -118,7 +116,7 @@ def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
         written += piece.text
     behind = ""
     if goes in ("above", "remark") and offset < len(text):
-        # Never empty: what goes on here must not come onto the heading's line.
+        # Never empty: what continues here must not come onto the heading's line.
         behind = _blank_line(before + written) or "\n"
     return Insertion(part, offset, written, behind, removes)
 
@@ -131,11 +129,11 @@ def _shared(one: str, other: str) -> int:
     return next(number for number in range(most) if one[number] != other[number])
 
 
-def anew(section: str) -> Piece:
-    """Return all of a section whose place is lost, to be written again.
+def whole_section(section: str) -> Piece:
+    """Return the whole section, whose place is lost, to be written again.
 
-    A reply comes under a heading of its own at the end; a section without a heading, such as a
-    command's output, comes above the open one.
+    A reply goes to the end, under its own heading; a section without a heading, such as a command's
+    output, goes above the open one.
     """
     _, heading, reply = section.rpartition(f"{AISH}\n\n")
     text = f"{heading}{LOST}{reply.removeprefix(LOST)}"
@@ -143,9 +141,9 @@ def anew(section: str) -> Piece:
 
 
 def _without(text: str, remark: str) -> Insertion:
-    """Return the removal of ``remark``, which is whole lines, and of the blank line behind it.
+    """Return the removal of ``remark``, which is whole lines, and of the blank line after it.
 
-    Nothing is removed unless the remark stands there exactly once: otherwise one may not be ours.
+    Nothing is removed unless the remark occurs exactly once: otherwise one may not be ours.
     """
     offset = f"\n{text}".find(f"\n{remark}")
     if offset < 0 or text.find(remark, offset + 1) >= 0:
@@ -155,7 +153,7 @@ def _without(text: str, remark: str) -> Insertion:
 
 
 def _standing(text: str, standing: str) -> int | None:
-    """Return where ``standing`` begins, if it is all that stands under the open heading."""
+    """Return where ``standing`` begins, if nothing else is below the open heading."""
     place = open_place(text)
     if place is None:
         return None
@@ -166,7 +164,7 @@ def _standing(text: str, standing: str) -> int | None:
 
 
 def _open_heading(text: str) -> int:
-    """Return where the heading that the user writes under begins, else where ``text`` ends."""
+    """Return the offset of the heading that the user writes under, or else the end of ``text``."""
     place = open_place(text)
     if place is None:
         return len(text)
@@ -174,12 +172,12 @@ def _open_heading(text: str) -> int:
 
 
 def _line_start(text: str, number: int) -> int:
-    """Return where a line begins; for one behind the last, where ``text`` ends."""
+    """Return the offset of a line; beyond the last line, the end of ``text``."""
     return min(len(text), sum(len(line) + 1 for line in lines_of(text)[:number]))
 
 
 def _blank_line(before: str) -> str:
-    """Return the line feeds that are missing for a blank line behind ``before``."""
+    """Return the line feeds that are missing for a blank line after ``before``."""
     if not before:
         return ""
     return "\n" * (2 - len(before[-2:]) + len(before[-2:].rstrip("\n")))
@@ -193,13 +191,13 @@ def line_end_of(text: str) -> str:
 
 
 class Anchor:
-    """The place behind what was last written of one section (say, a reply with its heading).
+    """The place after what was last written of one section (for example, a reply with its heading).
 
     Attributes:
-        text: the document, with LF line ends, as it was when the place was last known.
+        text: the document, with LF line ends, when the place was last known.
         offset: the place in it; None if nothing is written yet, or the place is lost.
         section: all that was written of the section.
-        is_unsure: more of the section may already stand behind the place, not reported yet.
+        is_unsure: more of the section may already be after the place, but not reported yet.
     """
 
     def __init__(self) -> None:
@@ -210,7 +208,7 @@ class Anchor:
 
     @property
     def lost(self) -> bool:
-        """Whether a section was begun, and nobody can tell where it goes on."""
+        """Whether a section was begun, and it is unknown where it continues."""
         return bool(self.section) and self.offset is None
 
     def plan(self, text: str, batch: list[Piece]) -> Insertion:
@@ -220,11 +218,11 @@ class Anchor:
         """
         self.settle(text)
         if batch[0].goes == "on" and self.lost:
-            batch = [anew(self.section), *batch]
+            batch = [whole_section(self.section), *batch]
         return compose(text, batch, self.offset)
 
     def settle(self, text: str) -> None:
-        """Note that the document holds ``text`` now, however that came about."""
+        """Note that the document holds ``text`` now, for whatever reason."""
         if text == self.text:
             return
         if self.offset is not None:
@@ -248,7 +246,7 @@ class Anchor:
         if insertion.part == "remark":
             self.changed(edit)
             return
-        # A place that is lost is not found again by what is written at the end.
+        # Writing at the end does not find a lost place again.
         is_lost = insertion.part == "goes on" and self.lost
         self.arrived(insertion, edit.made_in(self.text), at + len(insertion.text))
         if is_lost:
@@ -261,9 +259,9 @@ class Anchor:
         self.text, self.offset, self.is_unsure = text, offset, False
 
     def resume(self, section: str, below: str | None) -> None:
-        """Go on with an earlier ``section``, which had ``below`` behind it; None if it was lost.
+        """Continue an earlier ``section``, which had ``below`` after it; None if it was lost.
 
-        Its place is known only if both stand right before the present place.
+        Its place is known only if both are directly before the current place.
         """
         written = "" if self.offset is None else self.text[: self.offset]
         is_there = below is not None and written.endswith(section + below)
@@ -272,15 +270,15 @@ class Anchor:
 
 
 def is_same(now: str, text: str) -> bool:
-    """Return whether ``now`` is ``text``, or that with the end that some editors add to it."""
+    """Return whether ``now`` is ``text``, perhaps with the line feed that some editors append."""
     return now in (text, f"{text}\n")
 
 
 def shifted(place: int, size: int, text: str, edit: Edit) -> int | None:
-    """Return where ``place`` in ``text`` is after ``edit``; text inserted there stands behind it.
+    """Return where ``place`` in ``text`` is after ``edit``; text inserted there comes after it.
 
-    The ``size`` characters before it are ours. If the change is neither before nor behind them, the
-    place is lost, unless they were replaced as a whole and stand there again.
+    The ``size`` characters before it are ours. If the change is neither before nor after them, the
+    place is lost, unless they were replaced as a whole by text that holds them again.
     """
     edit = edit.least(text)
     if edit.start >= place:
@@ -293,10 +291,10 @@ def shifted(place: int, size: int, text: str, edit: Edit) -> int | None:
 
 
 def relocated(text: str, place: int, now: str) -> int | None:
-    """Return where ``place`` of ``text`` is in ``now``, if it is not known how that came about.
+    """Return where ``place`` of ``text`` is in ``now``, when the change between them is unknown.
 
-    None unless ``now`` leaves no doubt: it is the same text, or it holds exactly once, as ``text``
-    does, the whole exchange up to the place, and nothing of another exchange below it.
+    None unless there is no doubt: ``now`` is the same text, or both hold the whole exchange up to
+    the place exactly once, and ``now`` has nothing of another exchange below it.
     """
     if is_same(now, text):
         return place
@@ -311,14 +309,14 @@ def relocated(text: str, place: int, now: str) -> int | None:
     if not below_now.strip("\n"):
         return at
     if exchange.endswith("\n") and _line_feeds(below) != _line_feeds(below_now):
-        # Blank lines at the end of the exchange may belong to what somebody put below it.
+        # Blank lines at the end of the exchange may belong to what was inserted below it.
         return None
     same_line = below.split("\n", 1)[0] == below_now.split("\n", 1)[0]
     return at if same_line and _own_headings(below) == _own_headings(below_now) else None
 
 
 def _exchange_start(above: str) -> int:
-    """Return where the last exchange of ``above`` begins, or else where ``above`` ends."""
+    """Return the offset of the last exchange of ``above``, or else the end of ``above``."""
     if above.startswith(f"{YOU}\n") and f"\n{YOU}\n" not in above:
         return 0
     found = above.rfind(f"\n{YOU}\n")

@@ -1,12 +1,12 @@
-"""The text of the chat document: our headings, and everybody else's text made harmless.
+"""The text of the chat document: our headings, and escaping for all other text.
 
 The user writes below the last ``## You`` that we wrote. Only what follows it is ever read as a
-message, so that no earlier text of the document can speak for the user. Lines end as LSP says (LF,
+message, so that no earlier text of the document is taken for the user's. Lines end as in LSP (LF,
 CRLF, CR), not as in ``str.splitlines``.
 
-Replies, outputs and notices are written by others. Nothing in them may pass for a heading of ours
-or for a ``:`` command, and their lines may begin only where the editor, the language server library
-and we agree that a line begins: at a line feed.
+Replies, outputs and notices are untrusted. Nothing in them may be taken for one of our headings or
+a ``:`` command, and their lines may begin only where the editor, the language server library and
+this module agree that a line begins: at a line feed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ with the code action *Send*, or with the command `aish.chat.send`.
 
 _BOX: Final = re.compile(BOX)
 
-#: How our lines begin that say what was done: a model cannot write such a line.
+#: The beginnings of our lines about what was done: a model cannot write such a line.
 _REMARKS: Final = (
     "> Called `",
     "> Calling (",
@@ -50,7 +50,7 @@ _REMARKS: Final = (
 #: Characters of the longest box.
 _LONGEST_BOX: Final = len("- [ ] 100. (context) ")
 
-#: How many characters of a line's start are looked at: no more of a blank line is held back.
+#: How many characters of a line's start are examined: no more of a blank line is held back.
 _LONGEST_START: Final = 200
 
 #: The line that opens the block of a command's output.
@@ -58,14 +58,14 @@ OUTPUT_OPENING: Final = f"{FENCE}console"
 
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
-#: In a reply a blank replaces what only some programs take for the end of a line.
+#: In a reply, a blank replaces characters that only some programs treat as line ends.
 _ODD_BREAKS: Final[Mapping[int, str]] = {
     **dict.fromkeys(map(ord, ODD_LINE_ENDS), " "),
     **_SURROGATES,
 }
 
-#: What is shown in place of controls, and of what reorders the text beside it. Other invisible
-#: characters stay: an emoji's selectors and joiners do no harm in an output.
+#: What replaces control characters, and characters that reorder the text around them. Other
+#: invisible characters stay: an emoji's selectors and joiners do no harm in an output.
 _VISIBLE: Final[Mapping[int, str]] = {
     **{ord(c): escaped(c) for c in (*map(chr, range(0x80, 0xA0)), *ODD_LINE_ENDS, *BIDI)},
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
@@ -73,7 +73,7 @@ _VISIBLE: Final[Mapping[int, str]] = {
     **_SURROGATES,
 }
 
-#: A terminal's control sequence (colour, cursor), and what may become one.
+#: A terminal's control sequence (color, cursor), and the beginning of one.
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _PART_OF_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?\Z")
 
@@ -88,14 +88,13 @@ def escape_reply(text: str) -> str:
 
 
 class ReplyEscaper:
-    """Streams a reply's text into the document, so that none of its lines passes for ours.
+    """Streams a reply's text into the document, so that none of its lines is taken for ours.
 
     A line gets a backslash, which Markdown does not show, before its first visible character if it
     reads ``## You`` or ``## aish`` (in any case, with blanks around it), or if it begins with a
-    ``:``, like a line of a checklist, or like one of ours about a call.
-    CRLF becomes LF; a lone CR, and whatever only some programs take for a line break, becomes a
-    blank: the lines of the result are those of the reply, so that line numbers keep their meaning.
-    Everything else stays as it is.
+    ``:``, like a line of a checklist, or like one of our lines about a call.
+    CRLF becomes LF; a lone CR, and any other character that some programs treat as a line break,
+    becomes a blank: line numbers stay the same. Everything else stays as it is.
     """
 
     def __init__(self) -> None:
@@ -103,7 +102,7 @@ class ReplyEscaper:
         self._starts = _LineStarts(_escaped_start)
 
     def feed(self, delta: str) -> str:
-        """Return what can be written now; a line start that may yet pass for ours is held back."""
+        """Return what can be written now; a line start that may become one of ours is held back."""
         return self._starts.feed(self._breaks.feed(delta))
 
     def finish(self) -> str:
@@ -124,8 +123,8 @@ def quote(text: str) -> str:
 class OutputBlock:
     """Streams a command's output into a fenced block that the output cannot close.
 
-    Colours and cursor movements are dropped, other controls made visible; CR ends a line, as
-    progress bars intend. A line that begins like a suggestion, a heading of ours, a ``:`` command
+    Colors and cursor movements are dropped, other controls made visible; CR ends a line, as
+    progress bars intend. A line that begins like a suggestion, one of our headings, a ``:`` command
     or a line of a checklist is indented by one space; one that begins with the fence gets a
     backslash before it.
     Only the head and the tail of a long output are shown.
@@ -142,20 +141,20 @@ class OutputBlock:
 
     def open(self) -> str:
         """Return the fence and the command, as the first line of the block."""
-        command = self._harmless(f"$ {self._command}\n")
+        command = self._escaped(f"$ {self._command}\n")
         return f"{OUTPUT_OPENING}\n{command}"
 
     def feed(self, delta: str) -> str:
         """Return as much of the output as can be written now."""
-        return self._noted(self._shortened.feed(self._harmless(delta)))
+        return self._noted(self._shortened.feed(self._escaped(delta)))
 
     @property
     def left_out(self) -> str:
         """How much of the output is not shown: ``1,234 lines``; empty if all is or may yet be."""
         return self._shortened.left_out
 
-    def _harmless(self, delta: str) -> str:
-        """Return as much of the output as is decided by now, each line made harmless."""
+    def _escaped(self, delta: str) -> str:
+        """Return the escaped output, without an end that is not decided yet."""
         text = _SEQUENCE.sub("", self._sequence + delta)
         part = _PART_OF_SEQUENCE.search(text)
         end = part.start() if part else len(text)
@@ -253,7 +252,7 @@ def _escaped_start(line: str, ends: bool) -> str | None:
 
 
 def _escaped_heading(line: str, ends: bool) -> str | None:
-    """Return the start of a line, escaped if the line reads like a heading of ours."""
+    """Return the start of a line, escaped if the line reads like one of our headings."""
     shape = " ".join(line[:_LONGEST_START].split()).casefold()
     ours = (YOU.casefold(), AISH.casefold())
     if not any(heading.startswith(shape) for heading in ours):
@@ -275,7 +274,7 @@ def _indented_start(line: str, ends: bool) -> str | None:
         return None
     visible = line[:_LONGEST_START].lstrip()
     if visible.startswith(FENCE):
-        # No more blanks: for some highlighters a fence ends a block however far it is indented.
+        # Not indented further: for some highlighters a fence ends a block at any indentation.
         indent = len(line[:_LONGEST_START]) - len(visible)
         return f"{line[:indent]}\\{line[indent:]}"
     undecided = FENCE.startswith(visible) or any(start.startswith(line) for start in ours)
@@ -285,7 +284,7 @@ def _indented_start(line: str, ends: bool) -> str | None:
 
 
 def _may_be_box(line: str) -> bool:
-    """Return whether a line that begins so may turn out to be one of a checklist."""
+    """Return whether a line with this beginning may become one of a checklist."""
     return len(line) < _LONGEST_BOX and "- [".startswith(line[:3])
 
 
@@ -347,7 +346,7 @@ def last_place(text: str) -> Place | None:
 
 
 def open_place(text: str) -> Place | None:
-    """Return the place of the last ``## You``; None if a reply follows: then it is answered."""
+    """Return the place of the last ``## You``; None if a reply follows, since it is answered."""
     place = last_place(text)
     if place is None or AISH in (line.rstrip() for line in lines_of(text)[place.line :]):
         return None
@@ -357,8 +356,8 @@ def open_place(text: str) -> Place | None:
 def heading_of(text: str, place: Place | None) -> Place | None:
     """Return the place of the heading that the user writes under, if there is one.
 
-    If it is not at ``place`` (it was edited, an editor has yet to load the file, or the place
-    is not known), the last heading of the document counts, unless a reply follows it: what was
+    If it is not at ``place`` (it was edited, the editor has not loaded the file yet, or the place
+    is unknown), the last heading of the document counts, unless a reply follows it: what was
     answered is not a new message.
     """
     if place is not None and _is_heading(lines_of(text), place.line):
@@ -383,7 +382,7 @@ def prompt_after(text: str, place: Place | None) -> str:
     if place is None:
         raise NotFound(
             f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at the end"
-            " of .aish/chat.md, and your message below it. To start afresh, delete the file and run"
+            " of .aish/chat.md, and your message below it. To start over, delete the file and run"
             " aish.chat.open."
         )
     return without_blank_lines("\n".join(lines_of(text)[place.line + 1 :]))

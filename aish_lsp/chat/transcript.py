@@ -1,6 +1,6 @@
-"""What a turn and a command leave in the chat document.
+"""What a turn and a command write into the chat document.
 
-Remarks are lines of the chat that stay there only as long as what they describe.
+Remarks are lines of the chat that are removed when what they describe has ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OUTPUT: Final = 4_000
 
 
 class ReplyTranscript:
-    """Writes the events of a turn as they come, by ``append``, which is ``ChatWriter.append``."""
+    """Writes the events of a turn with ``append``, which is ``ChatWriter.append``."""
 
     def __init__(self, append: Callable[..., None]) -> None:
         self._append = append
@@ -99,7 +99,7 @@ class ReplyTranscript:
 
     def _write(self, text: str) -> None:
         if not self._written:
-            # A blank line separates it from the line of a call already.
+            # A blank line already separates it from the line of a call.
             text = text.lstrip("\n") if self._is_apart else text
             if not text:
                 return
@@ -184,7 +184,7 @@ def run_status(report: RunReport, left_out: str) -> str:
     place = ""
     if report.output_uri is not None:
         name = report.output_uri.rpartition("/")[2]
-        # The link is relative to the chat, which lies beside that folder.
+        # The link is relative to the chat, which is in the same folder as ``output``.
         place = f": [.aish/output/{name}](output/{name})"
     return f"{ended}. {left_out} left out{place}. {carried} (head and tail, if it is very long)."
 
@@ -215,12 +215,12 @@ def calls(job_id: str, call: Tool) -> str:
 
 
 def last_was(title: str | None) -> str:
-    """Return the line that a new session begins with, if there was one before."""
+    """Return the first line of a new session, if there was one before."""
     return quote(f"The last session was *{_shown(title)}*. `:resume` goes on with it.")
 
 
 def goes_on(title: str | None) -> str:
-    """Return the line that a session which goes on begins with."""
+    """Return the first line of a continued session."""
     return quote(f"The session *{_shown(title)}* goes on. `:session new` begins another.")
 
 
@@ -229,13 +229,13 @@ def _shown(title: str | None) -> str:
 
 
 def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
-    """Return remarks that an earlier server left: on its session, and on jobs that are gone."""
+    """Return the remarks of an earlier server: on its session, and on jobs that have ended."""
     found = _REMARK.finditer(text)
     return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2] or line[3] or "")]
 
 
 async def first_line(workspace: Workspace) -> str:
-    """Return what the chat says first: which session goes on, or could; empty if none does."""
+    """Return the chat's first line, about the session that is or can be continued; may be empty."""
     session = await workspace.sessions.named(None)
     resumed = workspace.sessions.begun_with
     if resumed is not None and resumed.session is session:
@@ -250,6 +250,6 @@ async def first_line(workspace: Workspace) -> str:
 
 
 def running(text: str) -> list[tuple[int, str]]:
-    """Return the numbers, from 0, of the lines of a chat that say what runs, with the job's id."""
+    """Return the lines of a chat, from 0, that say what is running, each with the job's id."""
     found = _REMARK.finditer(text)
     return [(text.count("\n", 0, line.start()), line[1]) for line in found if line[1]]

@@ -1,9 +1,10 @@
-"""The command line: results on stdout, all else on stderr; exits with 0, 1 (failed), 2 (misuse)."""
+"""The command line: results on stdout, the rest on stderr; exits with 0, 1 (failed), 2 (misuse)."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -15,15 +16,16 @@ from aish_lsp.foundation.errors import AishError
 
 def main(argv: Sequence[str]) -> int:
     """Run the command line ``argv``; return the exit code."""
+    _prepare_streams()
     try:
         try:
             return _run(parser().parse_args(argv))
         finally:
-            # An error in writing is reported here, and not when the interpreter exits.
+            # Report a write error here, not when the interpreter exits.
             sys.stdout.flush()
     except OSError as error:
         _give_up_stdout()
-        # If the reader closed the pipe, it has seen enough.
+        # A reader that closed the pipe has seen enough.
         if not isinstance(error, BrokenPipeError):
             terminal.tell(str(error))
         return 1
@@ -31,8 +33,18 @@ def main(argv: Sequence[str]) -> int:
         return 130
 
 
+def _prepare_streams() -> None:
+    """Accept any character on stdin and stdout, and replace closed streams with /dev/null."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115 - stays open
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
+
+
 def _run(arguments: argparse.Namespace) -> int:
-    """Run a command; report an error in the form that was asked for."""
+    """Run a command; report an error in the requested format."""
     try:
         run = arguments.run(arguments)
         return int(asyncio.run(run) if asyncio.iscoroutine(run) else run)
@@ -42,14 +54,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _give_up_stdout() -> None:
-    """Redirect stdout to nowhere, as the interpreter flushes it again at the end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Redirect stdout to /dev/null, since the interpreter flushes it again at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line; each command adds its own part."""
+    """Return the parser of the command line, to which each command adds its own."""
     # Imported only when a command line is parsed.
     from aish_lsp.cli import (  # noqa: PLC0415
         ask,
@@ -62,13 +74,13 @@ def parser() -> argparse.ArgumentParser:
         setup,
     )
 
-    whole = argparse.ArgumentParser(
+    root = argparse.ArgumentParser(
         prog="aish-lsp",
         description="An AI shell assistant for every editor, over plain LSP. "
-        "Without a command: serve an editor on stdin and stdout.",
+        "Without a command, it serves an editor on stdin and stdout.",
     )
-    whole.add_argument("--version", action="version", version=f"aish-lsp {__version__}")
-    commands = whole.add_subparsers(metavar="COMMAND", required=True)
+    root.add_argument("--version", action="version", version=f"aish-lsp {__version__}")
+    commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser(
         "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
     )
@@ -78,4 +90,4 @@ def parser() -> argparse.ArgumentParser:
         inspecting.add_parser,
     ):
         add(commands)
-    return whole
+    return root

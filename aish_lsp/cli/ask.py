@@ -1,6 +1,6 @@
-"""``aish-lsp ask "..."`` and ``aish-lsp norris "GOAL"``: what a model does, in the terminal.
+"""``aish-lsp ask "..."`` and ``aish-lsp norris "GOAL"``: ask a model, or let it pursue a goal.
 
-Of a reply each suggested command is offered; a goal is pursued by itself.
+After a reply, each command that it suggests is offered to the user.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ def add_parser(commands: Any) -> None:
     ask = add_command(commands, "ask", run, "ask a question")
     ask.add_argument("question", help="the question; - reads it from stdin")
     ask.add_argument("--model", metavar="M", help="the model that answers")
-    ask.add_argument("--yes-safe", action="store_true", help="run without asking what only reads")
+    ask.add_argument(
+        "--yes-safe", action="store_true", help="run read-only commands without asking"
+    )
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """Ask, stream the reply, offer its commands; return the exit code."""
+    """Ask, stream the reply and offer its commands; return the exit code."""
     question = sys.stdin.read() if arguments.question == "-" else arguments.question
     async with open_workspace(arguments) as workspace:
         job = ask(workspace.shown, Ask(question, arguments.model))
@@ -68,12 +70,12 @@ async def watched(job: Job[R], show: Callable[[Event], None]) -> R:
 
 
 def as_json(value: Any) -> None:
-    """Write an event, or a result, on a line of its own."""
+    """Write an event or a result on one line."""
     terminal.out.as_json(to_wire(value))
 
 
 def _print_turn(event: Event) -> None:
-    """Write a reply to stdout as it arrives, everything else to stderr, including tools' output."""
+    """Write a reply to stdout as it arrives, and everything else to stderr."""
     if isinstance(event, Output):
         terminal.err.write(event.delta)
     else:
@@ -81,9 +83,9 @@ def _print_turn(event: Event) -> None:
 
 
 def show_event(event: Event) -> None:
-    """Write text and output to stdout as they come, all else to stderr.
+    """Write text and output to stdout as they arrive, and everything else to stderr.
 
-    A command is not told: it stands in the text.
+    Suggested commands are skipped, as the text contains them.
     """
     match event:
         case Text() | Output():
@@ -91,8 +93,8 @@ def show_event(event: Event) -> None:
         case Notice():
             terminal.tell(event.message)
         case Tool():
-            if told := call_ended(event):
-                terminal.tell(told)
+            if summary := call_ended(event):
+                terminal.tell(summary)
         case End(finish_reason=reason):
             terminal.out.end_line()
             if reason in ("cancelled", "timeout"):
@@ -100,9 +102,10 @@ def show_event(event: Event) -> None:
 
 
 async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bool) -> None:
-    """Offer to run a suggestion; at a terminal the answer may also be an edited command.
+    """Offer to run a suggestion, which the user may edit first.
 
-    Without a question only a ``CMD: `` line runs: of a fence the model may have meant to show it.
+    With ``safe_unasked``, a safe ``CMD: `` line runs without asking. A fence never does, as the
+    model may only have wanted to show it.
     """
     suggestion = workspace.shown.commands.suggestion(command.id)
     unasked = safe_unasked and command.risk == "safe" and command.source == "cmd"
@@ -112,7 +115,7 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
             return
         shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
         if suggestion.obstacle:
-            terminal.tell(f"not run, since {suggestion.obstacle}:\n\n{shown}")
+            terminal.tell(f"not run, because {suggestion.obstacle}:\n\n{shown}")
             return
         choices = "[y]es, [e]dit, [N]o? " if suggestion.runs else "[e]dit, [N]o? "
         how = " without confinement" if suggestion.unconfined else ""
@@ -132,13 +135,13 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
         unattended=unasked,
         shown_whole=True,
     )
-    # If the confinement was in its way, it is suggested again without.
+    # A command that needs to run without confinement is suggested again.
     for info in await _run(workspace, request):
         await _offer(workspace, info, safe_unasked=False)
 
 
 async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
-    """Run a command and show its output; return what is suggested in its place."""
+    """Run a command and show its output; return the commands suggested in its place."""
     again: list[CommandInfo] = []
 
     def show(event: Event) -> None:
@@ -157,7 +160,7 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
 
 
 async def _edited(text: str) -> str:
-    """Let the user edit a command, in their editor if it has several lines; empty for none."""
+    """Let the user edit a command, in their editor if it has several lines; empty if canceled."""
     if "\n" not in text:
         return await read_line("Run instead: ") or ""
     return await asyncio.to_thread(terminal.edit_command, text)
@@ -165,20 +168,20 @@ async def _edited(text: str) -> str:
 
 def add_norris(commands: Any) -> None:
     """Add ``norris`` to the command line."""
-    norris = add_command(commands, "norris", _norris, "pursue a goal by itself")
-    norris.add_argument("goal", help="what is to be reached")
+    norris = add_command(commands, "norris", _norris, "pursue a goal autonomously")
+    norris.add_argument("goal", help="the goal to reach")
     norris.add_argument("--model", metavar="M", help="the model that answers")
-    norris.add_argument("--max-steps", type=_steps, metavar="N", help="steps at most")
+    norris.add_argument("--max-steps", type=_steps, metavar="N", help="the most steps to take")
     norris.add_argument(
         "--allow-caution",
         action="store_true",
-        help="run unasked what can change nothing but the folder's files",
+        help="without asking, run commands that can only change files in the folder",
     )
 
 
 def _steps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of steps: 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 1 or more")
     return int(text)
 
 

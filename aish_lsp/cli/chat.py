@@ -1,7 +1,7 @@
 """``aish-lsp chat``: the conversation in the terminal, with the same ``:`` commands as the editor.
 
-``prompt_toolkit`` (``pip install aish-lsp[chat]``) reads what the user types, with completion and
-history. Without it, or if there is no terminal, Python's own ``input`` does.
+``prompt_toolkit`` (``pip install aish-lsp[chat]``) reads the user's input, with completion and
+history. Without it, or without a terminal, Python's own ``input`` is used.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from aish_lsp.cli import terminal
 from aish_lsp.cli.ask import show_event
 from aish_lsp.cli.command import add_command, open_workspace
 from aish_lsp.cli.terminal import read_line
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.files import data_dir
+from aish_lsp.foundation.files import data_dir, private_dir
+from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.operation import Place
@@ -54,19 +55,19 @@ R = TypeVar("R")
 
 _DESCRIPTION: Final = (
     "Talk with the model in this terminal. :help lists the commands, @FILE names a file; Tab"
-    " completes both. Ctrl-C stops a reply or a command, Ctrl-D ends."
+    " completes both. Ctrl-C stops a reply or a command, Ctrl-D ends the chat."
 )
 
 
 def add_parser(commands: Any) -> None:
     """Add ``chat`` to the command line."""
-    help_ = "a conversation in the terminal"
+    help_ = "start a conversation in the terminal"
     chat = add_command(commands, "chat", run, help_, _DESCRIPTION)
     chat.add_argument("--model", metavar="M", help="the model that answers")
     which = chat.add_mutually_exclusive_group()
-    which.add_argument("--session", metavar="ID", help="go on with this session, by id or name")
+    which.add_argument("--session", metavar="ID", help="resume this session, by id or name")
     which.add_argument(
-        "--continue", dest="last", action="store_true", help="go on with the last session"
+        "--continue", dest="last", action="store_true", help="resume the last session"
     )
 
 
@@ -76,12 +77,12 @@ async def run(arguments: argparse.Namespace) -> int:
         chat = TerminalChat(workspace, as_json=arguments.json)
         workspace.services.choose = chat.choose
         if terminal.can_ask():
-            # Ctrl-C at a question only leaves it unanswered: the conversation goes on.
+            # Ctrl-C at a question only leaves it unanswered; the conversation continues.
             workspace.services.ask_user = partial(terminal.ask_user, ctrl_c_ends=False)
         if arguments.session is not None or arguments.last:
             await chat.do(ColonCommand("resume", arguments.session or ""))
         else:
-            # There is no editor whose settings have to be waited for.
+            # There is no editor whose settings we would have to wait for.
             await workspace.sessions.begin(asyncio.sleep(0))
             if line := await first_line(workspace):
                 chat.show(line.removeprefix("> ").rstrip())
@@ -97,13 +98,13 @@ class TerminalChat:
     def __init__(self, workspace: Workspace, *, as_json: bool) -> None:
         self._workspace = workspace
         self._as_json = as_json
-        # The last checklist of candidates for the memory: `:memory accept` reads it.
-        self._listed = ""
+        # The last checklist of memory candidates, which `:memory accept` reads.
+        self._checklist = ""
         self._work: asyncio.Task[None] | None = None
         self._job: Job[Any] | None = None
-        self._was_told = False
+        self._had_notice = False
 
-    # As a face of the operations
+    # The Face protocol
 
     def tell(self, message: str) -> None:
         """Show ``message`` above the answer."""
@@ -120,10 +121,13 @@ class TerminalChat:
 
     async def chat_text(self) -> str:
         """Return the last checklist."""
-        return self._listed
+        return self._checklist
 
     async def choose(self, choice: Choice) -> int | None:
-        """Ask for the number of one of several things; None if there is no terminal."""
+        """Ask for the number of an option; None without a terminal.
+
+        Any other answer counts as the last option.
+        """
         if not terminal.can_ask():
             return None
         rows = [f"  {number}. {option}" for number, option in enumerate(choice.options, 1)]
@@ -136,8 +140,8 @@ class TerminalChat:
     # The conversation
 
     async def talk(self) -> None:
-        """Read messages and answer them, until the input ends."""
-        read = _reader(self._workspace, lambda: self._listed)
+        """Read and answer messages until the input ends."""
+        read = _reader(self._workspace, lambda: self._checklist)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         try:
@@ -159,7 +163,7 @@ class TerminalChat:
             loop.remove_signal_handler(signal.SIGINT)
 
     def _interrupt(self) -> None:
-        """Stop what runs; a job keeps what it has and then ends by itself."""
+        """Stop the current work; a job records what it has before it ends."""
         if self._job is not None:
             self._job.cancel()
         elif self._work is not None:
@@ -177,17 +181,14 @@ class TerminalChat:
             self._work = None
 
     async def _answer(self, message: str) -> None:
-        """Carry a command out, or ask the model."""
+        """Carry out a command, or ask the model."""
         command = parse(message)
         if command is None and (below := command_below(message, COLON_COMMANDS)):
             if not below.alone:
                 line = f":{below.command.name} {below.command.argument}".rstrip()
-                asked = (
-                    f"The last line is a command of aish: {escaped(line)}\nRun it, and ask nothing"
-                )
-                if not (await read_line(f"{asked}? [y/N] ", ctrl_c_ends=False) or "").startswith(
-                    "y"
-                ):
+                asked = f"The last line is an aish command: {escaped(line)}"
+                question = Question(asked, "Run it instead of asking the model")
+                if not await terminal.ask_user(question, ctrl_c_ends=False):
                     below = None
             command = below.command if below else None
         if command is not None:
@@ -196,7 +197,7 @@ class TerminalChat:
             await self._reply(ask(self._workspace.shown, Ask(message)))
 
     async def do(self, command: ColonCommand) -> None:
-        """Carry a ``:`` command out and show its answer.
+        """Carry out a ``:`` command and show its answer.
 
         Raises:
             AishError: the command refuses.
@@ -222,7 +223,7 @@ class TerminalChat:
             terminal.out.line(text)
 
     async def _reply(self, job: Job[Any]) -> None:
-        """Show a reply as it arrives, then the commands that it suggests, with their numbers."""
+        """Show a reply as it arrives, then its suggested commands with their numbers."""
         await self._watched(job)
         self._list_suggestions()
 
@@ -245,25 +246,25 @@ class TerminalChat:
         report = await self._watched(job)
         if report.finish_reason != "denied":
             terminal.tell(run_ending(report))
-        elif not self._was_told:
+        elif not self._had_notice:
             terminal.tell("not run")
-        # If the confinement was in its way, it is suggested again without confinement.
+        # A command that needs to run without confinement is suggested again.
         if any(one.unconfined for one in self._workspace.shown.last_turn_suggestions):
             self._list_suggestions()
 
     async def _found(self, job: Job[Extracted]) -> None:
-        """Show what is worth remembering."""
+        """Show the candidates for the memory."""
         found = (await self._watched(job)).candidates
-        self._listed = checklist(found) if found else ""
-        if self._listed and not self._as_json:
-            terminal.out.line(self._listed)
+        self._checklist = checklist(found) if found else ""
+        if self._checklist and not self._as_json:
+            terminal.out.line(self._checklist)
 
     async def _watched(self, job: Job[R]) -> R:
         """Show a job's events and return its result; Ctrl-C stops it."""
-        self._job, self._was_told = job, False
+        self._job, self._had_notice = job, False
         try:
             async for event in job.events():
-                self._was_told |= isinstance(event, Notice)
+                self._had_notice |= isinstance(event, Notice)
                 if self._as_json:
                     terminal.out.as_json(to_wire(event))
                 else:
@@ -283,56 +284,56 @@ def escaped_lines(text: str) -> list[str]:
 
 _PROMPT: Final = "aish> "
 
-#: Messages that plain line editing remembers.
-_REMEMBERED: Final = 1000
+#: How many messages plain line editing keeps in its history.
+_HISTORY: Final = 1000
 
-_PLAINLY: Final = (
-    "prompt_toolkit is not installed: no completion and no messages of several lines here."
-    " `pip install 'aish-lsp[chat]'` brings them."
+_NO_TOOLKIT: Final = (
+    "Without prompt_toolkit there is no completion here, and messages have a single line."
+    " `pip install 'aish-lsp[chat]'` installs it."
 )
 
 
-#: Returns the next message. It raises EOFError at the end of the input, and KeyboardInterrupt if
-#: the user wants to start the message again.
+#: Returns the next message. Raises EOFError at the end of the input, and KeyboardInterrupt if the
+#: user wants to start over.
 _Read: TypeAlias = "Callable[[], Awaitable[str]]"
 
 
 def _reader(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
-    """Return the best available way to read messages; say if a better one could be installed."""
+    """Return the best available reader of messages; say if a better one could be installed."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return partial(_read_plainly, "")
     if importlib.util.find_spec("prompt_toolkit") is None:
-        terminal.tell(_PLAINLY)
+        terminal.tell(_NO_TOOLKIT)
         with contextlib.suppress(ImportError):
-            _remember()
+            _keep_history()
         return partial(_read_plainly, _PROMPT)
     return _toolkit(workspace, chat_text)
 
 
-def _remember() -> None:
-    """Let Python's own line editing remember messages. Raises ImportError if there is none."""
-    import atexit  # noqa: PLC0415 - where there is a terminal
-    import readline  # noqa: PLC0415 - as above; Windows has none
+def _keep_history() -> None:
+    """Load and save the history of Python's line editing. Raises ImportError if there is none."""
+    import atexit  # noqa: PLC0415 - only at a terminal
+    import readline  # noqa: PLC0415 - missing on Windows
 
     path = data_dir() / "chat_history.txt"
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
-    readline.set_history_length(_REMEMBERED)
+    readline.set_history_length(_HISTORY)
 
     def keep() -> None:
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError, StoreUnavailable):
+            private_dir(path.parent)
             readline.write_history_file(path)
 
     atexit.register(keep)
 
 
 async def _read_plainly(prompt: str) -> str:
-    """Return a line. This blocks the event loop, but nothing else runs while we wait for input."""
+    """Return a line. This blocks the event loop, but nothing else runs meanwhile."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if prompt:
-            # Reset the colours that earlier output may have left.
+            # Reset colors that earlier output may have set.
             terminal.out.prompt("")
         return input(prompt)  # noqa: ASYNC250 - see above
     finally:
@@ -340,8 +341,8 @@ async def _read_plainly(prompt: str) -> str:
 
 
 def _toolkit(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
-    """Return a reader by prompt_toolkit: completion, history, messages of several lines."""
-    from prompt_toolkit import PromptSession  # noqa: PLC0415 - for this alone, and maybe missing
+    """Return a reader with prompt_toolkit: completion, history, messages with several lines."""
+    from prompt_toolkit import PromptSession  # noqa: PLC0415 - may be missing
     from prompt_toolkit.history import FileHistory  # noqa: PLC0415 - as above
     from prompt_toolkit.key_binding import KeyBindings  # noqa: PLC0415 - as above
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent  # noqa: PLC0415
@@ -352,8 +353,7 @@ def _toolkit(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
     def _new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
-    path = data_dir() / "chat_history"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = private_dir(data_dir()) / "chat_history"
     path.touch(mode=0o600)
     session: PromptSession[str] = PromptSession(
         _PROMPT,

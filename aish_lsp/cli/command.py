@@ -1,7 +1,7 @@
-"""What the commands of the shell share: their parsers, the workspace, and how results are written.
+"""Shared by the shell commands: their parsers, the workspace, and how results are written.
 
-``add_operation`` makes an operation a command of the shell, with its arguments and its output. The
-workspace's folder is the one that ``--workspace`` names, else the current one.
+``add_operation`` turns an operation into a shell command with its arguments and output. The
+workspace is the folder given by ``--workspace``, or the current one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.cli import terminal
-from aish_lsp.foundation.errors import Denied, NotFound
+from aish_lsp.config.loading import Configuration
+from aish_lsp.foundation.errors import Denied, NotFound, StoreUnavailable
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.ports import nobody
+from aish_lsp.foundation.text import arms, shown_path
 from aish_lsp.operations.operation import Operation, Place, SessionTarget
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ R = TypeVar("R")
 #: Writes a result for a person.
 Show: TypeAlias = Callable[[Any], None]
 
-#: Parameters that the command line gives in its own way, or has no use for.
-_OURS = {field.name for field in dataclasses.fields(SessionTarget)} | {"partial_result_token"}
+#: Parameters that do not become arguments: the command line sets them itself or ignores them.
+_NOT_ARGUMENTS = {field.name for field in dataclasses.fields(SessionTarget)} | {
+    "partial_result_token"
+}
 
 
 def add_command(
@@ -42,9 +45,13 @@ def add_command(
     name: str,
     run: Callable[[argparse.Namespace], Any],
     help: str,  # noqa: A002 - as argparse calls it
-    description: str | None = None,
+    description: str = "",
 ) -> argparse.ArgumentParser:
-    """Add a command, which ``run`` carries out; return its parser, to add its own arguments."""
+    """Add a command that ``run`` carries out; return its parser, to add more arguments.
+
+    By default, the description is ``help`` as a sentence.
+    """
+    description = description or f"{help[0].upper()}{help[1:]}."
     parser: argparse.ArgumentParser = commands.add_parser(name, help=help, description=description)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -55,7 +62,7 @@ def add_command(
 
 
 def _folder(text: str) -> Path:
-    """Return the folder ``text`` names, absolute, for argparse."""
+    """Return the folder at ``text`` as an absolute path, for argparse."""
     path = Path(text)
     try:
         if path.is_dir():
@@ -66,16 +73,16 @@ def _folder(text: str) -> Path:
 
 
 def workspace_folder(arguments: argparse.Namespace) -> Path:
-    """Return the folder of the workspace that the command is about.
+    """Return the folder of the workspace.
 
     Raises:
-        NotFound: no folder is named, and the current one was deleted.
+        NotFound: no folder is given, and the current one was deleted.
     """
     named: Path | None = arguments.workspace
     try:
         return named or Path.cwd()
     except OSError as error:
-        msg = "The current folder is gone. Go to another, or name the workspace by --workspace."
+        msg = "The current folder was deleted. Change to another, or use --workspace."
         raise NotFound(msg) from error
 
 
@@ -85,10 +92,8 @@ async def open_workspace(
 ) -> AsyncIterator[Workspace]:
     """Open the workspace of a command, with the user's configuration; close it at the end.
 
-    ``ask`` asks the user; by default this is done at the terminal.
+    ``ask`` asks the user; by default, it asks at the terminal.
     """
-    from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
-
     root = workspace_folder(arguments)
     ask = ask or (terminal.ask_user if terminal.can_ask() else nobody)
     services = Services(ask, tools_of=tools_of)
@@ -103,7 +108,7 @@ async def open_workspace(
 def write_result(
     arguments: argparse.Namespace, value: Any, text: str, *, indent: int | None = 2
 ) -> int:
-    """Write ``value`` as JSON with ``--json``, else ``text`` unless empty; return exit code 0."""
+    """Write ``value`` with ``--json``, otherwise ``text`` unless it is empty; return 0."""
     if arguments.json:
         terminal.out.as_json(to_wire(value), indent=indent)
     elif text:
@@ -117,13 +122,16 @@ def read_input(file: str) -> bytes:
     Raises:
         StoreUnavailable: it cannot be read.
     """
-    path = Path(file)
-    with store_errors(path, "read"):
-        return sys.stdin.buffer.read() if file == "-" else path.read_bytes()
+    # Not store_errors, whose advice is for our own files.
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        msg = f"cannot read {shown_path(file)}: {error.strerror}"
+        raise StoreUnavailable(msg, path=file) from error
 
 
 class Shell:
-    """The face of an operation that is run as a command of the shell."""
+    """The front end of operations that are shell commands."""
 
     def tell(self, message: str) -> None:
         """Write ``message`` to stderr."""
@@ -144,70 +152,69 @@ def add_operation(
     help: str,  # noqa: A002 - as argparse calls it
     show: Show | None = None,
 ) -> None:
-    """Add an operation to the command line, under the last part of its name.
+    """Add an operation to the command line under the last part of its name.
 
-    Parameters that have a ``word`` become arguments, in their order; the others become options.
-    ``show`` writes the result for a person; by default the text of the answer is written.
+    Parameters with a ``word`` become positional arguments, in order; the others become options.
+    ``show`` writes the result for a person; by default, the text of the answer is written.
     """
     parser = add_command(
         actions,
         operation.name.rpartition(".")[2],
         lambda arguments: _run_operation(operation, arguments, show),
         help,
-        f"{help[0].upper()}{help[1:]}.",
     )
     hints = operation.hints()
     for field in dataclasses.fields(operation.params):
-        if field.name not in _OURS:
+        if field.name not in _NOT_ARGUMENTS:
             _add_argument(parser, field, hints[field.name])
 
 
 def _add_argument(
     parser: argparse.ArgumentParser, field: dataclasses.Field[Any], hint: Any
 ) -> None:
-    told = field.metadata
-    options: dict[str, Any] = {"help": told.get("help")}
-    if "word" in told:
+    metadata = field.metadata
+    options: dict[str, Any] = {"help": metadata.get("help")}
+    if "word" in metadata:
         kind = int if hint is int else str
-        parser.add_argument(field.name, metavar=told["word"], type=kind, **options)
+        parser.add_argument(field.name, metavar=metadata["word"], type=kind, **options)
         return
-    arms = [arm for arm in get_args(hint) if arm is not type(None)] or [hint]
-    named = told.get("option", field.name)
-    default = told.get("usual", field.default)
-    if hint is bool:
+    option = metadata.get("option", field.name)
+    default = metadata.get("usual", field.default)
+    kind = (arms(hint) or [hint])[0]
+    if kind is bool:
         options["action"] = "store_true"
-    elif get_origin(hint) is list:
-        named, default = named.removesuffix("s"), []
-        options |= {"action": "append", "help": f"{told['help']}; may be repeated"}
-    elif (literal := hint if get_origin(hint) is Literal else arms[0]) and get_args(literal):
-        options |= {"choices": get_args(literal), "help": f"default: {default or 'both'}"}
+    elif get_origin(kind) is list:
+        option, default = option.removesuffix("s"), []
+        options |= {"action": "append", "help": f"{metadata['help']}; may be repeated"}
+    elif get_origin(kind) is Literal:
+        options |= {"choices": get_args(kind), "help": f"default: {default or 'both'}"}
     else:
         options["metavar"] = "TEXT"
-    parser.add_argument(f"--{named}", dest=field.name, default=default, **options)
+    parser.add_argument(f"--{option}", dest=field.name, default=default, **options)
 
 
 async def _run_operation(
     operation: Operation, arguments: argparse.Namespace, show: Show | None
 ) -> int:
-    """Carry an operation out and write its answer; return the exit code.
+    """Carry out an operation and write its answer; return the exit code.
 
     Raises:
-        AishError: it refuses, or did nothing where an editor would only be told so.
+        AishError: it failed, or did nothing, which an editor would only show as a message.
     """
     given = vars(arguments)
     fields = dataclasses.fields(operation.params)
     params = operation.params(
-        **{field.name: given[field.name] for field in fields if field.name not in _OURS}
+        **{field.name: given[field.name] for field in fields if field.name not in _NOT_ARGUMENTS}
     )
     async with open_workspace(arguments) as workspace:
-        for trouble in await workspace.refresh_memory():
-            terminal.tell(trouble)
+        for problem in await workspace.refresh_memory():
+            terminal.tell(problem)
         answer = await operation.run(
             Place(workspace, workspace.shown, Shell(), is_alone=True), params
         )
     if answer.failed is not None:
-        unasked = any(field.metadata.get("option") == "yes" for field in fields)
-        hint = " With --yes nobody is asked." if answer.failed is Denied and unasked else ""
+        has_yes = any(field.metadata.get("option") == "yes" for field in fields)
+        hint = " Use --yes to skip the question." if answer.failed is Denied and has_yes else ""
         raise answer.failed(f"{answer.text}{hint}")
     if show is not None and not arguments.json:
         show(answer.result)

@@ -1,4 +1,4 @@
-"""``aish-lsp demo``: a whole conversation, through the real server, with no key and no model."""
+"""``aish-lsp demo``: a whole conversation through the real server, without a key or a model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.lsp.stream import CHUNK, FrameReader, frame
 
 if TYPE_CHECKING:
     import argparse
 
-#: The project that the demo asks about, unless it is told another.
+#: The project that the demo asks about.
 _PROJECT = {
     "pyproject.toml": '[project]\nname = "greeter"\nversion = "1.0"\n',
     "greeter.py": 'def greet(name: str) -> str:\n    return f"Hello, {name}!"\n',
@@ -38,11 +39,11 @@ _TOKEN = "demo"  # noqa: S105 - a progress token
 
 def add_parser(commands: Any) -> None:
     """Add ``demo`` to the command line."""
-    add_command(commands, "demo", run, "a whole conversation through the real server")
+    add_command(commands, "demo", run, "show a whole conversation through the real server")
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """Show the conversation in a small project of the demo's own; return the exit code."""
+    """Show the conversation in a small example project; return the exit code."""
     with tempfile.TemporaryDirectory(prefix="aish-demo-") as folder:
         root = _write_project(Path(folder))
         environment = {
@@ -66,16 +67,16 @@ def _write_project(folder: Path) -> Path:
 
 
 def _write_config(folder: Path) -> Path:
-    """Write the demo's configuration into ``folder``; it makes the demo's command ask first."""
+    """Write the demo's configuration into ``folder``, with which each command asks first."""
     path = folder / "config.toml"
     path.write_text('[safety]\nconfirm = "always"\n')
     return path
 
 
 async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
-    """Hold the conversation; return 0 if everything happened as it should.
+    """Hold the conversation; return 0 if everything worked.
 
-    What the demo does is what an editor sends, what it shows is what an editor receives.
+    The demo sends what an editor sends, and shows what an editor receives.
     """
 
     async def ask(prompt: str) -> Any:
@@ -90,12 +91,15 @@ async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
 
     actions = await _code_actions(editor, root)
     say("textDocument/codeAction", "\n".join(action["title"] for action in actions))
-    run = next(action for action in actions if action["title"].startswith("Run: "))
+    run = next((action for action in actions if action["title"].startswith("Run: ")), None)
+    if run is None:
+        say("the end", _MISSING)
+        return 1
 
     say("aish.run", run["title"].removeprefix("Run: "))
     argument = {**run["command"]["arguments"][0], "partialResultToken": _TOKEN}
     report = await editor.command(run["command"]["command"], **argument)
-    say("it ended", f"exit {report['exitCode']} after {report['durationMs']} ms")
+    say("finished", f"exit {report['exitCode']} after {report['durationMs']} ms")
 
     question = "Did that work?"
     say("aish.ask", f"{question} (the server adds the command's output to it)")
@@ -108,7 +112,7 @@ async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
         + ", ".join(f"{k} {v}" for k, v in context["breakdown"].items() if v),
     )
     held = bool(first["commands"]) and report["exitCode"] == 0 and "0" in second["text"]
-    say("the end", _NEXT if held else "Something is missing above; please report it.")
+    say("the end", _NEXT if held else _MISSING)
     return 0 if held else 1
 
 
@@ -124,13 +128,15 @@ async def _code_actions(editor: DemoEditor, root: Path) -> list[dict[str, Any]]:
 
 
 _NEXT = (
-    "Point your editor at `aish-lsp` (docs/getting-started.md), and a real model at it:\n"
+    "Next, connect your editor (docs/getting-started.md) and a real model:\n"
     "`aish-lsp doctor` shows what was found on this machine."
 )
 
+_MISSING = "Something is missing above; please report it."
+
 
 class _Screen:
-    """How the demo is shown to a person: steps in bold, the reply as it streams in."""
+    """Shows the demo to a person: headings for the steps, the reply as it streams in."""
 
     def say(self, what: str, text: str) -> None:
         """Show a step."""
@@ -148,14 +154,14 @@ class _Screen:
             terminal.out.styled(event["message"], "dim")
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
-        """End a reply's last line, and show the commands in it that can be run."""
+        """End a reply's last line, and show its commands that can be run."""
         terminal.out.end_line()
         for command in commands:
             terminal.out.styled(f"↳ {command['text']} ({command['risk']})", "green")
 
 
 class _Json(_Screen):
-    """One JSON object a line."""
+    """Writes one JSON object per line."""
 
     def say(self, what: str, text: str) -> None:
         self.event({"kind": "demo", "step": what, "text": text})
@@ -164,46 +170,51 @@ class _Json(_Screen):
         terminal.out.as_json(event)
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
-        pass  # Its events have shown that already.
+        pass  # The events have shown this.
 
 
-# A small editor for the demo: it starts the real server as an editor would and talks LSP to it.
-
-
-class ServerError(Exception):
-    """The server answered with an error."""
+# A minimal editor, which starts the real server and speaks LSP to it.
 
 
 class DemoEditor:
-    """One connection to a server process over its stdin and stdout; ``show`` is its screen."""
+    """A connection to a server process over its stdin and stdout, which shows what arrives."""
 
     def __init__(self, process: asyncio.subprocess.Process, show: _Screen) -> None:
         self._process = process
         self._show = show
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
+        self._reading = asyncio.create_task(self._read())
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Send a request; return its result.
 
         Raises:
-            ServerError: the server answered with an error.
+            AishError: the server answered with an error, or ended without an answer.
         """
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._send({"id": number, "method": method, "params": params})
-        return await answer
+        await asyncio.wait([answer, self._reading], return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            self._reading.result()
+            raise AishError("The server ended unexpectedly. `aish-lsp doctor` may say why.")
+        return answer.result()
 
     async def notify(self, method: str) -> None:
         """Send a notification."""
         await self._send({"method": method, "params": {}})
 
     async def command(self, name: str, **argument: Any) -> Any:
-        """Execute a command of the server's with one object as its argument."""
+        """Execute a command of the server with one object as its argument."""
         params = {"command": name, "arguments": [argument]}
         return await self.request("workspace/executeCommand", params)
 
-    async def read(self) -> None:
+    def close(self) -> None:
+        """Stop reading."""
+        self._reading.cancel()
+
+    async def _read(self) -> None:
         """Handle the server's messages until it closes the connection."""
         assert self._process.stdout is not None
         frames = FrameReader()
@@ -222,27 +233,29 @@ class DemoEditor:
                     answer = self._press(message["params"])
                 await self._send({"id": number, "result": answer})
             case {"id": number, "error": error}:
-                self._answers.pop(number).set_exception(ServerError(error["message"]))
+                self._answers.pop(number).set_exception(AishError(error["message"]))
             case {"id": number}:
                 self._answers.pop(number).set_result(message.get("result"))
 
     def _press(self, params: dict[str, Any]) -> Any:
-        """Play a user who reads the question and presses the first button."""
+        """Act as a user who reads the question and presses the first button."""
         action = params["actions"][0]
         self._show.say("the server asks", f"{params['message']}\n→ {action['title']}")
         return action
 
     async def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(frame(json.dumps({"jsonrpc": "2.0"} | message).encode()))
-        await self._process.stdin.drain()
+        # A server that has ended is noticed by the task that reads.
+        with contextlib.suppress(ConnectionError):
+            self._process.stdin.write(frame(json.dumps({"jsonrpc": "2.0"} | message).encode()))
+            await self._process.stdin.drain()
 
 
 @contextlib.asynccontextmanager
 async def connected(
     root: Path, environment: Mapping[str, str], show: _Screen
 ) -> AsyncIterator[DemoEditor]:
-    """Start the server for the folder ``root``, and shut it down as an editor does."""
+    """Start the server for the folder ``root``; shut it down at the end, as an editor does."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -253,7 +266,6 @@ async def connected(
         env={**os.environ, **environment},
     )
     editor = DemoEditor(process, show)
-    reading = asyncio.create_task(editor.read())
     try:
         await editor.request(
             "initialize",
@@ -268,9 +280,10 @@ async def connected(
         yield editor
         await editor.request("shutdown")
         await editor.notify("exit")
-        await asyncio.wait_for(process.wait(), 10)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), 10)
     finally:
-        reading.cancel()
+        editor.close()
         if process.returncode is None:
             process.kill()
             await process.wait()

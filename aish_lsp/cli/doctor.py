@@ -1,6 +1,6 @@
 """``aish-lsp doctor``: what was found, what is missing, and what to do about it.
 
-With ``--report``: what a bug report needs, without secrets and without your name.
+With ``--report``, it prints what a bug report needs, without secrets and without the user's name.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.config.schema import Preset
 
-#: Seconds allowed for a command that prints a key; a request waits longer for it.
+#: Timeout in seconds for a command that prints a key; a request waits longer for it.
 KEY_TIMEOUT = 10.0
 
-#: Seconds for all that a model's server is asked about itself.
+#: Timeout in seconds for all questions to a model's server about itself.
 SERVER_TIMEOUT = 10.0
 
 _MARKS: dict[State, str] = {"ok": "✓", "missing": "-", "broken": "✗"}
@@ -46,7 +46,7 @@ _MARKS: dict[State, str] = {"ok": "✓", "missing": "-", "broken": "✗"}
 
 def add_parser(commands: Any) -> None:
     """Add ``doctor`` to the command line."""
-    help_ = "what was found, what is missing, what to do"
+    help_ = "show what was found, what is missing and what to do"
     doctor = add_command(commands, "doctor", run, help_)
     doctor.add_argument(
         "--report",
@@ -59,9 +59,9 @@ async def run(arguments: argparse.Namespace) -> int:
     """Examine everything and show the findings; return 1 if something is broken."""
     async with open_workspace(arguments) as workspace:
         findings = [finding async for finding in _findings(workspace)]
-        told = await asyncio.to_thread(report, workspace, findings) if arguments.report else ""
-    if told:
-        write_result(arguments, {"report": told}, told.rstrip(), indent=None)
+        page = await asyncio.to_thread(report, workspace, findings) if arguments.report else ""
+    if page:
+        write_result(arguments, {"report": page}, page.rstrip(), indent=None)
     else:
         write_result(arguments, findings, "\n".join(map(str, findings)))
     return int(any(finding.state == "broken" for finding in findings))
@@ -78,11 +78,11 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
         yield finding
 
 
-def _configuration(troubles: list[str]) -> Finding:
+def _configuration(problems: list[str]) -> Finding:
     path = config_file()
-    if troubles:
+    if problems:
         advice = "`aish-lsp config check` says more; docs/configuration.md lists the keys."
-        return Finding("configuration", "broken", "; ".join(troubles), advice)
+        return Finding("configuration", "broken", "; ".join(problems), advice)
     return Finding("configuration", "ok", f"{path}{'' if path.exists() else ' (none: defaults)'}")
 
 
@@ -111,7 +111,7 @@ def _git() -> Finding:
     path = shutil.which("git")
     if path is None:
         advice = "Without git there is no undo, and files take longer to find."
-        return Finding("git", "missing", "was not found", advice)
+        return Finding("git", "missing", "not found", advice)
     return Finding("git", "ok", path)
 
 
@@ -126,7 +126,7 @@ async def _confinement(workspace: Workspace) -> Finding:
 
 
 async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
-    """Yield a finding for each model; a configured one is tried."""
+    """Yield a finding for each model; the servers of configured ones are asked."""
     services = workspace.services
     rows = await services.catalog.list(workspace.config)
     for preset in workspace.config.models.values():
@@ -142,29 +142,29 @@ async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
 
 
 async def _configured(workspace: Workspace, preset: Preset) -> Finding:
-    """Return whether a configured model's server answers, and its window."""
-    from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
+    """Return whether a configured model's server answers, and the context window."""
+    from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - imports httpx
 
     what = f"model {preset.name}"
     if preset.provider == "offline":
         return Finding(what, "ok", "the offline model")
-    if trouble := await _key_trouble(workspace, preset):
-        return Finding(what, "broken", *trouble)
+    if problem := await _key_problem(workspace, preset):
+        return Finding(what, "broken", *problem)
     try:
         async with asyncio.timeout(SERVER_TIMEOUT):
-            told = await describe(workspace.services.http, preset)
+            info = await describe(workspace.services.http, preset)
     except TimeoutError:
-        found = f"{preset.endpoint} said nothing about itself within {SERVER_TIMEOUT:g} s"
+        found = f"{preset.endpoint} did not answer within {SERVER_TIMEOUT:g} s"
         return Finding(what, "broken", found, "Restart the server, or correct the endpoint.")
-    if told.kind is None and not told.models:
+    if info.kind is None and not info.models:
         advice = "Start the server, or correct the endpoint in config.toml."
         return Finding(what, "broken", f"nothing answers at {preset.endpoint}", advice)
-    window = preset.context_window or told.context_window
+    window = preset.context_window or info.context_window
     size = f"window {window:,} tokens" if window else "window unknown: set context_window"
     return Finding(what, "ok", f"{preset.endpoint}: {preset.model or 'its only model'}, {size}")
 
 
-async def _key_trouble(workspace: Workspace, preset: Preset) -> tuple[str, str] | None:
+async def _key_problem(workspace: Workspace, preset: Preset) -> tuple[str, str] | None:
     """Return why the key of ``preset`` cannot be used, and what to do; None if it can."""
     from aish_lsp.models.keys import resolve_key  # noqa: PLC0415 - only for a configured model
 
@@ -173,7 +173,7 @@ async def _key_trouble(workspace: Workspace, preset: Preset) -> tuple[str, str] 
     try:
         await resolve_key(preset, os.environ, timeout_s=KEY_TIMEOUT)
     except AishError as error:
-        advice = "Run the key command in a terminal: it must print the key and end soon."
+        advice = "Run the key command in a terminal: it must print the key and end quickly."
         return error.message, advice
     place = origin(preset.endpoint)
     if shows_key(preset, os.environ) and not workspace.services.catalog.may_show_key(place):
@@ -183,37 +183,37 @@ async def _key_trouble(workspace: Workspace, preset: Preset) -> tuple[str, str] 
 
 
 _UNCONFINED = (
-    "Safe commands still run at your click; what nobody sees (`ask --yes-safe`) asks first. "
-    "docs/safety.md says what confinement needs."
+    "Safe commands still run when you choose them; those that nobody sees (`ask --yes-safe`) ask"
+    " first. docs/safety.md says what confinement needs."
 )
 
 _CONNECT = (
-    "Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), which is found by itself, "
+    "Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), which is found automatically, "
     "or set a provider's key variable (OPENAI_API_KEY, OPENROUTER_API_KEY, ...); "
     "`aish-lsp setup` then writes config.toml."
 )
 
 
-#: Libraries whose versions matter in a report.
+#: Libraries whose versions a report includes.
 _LIBRARIES: Final = ("pygls", "lsprotocol", "httpx", "tree-sitter", "tree-sitter-bash")
 
-#: Programs whose versions matter, each with the option that prints the version.
+#: Programs whose versions a report includes, each with the option that prints it.
 _PROGRAMS: Final = (("git", "--version"), ("bash", "--version"))
 
-#: How many lines of the log are shown, and how many clients.
+#: How many lines of the log, and how many clients, a report includes.
 _LINES: Final = 40
 _CLIENTS: Final = 3
 
 #: ``ok``; ``missing``: something works less well; ``broken``: something does not work.
 State: TypeAlias = Literal["ok", "missing", "broken"]
 
-#: User names that identify nobody.
+#: User names that do not identify a person.
 _COMMON_NAMES: Final = frozenset({"root", "user", "home", "users", "admin", "nobody"})
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was examined; ``advice`` says what to do about it."""
+    """The result of one check; ``advice`` says what to do about it."""
 
     what: str
     state: State
@@ -232,10 +232,10 @@ def report(workspace: Workspace, findings: Sequence[Finding]) -> str:
     errors = [line for line in log if " client: " not in line][-_LINES:]
     sections: Mapping[str, Iterable[str]] = {
         "Versions": _versions(),
-        "Editors seen lately": clients or ["none yet"],
+        "Recent editors": clients or ["none yet"],
         "What the doctor found": (f"{one.what}: {one.state}, {one.found}" for one in findings),
-        "Configuration (what is not as by default)": _settings(workspace) or ["nothing"],
-        "Warnings and errors of late": errors or ["none"],
+        "Configuration (other than the defaults)": _settings(workspace) or ["nothing"],
+        "Recent warnings and errors": errors or ["none"],
     }
     parts = ["# aish-lsp report\n"]
     for title, lines in sections.items():
@@ -245,7 +245,7 @@ def report(workspace: Workspace, findings: Sequence[Finding]) -> str:
 
 
 def without_name(text: str) -> str:
-    """Return ``text`` with ``~`` in place of the user's home folder, and of their name."""
+    """Return ``text`` with ``~`` in place of the user's home folder and name."""
     homes = {os.path.expanduser("~"), os.path.realpath(os.path.expanduser("~"))}  # noqa: PTH111
     for home in sorted(homes - {"/", "~"}, key=len, reverse=True):
         text = re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
@@ -268,27 +268,27 @@ def _versions() -> Iterator[str]:
     yield f"Python {platform.python_version()} ({sys.implementation.name})"
     yield f"{_system()}, {platform.machine()}"
     for library in _LIBRARIES:
-        yield f"{library} {_or_nothing(partial(importlib.metadata.version, library))}"
+        yield f"{library} {_or_empty(partial(importlib.metadata.version, library))}"
     for command in _PROGRAMS:
-        yield _or_nothing(partial(_first_line, command)) or f"{command[0]}: not found"
+        yield _or_empty(partial(_first_line, command)) or f"{command[0]}: not found"
 
 
 def _system() -> str:
-    """Return the name of the operating system, as people know it."""
+    """Return the name of the operating system for a person."""
     pretty = ""
     if platform.system() == "Linux":
-        pretty = _or_nothing(lambda: platform.freedesktop_os_release().get("PRETTY_NAME", ""))
+        pretty = _or_empty(lambda: platform.freedesktop_os_release().get("PRETTY_NAME", ""))
     return f"{pretty or platform.system()}, kernel {platform.release()}"
 
 
 def _first_line(command: Sequence[str]) -> str:
     if shutil.which(command[0]) is None:
         return ""
-    told = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=5)
-    return told.partition("\n")[0]
+    output = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=5)
+    return output.partition("\n")[0]
 
 
-def _or_nothing(ask: Callable[[], str]) -> str:
+def _or_empty(ask: Callable[[], str]) -> str:
     try:
         return ask()
     except (OSError, subprocess.SubprocessError, importlib.metadata.PackageNotFoundError):
@@ -296,7 +296,7 @@ def _or_nothing(ask: Callable[[], str]) -> str:
 
 
 def _settings(workspace: Workspace) -> list[str]:
-    """Return the keys that are set, each with its origin, and the problems."""
+    """Return the keys that are set, with their origins, and the problems."""
     loaded = workspace.configuration.loaded
     values = [
         f"{path} = {json.dumps(value, ensure_ascii=False)}  # {origin}"
@@ -307,7 +307,7 @@ def _settings(workspace: Workspace) -> list[str]:
 
 
 def _log() -> list[str]:
-    """Return the recent lines of the log, the oldest first; if unreadable, the reason."""
+    """Return the recent lines of the log, oldest first, or why it cannot be read."""
     path = recent_log()
     try:
         data = read_file(path.with_name(f"{path.name}.1")) + read_file(path)

@@ -1,16 +1,16 @@
-"""``aish-lsp cost|project|tokens|risk|protocol|config``: what is, told and not changed.
+"""``aish-lsp cost|project|tokens|risk|protocol|config``: show things without changing them.
 
-``aish-lsp cost``: what was used in a workspace, and what it cost.
+``aish-lsp cost``: the tokens used in a workspace, and their cost.
 
-``aish-lsp project``: the project as the model is told of it.
+``aish-lsp project``: what the model is told about the project.
 
-``aish-lsp tokens``: how many tokens a text has, and who counted them.
+``aish-lsp tokens``: how many tokens a text has, and how they were counted.
 
-``aish-lsp risk``: what a command could do, judged without running it.
+``aish-lsp risk``: what a command could do, without running it.
 
-``aish-lsp protocol``: what an editor and the server send each other.
+``aish-lsp protocol``: the messages between editors and the server.
 
-``aish-lsp config``: what is in force and where it came from, what is wrong, and the schema.
+``aish-lsp config``: the values in force with their origins, the problems, and the schema.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from aish_lsp.cli.command import (
     workspace_folder,
     write_result,
 )
+from aish_lsp.config.keys import json_schema, leaves
+from aish_lsp.config.loading import Configuration, Loaded
 from aish_lsp.config.schema import Preset
+from aish_lsp.config.trust import TrustStore
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.usage import UsageTotals, cost_page
 from aish_lsp.foundation.errors import InvalidArgument
@@ -45,47 +48,49 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aish_lsp.agent import Workspace
-    from aish_lsp.config.loading import Loaded
     from aish_lsp.shell.risk import Verdict
 
 
 _TOKENS: Final = (
-    "Count the tokens of files, or of stdin. With tokenize.use_endpoint the model's own server"
-    " counts, where it can; else they are estimated, by the model's family."
+    "Count the tokens of files or stdin. With tokenize.use_endpoint, the model's own server counts"
+    " them if it can; otherwise they are estimated according to the model's family."
 )
 _RISK: Final = (
-    "Say what a command could do: safe (it only reads), caution or destructive, and why."
-    " Nothing is run."
+    "Say whether a command is safe (it only reads), caution or destructive, and why. Nothing is"
+    " run."
 )
 _EACH_LINE: Final = "judge each line of stdin; with --json each is a JSON string"
 _PROTOCOL: Final = (
-    "Show every command with its parameters and results, every event and every error: as a page;"
-    " with --json as JSON Schema (2020-12), from which a client's types can be made."
+    "Show all commands with their parameters and results, all events and all errors, as a page;"
+    " with --json as JSON Schema (2020-12), from which a client can generate its types."
 )
 
 
 def add_parser(commands: Any) -> None:
-    """Add these commands to the command line; ``add_config`` adds the last one."""
-    help_ = "what was used, and what it cost"
-    cost = add_command(commands, "cost", _cost, help_, f"Show {help_} in the last session.")
+    """Add these commands to the command line, except for ``config``."""
+    cost = add_command(
+        commands, "cost", _cost, "show the tokens used in the last session and their cost"
+    )
     cost.add_argument("--all", action="store_true", help="in all sessions of the workspace")
 
-    help_ = "what the model is told about the project"
-    project = add_command(commands, "project", _project, help_, f"Show {help_}.")
-    project.add_argument("--files", action="store_true", help="the files that it is made from")
+    help_ = "show what the model is told about the project"
+    project = add_command(commands, "project", _project, help_)
+    project.add_argument("--files", action="store_true", help="show the files it is based on")
 
-    tokens = add_command(commands, "tokens", _tokens, "how many tokens a text has", _TOKENS)
+    tokens = add_command(commands, "tokens", _tokens, "count the tokens of a text", _TOKENS)
     tokens.add_argument("files", metavar="FILE", nargs="*", default=["-"], help="- is stdin")
     tokens.add_argument(
-        "--model", metavar="M", help="a configured model, or any model's name (default: the active)"
+        "--model",
+        metavar="M",
+        help="a configured model, or any model's name (default: the active one)",
     )
 
-    risk = add_command(commands, "risk", _risk, "what a command could do", _RISK)
+    risk = add_command(commands, "risk", _risk, "judge what a command could do", _RISK)
     what = risk.add_mutually_exclusive_group(required=True)
     what.add_argument("text", metavar="COMMAND", nargs="?", help="the command, quoted as one word")
     what.add_argument("--lines", action="store_true", help=_EACH_LINE)
 
-    help_ = "what an editor and the server send each other"
+    help_ = "show the messages between editors and the server"
     add_command(commands, "protocol", _protocol, help_, _PROTOCOL)
 
 
@@ -95,7 +100,7 @@ async def _cost(arguments: argparse.Namespace) -> int:
     Raises:
         StoreUnavailable: ``usage.jsonl`` cannot be read.
     """
-    # The user need not be asked whether a key may be used: nothing of the project is sent here.
+    # Nothing of the project is sent, so the user is not asked whether a key may be used.
     async with open_workspace(arguments, nobody) as workspace:
         calls = workspace.shown.recorder.usage_of_all_sessions()
         if calls and not arguments.all:
@@ -110,7 +115,7 @@ async def _cost(arguments: argparse.Namespace) -> int:
 
 
 async def _project(arguments: argparse.Namespace) -> int:
-    """Show the project as the model sees it; return the exit code."""
+    """Show what the model is told about the project; return the exit code."""
     if arguments.files:
         listed = await Scan(workspace_folder(arguments), limit=None).listing()
         if listed.truncated:
@@ -123,7 +128,7 @@ async def _project(arguments: argparse.Namespace) -> int:
     if arguments.json:
         return write_result(arguments, block, "", indent=None)
     terminal.out.write(block.block)
-    cut = ", cut to fit" if block.truncated else ""
+    cut = ", truncated" if block.truncated else ""
     terminal.tell(f"{count_of(block.files, 'file')}{cut}")
     return 0
 
@@ -134,7 +139,7 @@ async def _tokens(arguments: argparse.Namespace) -> int:
     Raises:
         StoreUnavailable: a file cannot be read. Nothing is written then.
     """
-    # What is not UTF-8 is replaced, as it would be on its way to a model.
+    # Invalid UTF-8 is replaced, as it would be before it is sent to a model.
     texts = [(file, read_input(file).decode("utf-8", "replace")) for file in arguments.files]
     async with open_workspace(arguments) as workspace:
         preset = _preset_named(workspace, arguments.model)
@@ -153,8 +158,8 @@ def _token_row(file: str, text: str, counter: Counter) -> dict[str, Any]:
 
 
 def _preset_named(workspace: Workspace, name: str | None) -> Preset:
-    """Return the preset with a name; if it is not configured, one for a model of that name."""
-    if name is None:
+    """Return the preset called ``name``, or one for a model of that name; by default the active."""
+    if not name:
         return workspace.shown.preset
     return workspace.config.models.get(name) or Preset(name=name, model=name)
 
@@ -169,7 +174,7 @@ async def _risk(arguments: argparse.Namespace) -> int:
         texts = (
             _lines_of_stdin(as_json=arguments.json) if arguments.lines else iter([arguments.text])
         )
-        # Some commands are safe only if they run confined.
+        # Some commands are only safe when confined.
         await workspace.services.confinement.support()
         for text in texts:
             verdict = workspace.judge(text)
@@ -203,7 +208,7 @@ def _lines_of_stdin(*, as_json: bool) -> Iterator[str]:
 
 def _protocol(arguments: argparse.Namespace) -> int:
     """Write the schema or the page; return the exit code."""
-    from aish_lsp.lsp import reference  # noqa: PLC0415 - the server's room, for this alone
+    from aish_lsp.lsp import reference  # noqa: PLC0415 - imports the server
 
     if arguments.json:
         terminal.out.as_json(reference.schema(), indent=2)
@@ -212,18 +217,18 @@ def _protocol(arguments: argparse.Namespace) -> int:
     return 0
 
 
-#: Replaces what may be a secret: the values of headers and of tool servers' variables.
+#: Replaces possible secrets, and the values of headers and of tool servers' variables.
 _HIDDEN = "(hidden)"
 
 
 def add_config(commands: Any) -> None:
     """Add ``config show|check|schema`` to the command line."""
-    config = commands.add_parser("config", help="what is configured, and what is wrong with it")
+    config = commands.add_parser("config", help="show and check the configuration")
     actions = config.add_subparsers(metavar="ACTION", required=True)
     for name, run, text in (
-        ("show", _show_config, "what is in force, and where each value came from"),
-        ("check", _check_config, "what is wrong; exits 1 where something is"),
-        ("schema", _config_schema, "the keys as a JSON schema"),
+        ("show", _show_config, "show the values in force and their origins"),
+        ("check", _check_config, "show what is wrong; exits with 1 if anything is"),
+        ("schema", _config_schema, "print the keys as a JSON schema"),
     ):
         add_command(actions, name, run, text)
 
@@ -252,11 +257,10 @@ def _show_config(arguments: argparse.Namespace) -> int:
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
-
     problems = _load(workspace_folder(arguments)).problems
     if arguments.json:
-        told = [dataclasses.asdict(problem) for problem in problems]
-        terminal.out.as_json({"ok": not problems, "file": str(config_file()), "problems": told})
+        listed = [dataclasses.asdict(problem) for problem in problems]
+        terminal.out.as_json({"ok": not problems, "file": str(config_file()), "problems": listed})
     else:
         for problem in problems:
             terminal.out.line(str(problem))
@@ -267,27 +271,20 @@ def _check_config(arguments: argparse.Namespace) -> int:
 
 
 def _config_schema(_: argparse.Namespace) -> int:
-    from aish_lsp.config.keys import json_schema  # noqa: PLC0415 - as above
-
     terminal.out.as_json(json_schema(), indent=2)
     return 0
 
 
 def _load(workspace: Path) -> Loaded:
     """Return the configuration that a server started here, without an editor, would use."""
-    from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
-    from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - as above
-
     return Configuration(workspace, TrustStore(data_dir() / "trust.json")).loaded
 
 
 def values_in_force(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
     """Yield (path, value, origin) of each key in force; possible secrets are hidden."""
-    from aish_lsp.config.keys import leaves  # noqa: PLC0415 - as above
-
     for keys, value in leaves(dataclasses.asdict(loaded.config)):
         if keys[0] == "models" and keys[2:] == ("name",):
-            continue  # its table's name
+            continue  # It is the name of the table.
         path = dotted(keys)
         yield path, _without_secrets(keys, value), loaded.origins[path]
 

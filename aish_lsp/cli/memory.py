@@ -1,7 +1,7 @@
-"""``aish-lsp memory``: what is remembered across sessions, from the terminal.
+"""``aish-lsp memory``: manage what is remembered across sessions.
 
 Most of its commands are operations. The others work on the files: they compact them, and export
-and import items as JSON lines. Another ``memory.jsonl`` can be imported, too.
+and import items as JSON lines. Another ``memory.jsonl`` can be imported too.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ if TYPE_CHECKING:
     from aish_lsp.memory.scopes import MemoryScopes
     from aish_lsp.operations.memory import Items
 
-#: Carries an action out; returns the exit code.
+#: Carries out an action; returns the exit code.
 _Action: TypeAlias = "Callable[[argparse.Namespace, Workspace], int]"
 
 _DESCRIPTION: Final = (
-    "What is remembered across sessions, in two scopes: of a workspace, and of the user in all"
-    " workspaces. Editors that are open see a change at their next question."
+    "Manage what is remembered across sessions, in two scopes: for a workspace, and for the user"
+    " in all workspaces. Open editors see a change at their next question."
 )
 _EXPORT: Final = (
-    "Write all items to stdout, as JSON lines that `aish-lsp memory import` takes: with or without"
-    " --json, those hidden for their age included."
+    "Write all items to stdout as JSON lines for `aish-lsp memory import`, including those hidden"
+    " because of their age. --json makes no difference."
 )
 _IMPORT: Final = (
-    "Add the items of an export or of a memory.jsonl, or JSON lines with a kind and a content."
-    " Items get new ids; what is known already is not added again. Says what became of each line,"
-    " and exits with 1 where one was refused."
+    "Add the items of an export or a memory.jsonl, or JSON lines with a kind and a content. Items"
+    " get new ids; known ones are not added again. The output says what happened to each line; the"
+    " exit status is 1 if one was refused."
 )
 
 
 def add_parser(commands: Any) -> None:
     """Add ``memory list|add|forget|edit|clear|compact|export|import`` to the command line."""
-    help_ = "what is remembered across sessions"
+    help_ = "manage what is remembered across sessions"
     memory = commands.add_parser("memory", help=help_, description=_DESCRIPTION)
     actions = memory.add_subparsers(metavar="ACTION", required=True)
 
@@ -70,37 +70,37 @@ def add_parser(commands: Any) -> None:
         ("list", "show the items, the newest first", _show_items),
         ("add", "remember something", None),
         ("forget", "forget an item", None),
-        ("edit", "replace what an item says", None),
-        ("clear", "forget all items (it asks first)", None),
+        ("edit", "replace the text of an item", None),
+        ("clear", "forget all items (asks first)", None),
     ):
         add_operation(actions, OPERATIONS[f"memory.{name}"], text, show)
 
     def action(
         name: str, run: _Action, text: str, description: str = "", scope: str = "both"
     ) -> argparse.ArgumentParser:
-        told = description or f"{text.capitalize()}."
-        opened = partial(_opened, run)
-        parser = add_command(actions, name, opened, text, told)
+        parser = add_command(actions, name, partial(_opened, run), text, description)
         parser.add_argument("--scope", choices=SCOPES, help=f"default: {scope}")
         return parser
 
-    action("compact", _compact, "rewrite the files without what was forgotten")
+    action("compact", _compact, "rewrite the files without forgotten items")
     action("export", _export, "write all items to stdout", _EXPORT)
     import_ = action("import", _import, "add the items of a file", _IMPORT, "as in the file")
     import_.add_argument("file", metavar="FILE", help="- reads stdin")
-    import_.add_argument("--force", action="store_true", help="keep what looks like a secret")
+    import_.add_argument(
+        "--force", action="store_true", help="also import what looks like a secret"
+    )
 
 
 async def _opened(run: _Action, arguments: argparse.Namespace) -> int:
     async with open_workspace(arguments) as workspace:
-        for trouble in await workspace.refresh_memory():
-            terminal.tell(trouble)
+        for problem in await workspace.refresh_memory():
+            terminal.tell(problem)
         return run(arguments, workspace)
 
 
 def _show_items(found: Items) -> None:
     for item in found.items:
-        mark = "" if item.injected else "  [not told to the model: no room]"
+        mark = "" if item.injected else "  [not sent to the model: no room]"
         tags = "".join(f" #{escaped(tag)}" for tag in item.tags)
         where = f"{item.id:>4} {item.scope:<9} {item.ts[:10]} {item.kind:<7}"
         terminal.out.line(f"{where} {escaped(item.content)}{tags}{mark}")
@@ -124,25 +124,25 @@ def _import(arguments: argparse.Namespace, workspace: Workspace) -> int:
     counts = Counter(result.outcome for result in results)
     lines = (f"{file}:{result.line}: {result}" for result in results)
     write_result(arguments, {"added": counts["added"], "lines": results}, "\n".join(lines))
-    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    terminal.tell(told or "there is nothing to import")
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    terminal.tell(summary or "there is nothing to import")
     return 1 if counts["refused"] else 0
 
 
-#: What can happen to a line of an import.
+#: The possible results for a line of an import.
 Outcome: TypeAlias = Literal["added", "duplicate", "forgotten", "refused"]
 
-#: The keys of a line that are checked or set; all others are kept as they are.
-_KNOWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source", "scope"})
+#: The keys of a line that are checked or set; all others are kept unchanged.
+_CHECKED: Final = frozenset({"id", "ts", "kind", "content", "tags", "source", "scope"})
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What happened to a line of an import.
+    """The result for a line of an import.
 
     Attributes:
         line: its number, from 1.
-        outcome: ``duplicate``: it is known already, as ``id``; ``forgotten``: a tombstone in the
+        outcome: ``duplicate``: it is already known as ``id``; ``forgotten``: a tombstone in the
             same file hides it; ``refused``: see ``reason``.
         id: the id of the item in its scope.
         scope: the scope of the item.
@@ -160,7 +160,7 @@ class Imported:
             case "added":
                 return f"added as item {self.id} ({self.scope})"
             case "duplicate":
-                return f"known already, as item {self.id} ({self.scope})"
+                return f"already known as item {self.id} ({self.scope})"
             case "forgotten":
                 return "forgotten in that file"
             case "refused":
@@ -169,7 +169,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A line that can be imported: its scope, and its fields except the id."""
+    """A line that can be imported: its scope, and its fields except for the id."""
 
     line: int
     scope: Scope
@@ -195,24 +195,24 @@ def import_items(
 ) -> list[Imported]:
     """Add the items of ``data``, JSON lines; return what happened to each, in their order.
 
-    An item gets a new id and keeps its time. Its source says that it was imported, and what its
-    source was before.
+    An item gets a new id and keeps its time. Its source records the import and the previous
+    source.
 
     Args:
         memory: where the items are added.
         data: an export, a memory.jsonl, or lines with a ``kind`` and a ``content``.
-        scope: the scope of all items; by default each item's own, else the workspace.
-        force: also import what looks like a secret; a model's key is refused all the same.
+        scope: the scope of all items; by default, each item's own, or else the workspace.
+        force: also import what looks like a secret; a model's key is still refused.
 
     Raises:
         InvalidArgument: ``data`` is from a newer version.
-        Busy, StoreUnavailable: the memory could not be written. Items that were added before that
-            are duplicates if the import is repeated.
+        Busy, StoreUnavailable: the memory could not be written. Items that were added before are
+            duplicates if the import is repeated.
     """
     results: list[Imported] = []
     drafts: list[_Draft] = []
     lines = list(iter_jsonl(data))
-    gone = set(_forgotten(lines))
+    forgotten = set(_forgotten(lines))
     for number, line in lines:
         if isinstance(line, BadLine | TornLine):
             reason = line.reason if isinstance(line, BadLine) else "it is not JSON"
@@ -223,7 +223,7 @@ def import_items(
             _check_version(line["meta"])
         elif line.get("kind") == "forget":
             continue
-        elif "id" in line and _key(line, line["id"]) in gone:
+        elif "id" in line and _key(line, line["id"]) in forgotten:
             results.append(Imported(number, "forgotten"))
         else:
             try:
@@ -239,7 +239,7 @@ def _check_version(meta: object) -> None:
     version = meta.get("version") if isinstance(meta, dict) else None
     if isinstance(version, int) and version > VERSION:
         raise InvalidArgument(
-            f"This was exported by a newer version of aish (format {version}; this one knows"
+            f"This was exported by a newer version of aish (format {version}; this one reads"
             f" {VERSION}). Update aish-lsp to import it."
         )
 
@@ -247,14 +247,14 @@ def _check_version(meta: object) -> None:
 def _forgotten(
     lines: list[tuple[int, dict[str, Any] | BadLine | TornLine]],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the keys of the items that tombstones of a memory.jsonl hide; an export has none."""
+    """Yield the keys of the items that tombstones in a memory.jsonl hide; an export has none."""
     for _, line in lines:
         if isinstance(line, dict) and line.get("kind") == "forget":
             yield _key(line, line.get("target"))
 
 
 def _key(line: Mapping[str, Any], item_id: object) -> tuple[str, str]:
-    """Return a key for an id in a line's scope, hashable whatever the line contains."""
+    """Return a hashable key for an id in a line's scope, whatever the line contains."""
     return repr(line.get("scope")), repr(item_id)
 
 
@@ -276,21 +276,22 @@ def _draft(
     fields = {
         "ts": _time(line.get("ts")),
         **item_fields(kind, content, tags, imported),
-        **{name: value for name, value in line.items() if name not in _KNOWN},
+        **{name: value for name, value in line.items() if name not in _CHECKED},
     }
     try:
         json_line(fields)
     except ValueError as error:
-        # Its earlier source is now nested one level deeper, maybe too deep.
+        # The previous source is now nested one level deeper, perhaps too deep.
         msg = f"The line cannot be kept: {error}."
         raise InvalidArgument(msg) from None
     return _Draft(number, target.scope, fields)
 
 
 def _time(value: object) -> str:
-    """Return the time of an item; if it has none in our format, the current time."""
+    """Return the time of an item, or the current time if it has none in our format."""
     try:
-        return datetime.strptime(str(value), TIMESTAMP).strftime(TIMESTAMP)  # noqa: DTZ007 - UTC
+        # Not strftime, which does not pad the year with zeros.
+        return f"{datetime.strptime(str(value), TIMESTAMP).isoformat()}Z"  # noqa: DTZ007 - UTC
     except ValueError:
         return now()
 

@@ -1,4 +1,4 @@
-"""``aish-lsp sessions``: reads the sessions of a workspace, without changing them."""
+"""``aish-lsp sessions``: read the sessions of a workspace without changing them."""
 
 from __future__ import annotations
 
@@ -23,26 +23,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_SHOW: Final = "Show a session as a page. With --json, its turns as aish.session.history has them."
+_SHOW: Final = "Show a session as a page; with --json, its turns as in aish.session.history."
 _EXPORT: Final = (
-    "Write a session to stdout as Markdown; with --json as JSON lines, which are those of its log"
-    " as far as it is sound."
+    "Write a session to stdout as Markdown; with --json, as the JSON lines of its log, except for"
+    " damaged ones."
 )
 
-#: The units in which ages are shown, with their seconds, the largest first.
+#: The units for ages, with their seconds, largest first.
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
 
 
 def add_parser(commands: Any) -> None:
     """Add ``sessions list|show|export`` to the command line."""
-    sessions = commands.add_parser("sessions", help="what was said in earlier sessions")
+    sessions = commands.add_parser("sessions", help="show earlier sessions")
     actions = sessions.add_subparsers(metavar="ACTION", required=True)
 
-    help_ = "the sessions of the workspace, the last one first"
-    listed = add_command(actions, "list", _list, help_, f"List {help_}.")
-    listed.add_argument(
-        "text", metavar="TEXT", nargs="*", help="only those that contain these words"
-    )
+    help_ = "list the sessions of the workspace, the last one first"
+    listed = add_command(actions, "list", _list, help_)
+    listed.add_argument("text", metavar="TEXT", nargs="*", help="only sessions with these words")
     for name, run, text, description in (
         ("show", _show, "show a session as a page", _SHOW),
         ("export", _export, "write a session as Markdown or JSON lines", _EXPORT),
@@ -59,14 +57,14 @@ def _list(arguments: argparse.Namespace) -> int:
     query = " ".join(arguments.text)
     found = search(folder / "sessions", infos, query) if query.strip() else None
     if found is None:
-        nothing = "nothing has been asked in this workspace yet"
+        empty = "nothing has been asked in this workspace yet"
         write_result(arguments, {"sessions": infos}, _table(infos))
     else:
-        nothing = f"no session of this workspace mentions {query!r}"
+        empty = f"no session of this workspace mentions {query!r}"
         listed = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
         write_result(arguments, {"sessions": listed}, "\n".join(map(_found, found)))
     if not (infos if found is None else found) and not arguments.json:
-        terminal.tell(nothing)
+        terminal.tell(empty)
     return 0
 
 
@@ -82,12 +80,12 @@ def _table(infos: Sequence[SessionInfo]) -> str:
 
 
 def _found(one: Found) -> str:
-    """Return a session in which something was found, and below it the place."""
+    """Return a session that matches, with the place below it."""
     return f"{'  '.join(filter(None, _row(one.session)))}\n    {escaped(one.snippet)}"
 
 
 def _costs(folder: Path) -> dict[str, float | None]:
-    """Return the dollars by session; if they cannot be read, say so and return none."""
+    """Return the dollars by session; if they cannot be read, say so and return an empty dict."""
     try:
         return read_costs(folder / "usage.jsonl")
     except StoreUnavailable as error:
@@ -108,7 +106,7 @@ def _row(info: SessionInfo) -> tuple[str, ...]:
 
 
 def _age(ts: str | None) -> str:
-    """Return how long ago something was, in the largest fitting unit; empty if not known."""
+    """Return how long ago ``ts`` was, in the largest fitting unit; empty if it is not known."""
     try:
         then = dt.datetime.fromisoformat(ts or "")
         seconds = int((dt.datetime.now(dt.UTC) - then).total_seconds())
@@ -140,10 +138,10 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _loaded(arguments: argparse.Namespace) -> LoadedSession:
-    """Return the session that is meant; say on stderr what is wrong with its log.
+    """Return the requested session; report what is wrong with its log on stderr.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such session.
         StoreUnavailable: it cannot be read.
     """
     directory = workspace_dir(workspace_folder(arguments)) / "sessions"

@@ -1,6 +1,6 @@
-"""``aish-lsp setup``: finds a model, writes it into ``config.toml``, and asks it one question.
+"""``aish-lsp setup``: find a model, write it into ``config.toml``, and ask it one question.
 
-And ``aish-lsp models``: lists the models, with what their servers say about themselves.
+``aish-lsp models``: list the models, with what their servers say about themselves.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from aish_lsp.models.catalog import ModelInfo
 
 _DESCRIPTION: Final = (
-    "Look for model servers on this machine and for keys in the environment, ask which model is to"
-    " answer, add it to config.toml (what stands there stays), and ask it one question. A key is"
-    " never written down: the file names the variable that holds it."
+    "Look for model servers on this machine and for keys in the environment, ask which model"
+    " should answer, add it to config.toml without changing anything else, and ask it one question."
+    " A key is never stored: the file names the variable that holds it."
 )
 
 _START: Final = """\
 Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), or set a provider's key variable
 (OPENAI_API_KEY, OPENROUTER_API_KEY, ...), then run `aish-lsp setup` again. Until then the offline
-model answers what it can: everyday shell tasks and your project's own."""
+model answers what it can: everyday shell tasks, and those of your project."""
 
 
 class _Stopped(Exception):
@@ -58,17 +58,17 @@ class _Stopped(Exception):
 
 def add_parser(commands: Any) -> None:
     """Add ``setup`` and ``models`` to the command line."""
-    description = f"{_DESCRIPTION} With --json: only tell what was found."
+    description = f"{_DESCRIPTION} With --json, only report what was found."
     help_ = "find a model, write config.toml, try it"
     add_command(commands, "setup", run, help_, description)
-    add_command(commands, "models", _models, "the models there are", _MODELS)
+    add_command(commands, "models", _models, "list the models", _MODELS)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     """Set a model up; return the exit code."""
     async with open_workspace(arguments) as workspace:
-        for trouble in await workspace.reload():
-            _say(trouble)
+        for problem in await workspace.reload():
+            _say(problem)
         _say("Looking for model servers on this machine and for keys in the environment ...")
         listed = await candidates(workspace)
         if arguments.json:
@@ -76,7 +76,7 @@ async def run(arguments: argparse.Namespace) -> int:
             terminal.out.as_json({"found": to_wire(found)}, indent=2)
             return 0
         if not terminal.can_ask():
-            return _tell_what_to_do(workspace, listed)
+            return _explain(workspace, listed)
         try:
             name = await _set_up(workspace, listed)
         except _Stopped:
@@ -85,8 +85,8 @@ async def run(arguments: argparse.Namespace) -> int:
         return await _try(workspace, name) if name else 0
 
 
-def _tell_what_to_do(workspace: Workspace, listed: Sequence[Candidate]) -> int:
-    """Say what was found and what to write, if nobody can be asked; return the exit code."""
+def _explain(workspace: Workspace, listed: Sequence[Candidate]) -> int:
+    """Say what was found and what to configure, since nobody can be asked; return 1."""
     terminal.out.line("\n".join(map(str, listed)) or "Nothing was found.")
     _say("`aish-lsp setup` asks questions: run it in a terminal.")
     if listed:
@@ -99,7 +99,7 @@ def _tell_what_to_do(workspace: Workspace, listed: Sequence[Candidate]) -> int:
 
 
 async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
-    """Ask the user and write; return the model's name, empty if the offline model is to answer."""
+    """Ask the user and write; return the model's name, empty for the offline model."""
     chosen = await _choose(workspace, listed)
     if chosen is None:
         _say(f"Nothing needed to be written. {_START}")
@@ -107,11 +107,11 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
     chosen = chosen.serving(await _model(chosen))
     configured = workspace.config.models
     if known := configured_as(workspace.config, chosen.preset):
-        _say(f"It is configured already, as {escaped(known)}.")
+        _say(f"It is already configured as {escaped(known)}.")
         return known
     name = await _asked("A name for it in config.toml", chosen.preset.name)
     while name in configured:
-        _say(f"There is a model called {escaped(name)} already.")
+        _say(f"There is already a model called {escaped(name)}.")
         name = await _asked("Another name", chosen.preset.name)
     preset = replace(chosen.preset, name=name)
     default = needs_default(workspace.config, name)
@@ -120,8 +120,8 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
         default = await _yes(f"Should it answer by default, in place of {escaped(now)}?")
     if not is_loopback(preset.endpoint):
         _say(
-            f"Your questions, with the file names and the command output that go with them, will"
-            f" be sent to {host(preset.endpoint)}."
+            "Your questions, with the file names and command output that accompany them, will be"
+            f" sent to {host(preset.endpoint)}."
         )
     _say(f"\nTo be added to {_file()}:\n\n{lines_of(preset, default=default)}")
     if not await _yes("Write it?"):
@@ -131,7 +131,7 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
 
 
 async def _choose(workspace: Workspace, listed: Sequence[Candidate]) -> Candidate | None:
-    """Return what the user chose; None for the offline model."""
+    """Return the user's choice; None for the offline model."""
     _say("")
     for number, one in enumerate(listed, 1):
         _say(f"  {number}  {one}")
@@ -154,9 +154,11 @@ async def _choose(workspace: Workspace, listed: Sequence[Candidate]) -> Candidat
 
 
 async def _elsewhere(workspace: Workspace) -> Candidate | None:
-    """Ask for the address of a server; return the server, or None if there is none."""
+    """Ask for the address of a server; return it, or None if it cannot be used."""
     address = await _asked("Its address, like http://HOST:PORT", "")
-    variable = await _asked("The environment variable that holds its key (none: just Enter)", "")
+    variable = await _asked(
+        "The environment variable that holds its key (if none, press Enter)", ""
+    )
     try:
         return await at_address(workspace, address, variable)
     except AishError as error:
@@ -170,21 +172,27 @@ async def _model(chosen: Candidate) -> str:
         return await _asked("Which model?", chosen.preset.model)
     for number, name in enumerate(chosen.models, 1):
         _say(f"  {number}  {escaped(name)}")
-    answer = await _asked("Which of its models? A number, or a name", "1")
-    number = int(answer) if answer.isascii() and answer.isdigit() else 0
-    return chosen.models[number - 1] if 1 <= number <= len(chosen.models) else answer
+    question = "Which of its models? A number, or a name"
+    while True:
+        answer = await _asked(question, "1")
+        question = "Which one, then?"
+        if not (answer.isascii() and answer.isdigit()):
+            return answer
+        if 1 <= int(answer) <= len(chosen.models):
+            return chosen.models[int(answer) - 1]
+        _say(f"Type a number from 1 to {len(chosen.models)}.")
 
 
 async def _try(workspace: Workspace, name: str) -> int:
     """Ask the model one question and show its answer; return the exit code."""
-    _say(f"\nAsking {escaped(name)} (nothing of your project goes along): {QUESTION}\n")
+    _say(f"\nAsking {escaped(name)} (nothing from your project is sent): {QUESTION}\n")
 
-    async def told(event: Text | Usage) -> None:
+    async def show(event: Text | Usage) -> None:
         if isinstance(event, Text):
             terminal.out.write(event.delta)
 
     try:
-        await try_out(workspace.shown, name, told)
+        await try_out(workspace.shown, name, show)
     except AishError as error:
         _say(f"{error.message}\n\n{escaped(name)} is configured, but did not answer.")
         _say("`aish-lsp doctor` says more; `aish-lsp setup` chooses another one.")
@@ -208,8 +216,8 @@ async def _yes(question: str) -> bool:
 
 
 def _file() -> str:
-    """Return the path of the configuration, shortened by ``~``."""
-    path, home = str(config_file()), os.path.expanduser("~")  # noqa: PTH111 - that one may raise
+    """Return the path of the configuration, with ``~`` for the home folder."""
+    path, home = str(config_file()), os.path.expanduser("~")  # noqa: PTH111 - Path's may raise
     return escaped(path.replace(home, "~", 1) if path.startswith(f"{home}/") else path)
 
 
@@ -218,30 +226,30 @@ def _say(text: str) -> None:
 
 
 _MODELS: Final = (
-    "List the models: those that are configured, found on this machine or behind a key in the"
-    " environment, and the offline one. Each server that may be asked says what it is, which models"
-    " it has, and how large their windows are."
+    "List the models: those that are configured, found on this machine or available with a key in"
+    " the environment, and the offline model. For configured models, the servers report their kind,"
+    " their models and the size of the context window."
 )
 
-#: Seconds allowed for everything that one server is asked about itself.
+#: Timeout in seconds for all questions to one server about itself.
 _TIMEOUT: Final = 10.0
 
 
 async def _models(arguments: argparse.Namespace) -> int:
     """Ask and list; return the exit code."""
     async with open_workspace(arguments) as workspace:
-        for trouble in await workspace.refresh():
-            terminal.tell(trouble)
+        for problem in await workspace.refresh():
+            terminal.tell(problem)
         rows = await workspace.services.catalog.list(workspace.config)
-        told = await asyncio.gather(*(_with_server(workspace, row) for row in rows))
+        models = await asyncio.gather(*(_with_server(workspace, row) for row in rows))
         active = workspace.shown.active_model
-    lines = (f"{'*' if row['name'] == active else ' '} {_model_line(row)}" for row in told)
-    return write_result(arguments, {"active": active, "models": told}, "\n".join(lines))
+    lines = (f"{'*' if row['name'] == active else ' '} {_model_line(row)}" for row in models)
+    return write_result(arguments, {"active": active, "models": models}, "\n".join(lines))
 
 
 async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
-    """Return a row with what its server says; only servers of configured models are asked."""
-    from aish_lsp.models.endpoint import EndpointInfo, describe  # noqa: PLC0415 - brings httpx
+    """Return a row with its server's data; only servers of configured models are asked."""
+    from aish_lsp.models.endpoint import EndpointInfo, describe  # noqa: PLC0415 - imports httpx
 
     info = EndpointInfo()
     preset = workspace.config.models.get(row.name)
@@ -249,12 +257,12 @@ async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TIMEOUT):
                 info = await describe(workspace.services.http, preset, workspace.services.environ)
-    said = {
+    server = {
         "server": info.kind,
         "contextWindow": (preset.context_window if preset else None) or info.context_window,
         "serves": list(info.models),
     }
-    return {**to_wire(row), **said}
+    return {**to_wire(row), **server}
 
 
 def _model_line(row: dict[str, Any]) -> str:

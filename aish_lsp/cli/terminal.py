@@ -1,8 +1,9 @@
-"""The terminal: everything that the command line writes, and how it asks. Only this writes to it.
+"""The terminal: all output of the command line, and how it asks. No other module writes to it.
 
-Much of what is written comes from others: a model, a command, a file, a session's log. None of it
-may move the cursor, change colours, reach the clipboard or overwrite a question, so only visible
-characters, newlines and tabs are written. Results go to ``out``, everything else to ``err``.
+Much of the output comes from untrusted sources: a model, a command, a file, a session's log. It
+must not move the cursor, change colors, reach the clipboard or overwrite a question, so only
+visible characters, newlines and tabs are written. Results go to ``out``, everything else to
+``err``.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.foundation.ports import Question
 
-#: Bytes of a line that are read at a time.
+#: How many bytes of a line to read at a time.
 _PIECE = 4096
 
-#: Ends colours and other attributes.
+#: Resets colors and other attributes.
 _RESET: Final = "\x1b[0m"
 
 _RETURNS: Final = re.compile(r"\r+\n?")
 
 
 class Output:
-    """A place to write text in pieces of any size, with invisible characters escaped.
+    """Writes text in pieces of any size, with invisible characters escaped.
 
     A carriage return ends the line, so that nothing is overwritten: each step of a progress bar
-    gets a line of its own.
+    gets its own line.
     """
 
     def __init__(self, file: Callable[[], TextIO]) -> None:
         self._file = file
-        #: The file, while its last line is not ended.
+        #: The file, while its last line is unfinished.
         self._open: TextIO | None = None
-        # A carriage return at the end of what was written: a line feed may follow.
+        # Carriage return at the end of the last piece, which a line feed may follow.
         self._return = ""
 
     def write(self, text: str) -> None:
@@ -63,21 +64,21 @@ class Output:
             self._put(shown)
 
     def end_line(self) -> None:
-        """Begin a new line, unless we are already at the beginning of one."""
+        """Start a new line, unless we are already at the start of one."""
         if self._open is not None and self._open is self._file():
             self._put("\n")
         self._open, self._return = None, ""
 
     def line(self, text: str) -> None:
-        """Write ``text`` on lines of its own."""
+        """Write ``text`` on separate lines."""
         self.end_line()
         self.write(text)
         self._put("\n")
         self._open, self._return = None, ""
 
     def styled(self, text: str, style: str) -> None:
-        """Write ``text`` on lines of its own, in one of rich's styles if there are colours."""
-        # Only for a person. A ``Text`` is not searched for markup, links or emoji.
+        """Write ``text`` on separate lines, in a style of rich if colors are supported."""
+        # rich does not parse markup, links or emoji in a ``Text``.
         from rich.console import Console  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
@@ -99,10 +100,10 @@ class Output:
         self.json_line(json.dumps(value, ensure_ascii=False, indent=indent))
 
     def json_line(self, text: str) -> None:
-        """Write ``text``, which is JSON, on a line, with invisible characters escaped."""
+        """Write ``text``, which is JSON, as a line, with invisible characters escaped."""
         file = self._file()
         file.flush()
-        # In UTF-8, whatever the locale.
+        # Always UTF-8, regardless of the locale.
         file.buffer.write(json_escaped(text).encode() + b"\n")
         file.buffer.flush()
 
@@ -117,21 +118,21 @@ err: Final = Output(lambda: sys.stderr)
 
 
 def tell(message: str) -> None:
-    """Tell the user something that is not a result."""
+    """Show the user a message that is not a result."""
     if sys.stdout.isatty():
         out.end_line()
     err.line(f"aish-lsp: {message}")
 
 
 def refuse(error: AishError, *, as_json: bool) -> None:
-    """Tell the user what was refused and, with ``as_json``, also a program."""
+    """Show an error to the user, and also write it to stdout with ``as_json``."""
     if as_json:
         out.as_json({"error": error.to_wire() | error.data})
     tell(error.message)
 
 
 def can_ask() -> bool:
-    """Return whether a user could answer at this terminal."""
+    """Return whether a user can answer at this terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -144,14 +145,14 @@ async def ask_user(question: Question, *, ctrl_c_ends: bool = True) -> bool | No
 
 
 async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:
-    """Read a line from the terminal after ``prompt`` on stderr; None at its end.
+    """Read a line from the terminal after ``prompt`` on stderr; None at the end of the input.
 
-    Ctrl-C at the prompt ends the program, even where it would stop a job otherwise; or, where it
-    must not end, whatever it stops at that time.
+    Ctrl-C at the prompt ends the program, even if it would otherwise stop a job. Without
+    ``ctrl_c_ends``, it does what it otherwise does.
     """
     line = b""
     with _ctrl_c_ends_the_program() if ctrl_c_ends else contextlib.nullcontext():
-        _forget_what_was_typed()
+        _discard_typeahead()
         if sys.stdout.isatty():
             out.end_line()
         err.prompt(prompt)
@@ -163,14 +164,17 @@ async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:
     return line.decode(sys.stdin.encoding, "replace").rstrip("\n") if line else None
 
 
-def _forget_what_was_typed() -> None:
-    """Drop what was typed before a question was shown: it is not an answer to that."""
+def _discard_typeahead() -> None:
+    """Discard what was typed before the question was shown, as it is not an answer to it."""
     with contextlib.suppress(OSError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _read_piece(terminal: int) -> bytes:
-    """Return what can be read at once; empty at the end. A thread that reads cannot be ended."""
+    """Return the available input; empty at the end.
+
+    This does not read in a thread, since that could not be ended.
+    """
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(terminal, readable.set)
@@ -185,33 +189,36 @@ async def _read_piece(terminal: int) -> bytes:
 
 
 def edit_command(text: str) -> str:
-    """Have the user change a command in their editor; return it, or nothing where that fails."""
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    """Let the user change a command in their editor; return it, or nothing if that fails."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="aish-") as folder:
         file = Path(folder, "command.sh")
         file.write_text(f"{text}\n", encoding="utf-8")
         try:
-            done = subprocess.run([*editor, str(file)], check=False)
+            done = subprocess.run([*shlex.split(editor), str(file)], check=False)
+            return file.read_text(encoding="utf-8").rstrip("\n") if done.returncode == 0 else ""
         except OSError as error:
-            tell(f"{editor[0]}: {error.strerror}. Set EDITOR to yours.")
-            return ""
-        return file.read_text(encoding="utf-8").rstrip("\n") if done.returncode == 0 else ""
+            tell(f"{editor}: {error.strerror}. Set EDITOR to your editor.")
+        except ValueError as error:
+            # Unbalanced quotes in the variable, or a file that is no longer UTF-8.
+            tell(f"{editor}: {error}")
+    return ""
 
 
 @contextlib.contextmanager
 def _ctrl_c_ends_the_program() -> Iterator[None]:
-    """Let Ctrl-C end the program for a while, whatever it does else.
+    """Let Ctrl-C end the program during the block.
 
-    Nothing runs while a question stands, and what was asked is on the disk: there is nothing to
-    wind up, and an exception in the middle of somebody's task would wind up the wrong things.
+    Nothing runs while a question is open, and the conversation is on the disk, so there is nothing
+    to clean up. An exception in the middle of some task would clean up the wrong things.
     """
-    before = signal.signal(signal.SIGINT, _leave)
+    before = signal.signal(signal.SIGINT, _exit)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _leave(_number: int, _frame: object) -> None:
+def _exit(_number: int, _frame: object) -> None:
     os.write(2, b"\n")
     os._exit(130)

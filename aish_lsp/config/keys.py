@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import sys
-import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cache
@@ -16,13 +15,13 @@ from aish_lsp.config.schema import Config
 from aish_lsp.foundation.text import arms, dotted
 from aish_lsp.foundation.validate import without
 
-#: Stands in a key's path for a name that the user chooses: ``models.NAME.endpoint``.
+#: Placeholder in a key's path for a name that the user chooses: ``models.NAME.endpoint``.
 NAME: Final = "NAME"
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key: where it stands, what it takes, and what it means."""
+    """A key of the configuration, with its type, default, documentation and bounds."""
 
     path: tuple[str, ...]
     kind: Any
@@ -34,12 +33,12 @@ class Key:
 
 @cache
 def all_keys() -> tuple[Key, ...]:
-    """Return the keys of the configuration in the order of the schema."""
+    """Return all keys of the configuration in the order of the schema."""
     return tuple(_keys(Config, ()))
 
 
 def key_at(path: tuple[str, ...]) -> Key | None:
-    """Return the key that ``path`` names, a preset's or a server's name being any name."""
+    """Return the key at ``path``, with any name in place of NAME; None if there is none."""
     for key in all_keys():
         if len(key.path) == len(path) and all(
             wanted in (NAME, part) for wanted, part in zip(key.path, path, strict=True)
@@ -51,7 +50,7 @@ def key_at(path: tuple[str, ...]) -> Key | None:
 def leaves(
     data: Mapping[str, Any], prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each value of nested tables with its path; an empty table is a value."""
+    """Yield each value in nested tables with its path; an empty table counts as a value."""
     for name, value in data.items():
         path = (*prefix, name)
         if isinstance(value, Mapping) and value:
@@ -61,7 +60,7 @@ def leaves(
 
 
 def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """Return nested tables for values by path: the reverse of ``leaves``."""
+    """Return nested tables for values by path: the inverse of ``leaves``."""
     data: dict[str, Any] = {}
     for path, value in values.items():
         table = data
@@ -72,7 +71,7 @@ def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
 
 
 def lookup(data: Mapping[str, Any], path: tuple[str, ...]) -> tuple[bool, Any]:
-    """Return whether ``data`` has something at ``path``, and what."""
+    """Return whether ``data`` has a value at ``path``, and the value."""
     found: Any = data
     for name in path:
         if not isinstance(found, Mapping) or name not in found:
@@ -94,8 +93,7 @@ def _keys(cls: type, prefix: tuple[str, ...]) -> Iterator[Key]:
             yield from _keys(entry, (*path, NAME))
         elif "doc" in field.metadata:
             default = field.default
-            if default is MISSING and not isinstance(field.default_factory, types.NoneType):
-                assert field.default_factory is not MISSING
+            if field.default_factory is not MISSING:
                 default = field.default_factory()
             yield Key(
                 path,
@@ -107,7 +105,7 @@ def _keys(cls: type, prefix: tuple[str, ...]) -> Iterator[Key]:
             )
 
 
-# The schema for machines: JSON Schema.
+# JSON Schema.
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _SIMPLE: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
@@ -133,7 +131,7 @@ def _table_schema(cls: type) -> dict[str, Any]:
 
 
 def _is_key(field: dataclasses.Field[Any], kind: Any) -> bool:
-    """Return whether a field is the user's to set; a preset's ``name`` is not."""
+    """Return whether the user can set a field; a preset's ``name`` is not a key."""
     return "doc" in field.metadata or dataclasses.is_dataclass(kind)
 
 
@@ -170,32 +168,32 @@ def _kind_schema(kind: Any) -> dict[str, Any]:
 
 
 def first_line(cls: type) -> str:
-    """Return the first line of a table's description."""
+    """Return the first line of a class's docstring, in Markdown."""
     return (cls.__doc__ or "").partition("\n")[0].replace("``", "`")
 
 
-# What a workspace's own configuration may set by itself, and what needs a grant.
+# What a workspace's own configuration may set without a grant.
 #
-# This applies to ``.aish.toml`` and to settings that an editor may have taken from the workspace.
+# This applies to ``.aish.toml`` and to settings that an editor may have read from the workspace.
 
-#: Tables whose entries are one thing each: they are granted, and replaced, as a whole. Half of a
-#: stranger's preset in one of the user's could send the user's key to the stranger's address.
+#: Tables whose entries are granted and replaced as a whole. Mixing a stranger's preset with one of
+#: the user's could send the user's key to the stranger's address.
 WHOLE: Final = (("models",), ("tools", "servers"))
 
-#: Keys that no grant lets a workspace set.
+#: Keys that a workspace cannot set even with a grant.
 USERS_ALONE: Final = (("safety", "confine"),)
 
 
 def part(
     data: Mapping[str, Any], base: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...], str]:
-    """Return a workspace's valid ``data``, split by trust.
+    """Split a workspace's valid ``data`` by trust.
 
-    The parts are the tables that count without a grant; every other key, by its dotted path, with
-    its value; and a hash of these, which changes with any of them.
+    Returns the tables that apply without a grant; all other keys, as dotted paths with their
+    values; and a hash of these.
 
-    A value equal to that in ``base``, the plain data in force without the workspace's, needs no
-    grant: editors also send the defaults of their settings.
+    A value equal to the one in ``base``, the data in force without the workspace's, needs no
+    grant, since editors also send the defaults of their settings.
     """
     harmless: dict[tuple[str, ...], Any] = {}
     asked: dict[tuple[str, ...], Any] = {}
@@ -206,10 +204,10 @@ def part(
         elif not present or current != value:
             within = isinstance(value, Mapping) and value
             asked.update(leaves(value, path) if within else [(path, value)])
-    # In full, however long: a grant is for what was seen.
-    told = tuple((dotted(path, limit=sys.maxsize), value) for path, value in asked.items())
+    # Never shortened: the user grants exactly what was shown.
+    shown = tuple((dotted(path, limit=sys.maxsize), value) for path, value in asked.items())
     text = json.dumps(sorted(asked.items()), sort_keys=True, allow_nan=False)
-    return nested(harmless), told, hashlib.sha256(text.encode()).hexdigest()
+    return nested(harmless), shown, hashlib.sha256(text.encode()).hexdigest()
 
 
 def _harmless(path: tuple[str, ...], value: Any, current: Any) -> bool:
@@ -219,7 +217,7 @@ def _harmless(path: tuple[str, ...], value: Any, current: Any) -> bool:
 
 
 def _units(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each value by path, and each entry of the WHOLE tables as one."""
+    """Yield each value by path, and each entry of the WHOLE tables as one value."""
     for table in WHOLE:
         _, entries = lookup(data, table)
         for name, entry in (entries or {}).items():

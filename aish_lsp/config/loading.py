@@ -1,8 +1,9 @@
-"""The configuration in force, from all sources, with their problems and requests for grants.
+"""The configuration in force, merged from all sources, with problems and requests for grants.
 
-From the weakest: the defaults, the workspace's ``.aish.toml``, the user's ``config.toml``, the
-environment, ``initializationOptions``, and the ``workspace/configuration`` section ``aish``. The
-workspace's file and the last may be a stranger's: without a grant, only harmless keys count.
+From weakest to strongest: the defaults, the workspace's ``.aish.toml``, the user's ``config.toml``,
+the environment, ``initializationOptions``, and the ``workspace/configuration`` section ``aish``.
+The workspace's file and the last source may come from a stranger: without a grant, only their
+harmless keys apply.
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ from aish_lsp.config.sources import (
     from_workspace,
 )
 from aish_lsp.foundation.files import config_file, stamp_of
-from aish_lsp.foundation.text import KeyPath, dotted
+from aish_lsp.foundation.text import KeyPath, clipped, dotted
 from aish_lsp.foundation.validate import Problem, structure, without
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Config
     from aish_lsp.config.trust import TrustStore
 
 Source: TypeAlias = Literal["initializationOptions", "workspace/configuration"]
@@ -39,9 +39,9 @@ What: TypeAlias = Literal["overlay", "settings"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a workspace's own configuration asks for beyond what is harmless.
+    """The keys of a workspace's own configuration that need a grant.
 
-    ``what``, ``name`` and ``hash`` are those of the grant; ``asked`` holds the keys and values.
+    ``what``, ``name`` and ``hash`` identify the grant; ``asked`` holds the keys and values.
     """
 
     what: What
@@ -53,9 +53,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration, what was left out of it, and where each of its values came from.
+    """A configuration, its problems, and the origin of each value.
 
-    ``workspace_servers`` are the tool servers that the user has not configured: each wants a grant.
+    ``workspace_servers`` are the tool servers that the user did not configure: each needs a grant.
     """
 
     config: Config
@@ -65,17 +65,20 @@ class Loaded:
     workspace_servers: frozenset[str] = frozenset()
 
 
-#: What a client says of itself under ``initializationOptions.aish``, beside its settings.
+#: What a client declares under ``initializationOptions.aish``, in addition to settings.
 _DECLARATIONS: Final = frozenset({"status", "approve", "lookup", "terminal"})
+
+#: The maximum characters of a key in a notice: a stranger may have chosen it.
+_LONGEST_KEY: Final = 100
 
 _USERS_ALONE: Final = "only your own config.toml, or the editor's initializationOptions, can set it"
 
 
 class Configuration:
-    """The configuration of one folder (or, with ``root`` None, of the user) as it is in force.
+    """The configuration in force for one folder, or for the user if ``root`` is None.
 
-    A source that becomes invalid keeps its last valid contents; of one that was never valid, the
-    valid keys count. Reading blocks briefly.
+    A source that becomes invalid keeps its last valid contents; if it was never valid, its valid
+    keys apply. Reading blocks briefly.
 
     Attributes:
         loaded: the configuration in force with its problems, origins and requests.
@@ -93,7 +96,7 @@ class Configuration:
             "initializationOptions": _Kept(),
             "workspace/configuration": _Kept(),
         }
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._read_files()
         self.loaded = self._load()
 
@@ -104,13 +107,13 @@ class Configuration:
 
     @property
     def trusted(self) -> bool:
-        """Whether all that the workspace asks for is granted."""
+        """Whether everything that the workspace asks for is granted."""
         return all(request.granted for request in self.loaded.requests)
 
     def initialize(self, options: object) -> None:
         """Take the settings under ``aish`` in ``initializationOptions``.
 
-        What a client declares there about its abilities is not a setting.
+        The capabilities that a client declares there are not settings.
         """
         section = options.get("aish") if isinstance(options, Mapping) else None
         if isinstance(section, Mapping):
@@ -120,24 +123,24 @@ class Configuration:
     def update(self, source: Source, data: object) -> None:
         """Take the section ``aish`` from the editor, with keys as in ``config.toml``.
 
-        None is an empty section. The settings count at once, but a running turn keeps those it
-        began with.
+        None is an empty section. The settings apply at once, but a running turn keeps those it
+        started with.
         """
         self._clients[source].take(from_client({} if data is None else data, source))
         self.loaded = self._load()
 
     def reload(self) -> list[str]:
-        """Read what changed on disk, grants included; return the problems not reported yet."""
+        """Read what changed on disk, including grants; return the problems not reported yet."""
         self._read_files()
         self.loaded = self._load()
-        told = [str(problem) for problem in self.loaded.problems]
-        told += [_waiting(request) for request in self.loaded.requests if not request.granted]
-        new = [text for text in told if text not in self._told]
-        self._told = set(told)
+        reports = [str(problem) for problem in self.loaded.problems]
+        reports += [_waiting(request) for request in self.loaded.requests if not request.granted]
+        new = [text for text in reports if text not in self._reported]
+        self._reported = set(reports)
         return new
 
     def grant(self, shown: Iterable[Request]) -> None:
-        """Grant the ``shown`` requests, even if the workspace asks for something else by now.
+        """Grant the ``shown`` requests, even if the workspace now asks for something else.
 
         Raises:
             StoreUnavailable, Busy: see ``TrustStore.grant``.
@@ -183,8 +186,8 @@ class Configuration:
     def _trusted_part(
         self, what: What, name: str, layer: Layer, base: Mapping[str, Any]
     ) -> tuple[Layer, list[Request], list[Problem]]:
-        """Return what counts of a workspace's layer, its request, and keys that it may not set."""
-        # With no folder open there is no workspace that the settings could come from.
+        """Return the part of a workspace's layer that applies, its request, and its problems."""
+        # Without an open folder, the settings cannot come from a workspace.
         if self._root is None:
             return layer, [], []
         keys = [key for key in USERS_ALONE if lookup(layer.data, key)[0]]
@@ -205,12 +208,12 @@ def _servers(layer: Layer) -> frozenset[str]:
 
 
 class _Kept:
-    """A source as it was when it was last valid, and what is wrong with it now."""
+    """The last valid contents of a source, and what is wrong with the current ones."""
 
     def __init__(self) -> None:
         self.layer = checked({}, str)
         self.problems: tuple[Problem, ...] = ()
-        self._good = False
+        self._was_valid = False
         self._seen: tuple[int, ...] | None = ()
 
     def changed(self, path: Path) -> bool:
@@ -226,28 +229,30 @@ class _Kept:
         return changed
 
     def take(self, layer: Layer) -> None:
-        """Take the source as it is now."""
+        """Take the current contents of the source."""
         self.problems = layer.problems
         if not layer.problems:
-            self._good = True
-        elif self._good:
-            stays = Problem("", "the settings from before stay in force", layer.locate(""))
+            self._was_valid = True
+        elif self._was_valid:
+            stays = Problem("", "the previous settings stay in force", layer.locate(""))
             self.problems = (*layer.problems, stays)
             return
         self.layer = layer
 
 
 def _waiting(request: Request) -> str:
-    keys = ", ".join(key for key, _ in request.asked[:5])
+    keys = ", ".join(clipped(key, _LONGEST_KEY) for key, _ in request.asked[:5])
     more = f" and {len(request.asked) - 5} more" if len(request.asked) > 5 else ""
-    source = "editor settings" if request.what == "settings" else request.name
-    sets = f"This workspace's {source} sets {keys}{more}"
-    return f"{sets}, which has no effect until you grant it: `:trust` shows it."
+    source = "editor settings set" if request.what == "settings" else f"{request.name} sets"
+    return (
+        f"This workspace's {source} {keys}{more}, which has no effect until you grant it:"
+        " `:trust` shows it."
+    )
 
 
-# Layers of configuration into one, and where each of its values came from.
+# Merging layers, and the origin of each value.
 
-#: The origin of a value that no source names.
+#: The origin of a value that no source sets.
 DEFAULT: Final = "default"
 
 
@@ -265,9 +270,9 @@ def combine(
     """Return the configuration, its inconsistencies, and the origin of each value.
 
     Args:
-        overlay: what counts of the workspace's file.
+        overlay: the part of the workspace's file that applies.
         own: the user's own layers, weakest first.
-        settings: what counts of the editor's settings.
+        settings: the part of the editor's settings that applies.
     """
     users: Mapping[str, Any] = {}
     for layer in own:
@@ -294,7 +299,7 @@ def _rules(data: Mapping[str, Any], cls: type[RiskRule] = RiskRule) -> list[Risk
 
 
 def _workspace_rules(layer: Layer) -> list[RiskRule]:
-    """Return a workspace's rules, which add to the user's and can only be stricter."""
+    """Return a workspace's rules, which are added to the user's and can only be stricter."""
     return _rules(layer.data, WorkspaceRule)
 
 
@@ -304,9 +309,9 @@ def _merged(
     whole: tuple[tuple[str, ...], ...] = (),
     place: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return tables merged key by key; entries of the tables ``whole`` are not mixed.
+    """Return tables merged key by key; entries of the tables in ``whole`` are not mixed.
 
-    The stronger's keys come first: the first model that is configured is the user's own.
+    The keys of ``stronger`` come first, so that the first model is the user's own.
     """
     merged = {**stronger, **{key: value for key, value in weaker.items() if key not in stronger}}
     for key in weaker.keys() & stronger.keys():
@@ -317,7 +322,7 @@ def _merged(
 
 
 def _origin(sources: Iterable[Sequence[Layer]], path: KeyPath) -> str:
-    """Return where the value at ``path`` came from; ``sources`` are in order, strongest first."""
+    """Return the origin of the value at ``path``; ``sources`` are ordered, strongest first."""
     keys = tuple(part for part in path if isinstance(part, str))
     unit = next((keys[: len(table) + 1] for table in WHOLE if keys[: len(table)] == table), None)
     for group in sources:

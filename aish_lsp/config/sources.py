@@ -1,7 +1,7 @@
 """The sources of configuration, each read into a checked layer.
 
-The checks include what the schema's types cannot express: files hold no secret keys, addresses are
-valid, and named presets exist.
+The checks include what the schema's types cannot express: files must not hold keys, addresses are
+valid, and presets that are referred to exist.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from aish_lsp.foundation.redaction import is_secret, is_secret_name
 from aish_lsp.foundation.text import KeyPath, arms, dotted, nearest, shown, shown_path
 from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, Problem, sift, without
 
-#: Variables that are not keys: where our files are, what is discovered, what is logged.
+#: Variables that are not keys. ``AISH_LOG`` and ``AISH_LOG_*`` are not keys either.
 SPECIAL: Final = frozenset({"AISH_CONFIG", "AISH_DATA_DIR", "AISH_DISCOVERY", "AISH_LANDLOCK_ABI"})
 PREFIX: Final = "AISH_"
 
-#: Tables of the schema lie no deeper than this; below it, null is a value (in ``extra_body``).
+#: The depth of the deepest table in the schema; below it, null is a value (in ``extra_body``).
 _DEPTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source says: valid data, what was wrong, and where its keys stand.
+    """The valid data of one source, its problems, and the places of its keys.
 
     Attributes:
-        data: the good part, ready to be merged.
+        data: the valid part, ready to merge.
         problems: what was left out, and why.
-        locate: the place of a key (by its dotted path) for a person.
+        locate: returns the place of a key (a dotted path) for a person.
     """
 
     data: Mapping[str, Any]
@@ -49,17 +49,17 @@ class Layer:
 
 
 def checked(data: object, locate: Callable[[str], str]) -> Layer:
-    """Return the layer of plain ``data``, its bad keys left out."""
+    """Return the layer of plain ``data`` without its bad keys."""
     bad = list(refused(data))
     good, problems = sift(without(data, [path for path, _ in bad]), Config)
-    told = [Problem(dotted(path), reason) for path, reason in bad[:PROBLEMS]] + problems
+    problems = [Problem(dotted(path), reason) for path, reason in bad[:PROBLEMS]] + problems
     return Layer(
-        good, tuple(replace(problem, where=locate(problem.path)) for problem in told), locate
+        good, tuple(replace(problem, where=locate(problem.path)) for problem in problems), locate
     )
 
 
 def from_file(path: Path) -> Layer:
-    """Return the layer of a TOML file; a missing file says nothing."""
+    """Return the layer of a TOML file; that of a missing file is empty."""
     try:
         text = read_text(path)
         data = parse(text)
@@ -67,7 +67,7 @@ def from_file(path: Path) -> Layer:
         where = _place(path, error.line)
         problem = Problem("", error.reason, where)
         return Layer({}, (problem,), lambda _: shown_path(path))
-    # On demand: few files have problems.
+    # Only on demand, as few files have problems.
     lines = cache(lambda: _lines_of_keys(text))
 
     def locate(key: str) -> str:
@@ -79,25 +79,25 @@ def from_file(path: Path) -> Layer:
 
 
 def from_workspace(root: Path) -> Layer:
-    """Return the layer of a workspace's ``.aish.toml``; it is not followed out of ``root``."""
+    """Return the layer of a workspace's ``.aish.toml``; links out of ``root`` are not followed."""
     path = root / ".aish.toml"
-    real = os.path.realpath(path)
-    if Path(os.path.realpath(root)) not in Path(real).parents:
-        problem = Problem("", "it is outside the workspace and is not read", str(path))
-        return Layer({}, (problem,), lambda _: str(path))
+    if Path(os.path.realpath(root)) not in Path(os.path.realpath(path)).parents:
+        where = shown_path(path)
+        problem = Problem("", "it is outside the workspace and is not read", where)
+        return Layer({}, (problem,), lambda _: where)
     return from_file(path)
 
 
 def from_client(data: object, source: str) -> Layer:
-    """Return the layer of an object that the editor sent; its nulls are keys left unset."""
+    """Return the layer of an object from the editor, in which null leaves a key unset."""
     return checked(_without_nulls(data, _DEPTH), lambda _: source)
 
 
 def from_environment(environ: Mapping[str, str]) -> Layer:
-    """Return the layer of the ``AISH_`` variables; an empty one is not set.
+    """Return the layer of the ``AISH_`` variables; an empty one counts as not set.
 
-    A variable is named ``AISH_`` followed by its key in capitals, with ``__`` for each dot. Texts
-    are taken as they are; other values are JSON.
+    A variable's name is ``AISH_`` and the key in capitals, with ``__`` for each dot. Strings are
+    used unchanged; other values are JSON.
     """
     values: dict[tuple[str, ...], Any] = {}
     unknown: list[Problem] = []
@@ -127,14 +127,14 @@ def _special(variable: str) -> bool:
 
 
 def _value(text: str, kind: Any) -> object:
-    """Return the value of a variable: its text or, if the key is not a text, its JSON value."""
+    """Return the value of a variable: its text or, if the key is not a string, its JSON value."""
     wanted = (arms(kind) or [kind])[0]
     if wanted not in (bool, int, float) and get_origin(wanted) not in (list, dict):
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return text  # which validation then refuses, and shows
+        return text  # Validation refuses and shows it.
 
 
 def _variable_at(key: str, environ: Mapping[str, str]) -> str:
@@ -161,17 +161,17 @@ def _without_nulls(data: object, depth: int) -> object:
 
 
 def _place(path: Path, line: int | None) -> str:
-    """Return a line of a file for a person."""
+    """Return the path and the line of a place in a file, for a person."""
     return shown_path(path) if line is None else f"{shown_path(path)}:{line}"
 
 
-# Configuration files: careful reading, and the line of each key.
+# Configuration files: reading untrusted files, and the line of each key.
 
-#: Bytes of a configuration file; a larger one is a mistake.
+#: The maximum size in bytes of a configuration file.
 LARGEST_FILE: Final = 1 << 18
-#: Characters of a key whose line is looked for.
+#: The maximum characters of a key whose line is looked up.
 LONGEST_KEY: Final = 200
-#: A dotted key of more than 64 parts; tomllib's time for one grows with the square of its length.
+#: A dotted key with more than 64 parts; tomllib takes quadratic time for one.
 _LONG_KEY: Final = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
 )
@@ -181,7 +181,7 @@ _PLACE: Final = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of docume
 
 
 class BadFile(Exception):
-    """A configuration file cannot be used at all; ``line`` is where, as far as it is known."""
+    """A configuration file cannot be used at all; ``line`` is the place, if known."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason)
@@ -193,15 +193,15 @@ def read_text(path: Path) -> str:
     """Return the text of a configuration file; a missing one is empty.
 
     Raises:
-        BadFile: it is not a regular file, too large, not UTF-8, or cannot be read.
+        BadFile: it is not a regular file, is too large, is not UTF-8, or cannot be read.
     """
     try:
         status = path.stat()
-        # Before it is opened: opening a FIFO waits for a writer.
+        # Checked before it is opened, since opening a FIFO waits for a writer.
         if not stat.S_ISREG(status.st_mode):
             raise BadFile("it is not a regular file; put a TOML file there or remove it")
         if status.st_size > LARGEST_FILE:
-            raise BadFile(f"it holds more than {LARGEST_FILE} bytes, too much for a configuration")
+            raise BadFile(f"it holds more than {LARGEST_FILE} bytes, too many for a configuration")
         return path.read_bytes().decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return ""
@@ -220,13 +220,13 @@ def parse(text: str) -> dict[str, Any]:
     """
     if long_key := _LONG_KEY.search(text):
         line = text.count("\n", 0, long_key.start()) + 1
-        raise BadFile("it has a key of more than 64 parts", line)
+        raise BadFile("it has a key with more than 64 parts", line)
     try:
         return tomllib.loads(text)
     except RecursionError as error:
         raise BadFile("it is nested too deeply") from error
     except ValueError as error:
-        # A TOMLDecodeError, or a number with more digits than Python takes.
+        # A TOMLDecodeError, or a number with too many digits for Python.
         found = _PLACE.fullmatch(str(error))
         if found is None:
             raise BadFile(f"it is not TOML: {error}") from error
@@ -237,7 +237,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _lines_of_keys(text: str) -> dict[str, int]:
-    """Return the line (from 1) of each key and table, as far as single lines show it."""
+    """Return the line (from 1) of each key and table that can be found line by line."""
     lines: dict[str, int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.split("\n"), start=1):
@@ -252,7 +252,7 @@ def _lines_of_keys(text: str) -> dict[str, int]:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Return the parts of a dotted key; none if it is not a key after all."""
+    """Return the parts of a dotted key; empty if it is not a key."""
     if _BARE_KEY.fullmatch(name):
         return (name,)
     if len(name) > LONGEST_KEY:
@@ -268,15 +268,16 @@ def _parts(name: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-#: The model that always exists, even without a preset.
+#: The name of the model that exists even without a preset.
 OFFLINE: Final = "offline"
 
 _NO_KEYS_IN_HEADERS: Final = (
-    "a key itself is not kept here; write ${NAME}, with the environment variable that holds it"
+    "a key itself must not be written here; write ${NAME}, with the environment variable that"
+    " holds it"
 )
 _NO_KEYS: Final = (
-    "a key itself is not kept here; name the environment variable that holds it with api_key_env, "
-    "or a command that prints it with api_key_command"
+    "a key itself must not be written here; name the environment variable that holds it with"
+    " api_key_env, or a command that prints it with api_key_command"
 )
 _CLASSES: Final = get_args(QuestionClass)
 _SERVER_NAME: Final = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
@@ -284,11 +285,14 @@ _PRESET_KEYS: Final = frozenset(field.name for field in dataclasses.fields(Prese
 
 
 def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the keys of one source that are refused whatever their type, each with the reason."""
+    """Yield the keys of one source that are refused regardless of their type, with the reason."""
     for name, preset in _tables(data, "models"):
         place = ("models", name)
+        if not name:
+            yield place, "found an empty name; accepted: a preset with a name"
+            continue
         if name == OFFLINE and preset.get("provider") != "offline":
-            yield place, "the name belongs to the model that is built in; choose another"
+            yield place, "the name belongs to the built-in model; choose another"
             continue
         for key, value in preset.items():
             yield from _refused_of_preset((*place, key), key, value)
@@ -315,7 +319,7 @@ def _refused_of_preset(path: KeyPath, key: str, value: object) -> Iterator[tuple
         if isinstance(value, str) and (
             is_secret(value) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value)
         ):
-            # It may well be the key itself.
+            # It may be the key itself.
             yield (
                 path,
                 "found a value that is not shown; accepted: the name of an environment variable",
@@ -328,7 +332,7 @@ def _refused_of_preset(path: KeyPath, key: str, value: object) -> Iterator[tuple
 
 def _refused_of_server(path: KeyPath, server: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     if not _SERVER_NAME.fullmatch(str(path[-1])):
-        # A tool is offered as SERVER__NAME: no two tools may have the same name.
+        # A tool is offered as SERVER__NAME, and no two tools may have the same name.
         yield path, 'accepted: a name of letters, digits and "-", with single "_" between them'
     url = server.get("url")
     if isinstance(url, str) and (reason := _address_problem(url)):
@@ -340,14 +344,14 @@ def _refused_of_server(path: KeyPath, server: Mapping[str, Any]) -> Iterator[tup
 
 
 def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
-    """Yield each text in ``value`` with its path and the name that it stands under."""
+    """Yield each string in ``value`` with its path and the nearest key above it."""
     waiting: list[tuple[KeyPath, str, object]] = [(path, str(path[-1]), value)]
     while waiting:
         place, name, item = waiting.pop()
         if isinstance(item, str):
             yield place, name, item
         elif len(place) > DEEPEST:
-            continue  # refused for its depth anyway
+            continue  # Validation refuses it for its depth.
         elif isinstance(item, Mapping):
             waiting += [((*place, str(key)), str(key), part) for key, part in item.items()]
         elif isinstance(item, list):
@@ -355,7 +359,7 @@ def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
 
 
 def _address_problem(text: str) -> str | None:
-    """Return what is wrong with an address, or None. Its secrets are not repeated."""
+    """Return what is wrong with an address, or None. The result repeats no secrets."""
     accepted = 'accepted: an http or https address such as "http://127.0.0.1:8080"'
     if not text.isprintable() or " " in text:
         return f"found {shown(text)}; {accepted}"
@@ -375,7 +379,7 @@ def _address_problem(text: str) -> str | None:
 def consistent(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[KeyPath, str]]]:
     """Return merged data without references to missing presets, and what was removed.
 
-    A tool server without exactly one of ``command`` and ``url`` is removed too.
+    Tool servers without exactly one of ``command`` and ``url`` are removed too.
     """
     known = [*_table(data, "models"), OFFLINE]
     wrong = [
@@ -399,7 +403,7 @@ def consistent(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[K
 
 
 def _references(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Yield each place that names a preset, with the name."""
+    """Yield the path of each reference to a preset, with its name."""
     yield ("default_model",), data.get("default_model", "")
     for table, key in (("context", "summary_model"), ("memory", "summarizer_model")):
         yield (table, key), _table(data, table).get(key, "")

@@ -1,7 +1,7 @@
 """What the user has granted: DATA/trust.json.
 
-A grant is for one hash of contents; contents that have changed since are not granted. If anything
-is wrong with the file, it grants nothing.
+A grant is for one hash of contents; changed contents are not granted. If anything is wrong with the
+file, it grants nothing.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from aish_lsp.foundation.jsonl import Document, now
 #: What a grant is for. Consents to a provider or a key are the user's own, not a workspace's.
 What = Literal["overlay", "server", "settings", "tool", "norris"]
 
-#: The most bytes of the file: enough for tens of thousands of grants.
+#: The maximum size of the file in bytes: enough for tens of thousands of grants.
 _LARGEST: Final = 16 << 20
 
-#: A yes or no of the user's own: to a provider, and to a key that goes out unencrypted.
+#: What the user agrees to or not: using a provider, and sending a key unencrypted.
 Consent = Literal["provider", "key"]
 
 _ANSWERS: Final = {"granted": True, "denied": False}
 
 
 class TrustStore:
-    """The user's grants. A change by another process counts at once.
+    """The user's grants. A change by another process takes effect at once.
 
-    All methods block briefly; reading costs one ``stat`` if the file has not changed.
+    All methods block briefly; reading takes one ``stat`` if the file has not changed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,12 +51,12 @@ class TrustStore:
         return bool(self._grants(about))
 
     def definition(self, workspace: Path, what: What, name: str) -> str | None:
-        """Return what was kept with the grant of ``name``; None if nothing is granted."""
+        """Return what was stored with the grant of ``name``; None if nothing is granted."""
         found = self._grants({"workspace": _place(workspace), "what": what, "name": name})
         return str(found[-1].get("definition", "")) if found else None
 
     def names(self, workspace: Path, what: What) -> list[str]:
-        """Return the names of what is granted to a workspace."""
+        """Return the names of a workspace's grants of this kind."""
         grants = self._grants({"workspace": _place(workspace), "what": what})
         return [str(grant.get("name")) for grant in grants]
 
@@ -91,7 +91,7 @@ class TrustStore:
         return _ANSWERS.get(str(found[-1].get("answer"))) if found else None
 
     def keep_answer(self, what: Consent, name: str, place: str, *, granted: bool) -> None:
-        """Keep the user's answer.
+        """Store the user's answer.
 
         Raises:
             StoreUnavailable, Busy: as ``grant``.
@@ -106,7 +106,7 @@ class TrustStore:
         return [grant for grant in self._document.get("grants", ()) if _is_about(grant, about)]
 
     def _replace(self, about: Mapping[str, str | None], *grants: dict[str, Any]) -> int:
-        """Replace the grants that match ``about`` by ``grants``; return how many matched."""
+        """Replace the grants that match ``about`` with ``grants``; return how many matched."""
         with locked(self._file.path):
             document = self._file.read_to_write(self._file.empty())
             kept = [grant for grant in document["grants"] if not _is_about(grant, about)]
@@ -136,7 +136,7 @@ def _is_about(grant: object, about: Mapping[str, str | None]) -> bool:
 
 
 def _place(workspace: Path) -> str:
-    """Return how a workspace is named in the file: the address of its real path."""
+    """Return the name of a workspace in the file: the URI of its real path."""
     return Path(os.path.realpath(workspace)).as_uri()
 
 

@@ -1,8 +1,7 @@
-"""Adding a model to the user's ``config.toml``, which otherwise stays as it is.
+"""Adds a model to the user's ``config.toml`` without changing anything else.
 
 The text is edited, not rewritten, so that comments and order are kept. The result is parsed and
-compared before it is saved: a file in an unusual style is refused, with the lines to add by hand,
-rather than damaged.
+compared before it is saved: a file in an unusual style is refused, with the lines to add by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from aish_lsp.config.sources import BadFile, checked, parse, read_text
 from aish_lsp.foundation.errors import Busy, InvalidArgument, StoreUnavailable
 from aish_lsp.foundation.files import write_atomic
 
-#: What is written of a preset, in this order, where it is not the default.
+#: The keys of a preset that are written, in this order, unless they have the default.
 _WRITTEN: Final = (
     *("provider", "endpoint", "model", "context_window", "max_output_tokens", "api_key_env"),
 )
@@ -31,17 +30,17 @@ _DEFAULT: Final = re.compile(
 )
 _TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
-#: Times that the file is edited anew because somebody else changed it meanwhile.
+#: How often to edit the file if it is changed by somebody else meanwhile.
 _TRIES: Final = 3
 
 
 def table_of(preset: Preset) -> dict[str, Any]:
-    """Return the keys of ``preset`` that have to stand in its table."""
+    """Return the keys of ``preset`` that its table must contain."""
     defaults = {field.name: getattr(Preset(), field.name) for field in fields(Preset)}
     own_endpoint, own_variable = OWN_ENDPOINTS.get(preset.provider, ("", None))
     table = {name: getattr(preset, name) for name in _WRITTEN}
     if own_endpoint and preset.endpoint == own_endpoint:
-        # Both come by themselves.
+        # Both are filled in automatically.
         table["endpoint"] = ""
         if preset.api_key_env == own_variable:
             table["api_key_env"] = None
@@ -49,7 +48,7 @@ def table_of(preset: Preset) -> dict[str, Any]:
 
 
 def lines_of(preset: Preset, *, default: bool) -> str:
-    """Return what is added to a file for ``preset``; with ``default`` it is to be the default."""
+    """Return the lines to add for ``preset``; with ``default``, it becomes the default model."""
     lines = [f"default_model = {_value(preset.name)}", ""] if default else []
     return "\n".join([*lines, *_table(preset)]) + "\n"
 
@@ -58,9 +57,9 @@ def add_model(path: Path, preset: Preset, *, default: bool) -> None:
     """Add ``preset`` to the configuration file, which is created if it is missing.
 
     Raises:
-        InvalidArgument: it has a model of that name, the preset is not a sound one, or the file
-            must be edited by hand. It was not touched.
-        StoreUnavailable, Busy: it cannot be read or written now.
+        InvalidArgument: the file has a model of that name, the preset is not valid, or the file
+            must be edited by hand. The file was not touched.
+        StoreUnavailable, Busy: the file cannot be read or written now.
     """
     problems = checked({"models": {preset.name: table_of(preset)}}, str).problems
     if problems:
@@ -87,7 +86,7 @@ def add_model(path: Path, preset: Preset, *, default: bool) -> None:
 
 
 def _edited(before: str, data: Mapping[str, Any], preset: Preset, *, default: bool) -> str | None:
-    """Return the file's text with the model added, or None if that does not work."""
+    """Return the file's text with the model added, or None if it cannot be added."""
     models = data.get("models", {})
     if isinstance(models, Mapping) and preset.name in models:
         msg = f"There is a model called {preset.name} already. Choose another name."
@@ -108,7 +107,7 @@ def _edited(before: str, data: Mapping[str, Any], preset: Preset, *, default: bo
 
 
 def _with_default(text: str, name: str, newline: str) -> str:
-    """Return ``text`` with the default model in the place of the one that it names, or on top."""
+    """Return ``text`` with its default model replaced, or with one added at the top."""
     table = _TABLE.search(text)
     found = _DEFAULT.search(text, 0, table.start() if table else len(text))
     if found is None:
@@ -123,5 +122,5 @@ def _table(preset: Preset) -> list[str]:
 
 
 def _value(value: str | int) -> str:
-    """Return a value as TOML writes it; of a text, as JSON does, but for a character or two."""
+    """Return a value in TOML, which is JSON except for the escape of one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

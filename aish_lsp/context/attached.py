@@ -35,13 +35,11 @@ from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from aish_lsp.config.schema import Project
     from aish_lsp.foundation.ports import AskUser, OpenText, ReadTerminal
     from aish_lsp.project.picture import ProjectPicture
 
-#: The chat itself: it is an ignored file, but users may ask about what is said there.
+#: The chat itself: an ignored file, but users may ask about what is said there.
 _CHAT: Final = ".aish/chat.md"
 
 #: Files that one question may attach.
@@ -56,7 +54,7 @@ class Found:
     """What is attached to a question, and what the user should know about it."""
 
     attached: list[Attached] = field(default_factory=list)
-    #: Paths of files whose name, or whose link's name, is that of a file that holds secrets.
+    #: Paths of files that usually hold secrets, by their name or by a link's name.
     secret: set[str] = field(default_factory=set)
     notices: list[str] = field(default_factory=list)
 
@@ -108,7 +106,7 @@ async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
         # A new file that was never saved.
         if place.path and (text := open_text(root / place.path)) is not None:
             return replace(place, state="unsaved", text=text)
-    # The last reading has no punctuation that may belong to the sentence.
+    # The last reading is the one without punctuation that may belong to the sentence.
     worst = next((place for place in places if place.state != "missing"), places[-1])
     if worst.state == "missing" and not mention.is_path:
         return replace(worst, state="nothing", path="")
@@ -129,12 +127,12 @@ def _on_disk(root: Path, named: Named) -> _Place:
             return _Place(named, "file", path)
         return _Place(named, "folder" if real.is_dir() else "special", path)
     except (OSError, ValueError):
-        # No file can have this name: it is too long, or has a null character in it.
+        # No file can have this name: it is too long, or contains a null character.
         return _Place(named, "missing")
 
 
 def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[Attached], str]:
-    """Return what is attached for a name, and what the user is told if it is not sent whole."""
+    """Return what is attached for a name, and a message if not all of it is sent."""
     name = escaped(place.named.name)
     told = {
         "nothing": "",
@@ -180,8 +178,8 @@ def _attached(document: Document, named: Named) -> tuple[list[Attached], str]:
 
 # The files that a question may name: those of the workspace that no ignore rule excludes.
 
-#: Seconds after which the files are looked at again while the user types, and seconds that the
-#: user waits for the first look.
+#: Seconds after which the list of files is refreshed while the user types, and seconds that the
+#: user waits for the first list.
 _FRESH: Final = 2.0
 _PATIENCE: Final = 2.0
 
@@ -228,7 +226,7 @@ class FileNames:
     async def lately(self) -> Sequence[str]:
         """Return the known names, sorted, for proposals while the user types.
 
-        The user does not wait for a new look at a large folder: slightly old names will do.
+        The user does not wait for a refresh of a large folder: slightly old names are good enough.
         """
         files = self._picture.files
         if files is None:
@@ -240,14 +238,14 @@ class FileNames:
         return files.listing.known.names
 
     async def _refresh(self, patience: float | None = None) -> None:
-        # Refreshing the list alone would hide from the picture what came and went.
+        # Refreshing only the list would hide new and deleted files from the picture.
         await self._picture.refresh(self._config(), patience=patience)
 
 
 #: How a question names the terminal. A file of this name is ``@./terminal``.
 TERMINAL: Final = Named("terminal")
 
-#: Characters at the end of an output that are looked at, and of a command that are shown.
+#: Characters at the end of an output that are examined, and of a command that are shown.
 _MOST_OUTPUT: Final = 1 << 20
 _COMMAND: Final = 200
 
@@ -317,7 +315,7 @@ class Consents:
         return refused
 
     def approve(self, consent_id: str) -> str | None:
-        """Allow what nobody could be asked about; return its places, or None for an unknown id."""
+        """Allow what nobody could be asked about; return its files, or None for an unknown id."""
         waiting = self._waiting.pop(consent_id, None)
         if waiting is None:
             return None

@@ -1,8 +1,8 @@
 """Keeping a request within its budget (context.md; seed: aish-context-lua).
 
 First whole exchanges are moved into the rolling summary, oldest first; then long output is cut,
-then blocks are left out, then what is attached is cut. A request that is still too large is
-refused, and nothing is lost. A cut keeps the head and the tail of a text.
+then blocks are omitted, then attachments are cut. A request that is still too large is refused, and
+nothing is lost. A cut keeps the head and the tail of a text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNKNOWN_WINDOW = 4096
 #: An eviction keeps one part in so many of the budget free for a growing summary.
 _SUMMARY_SHARE = 8
 
-#: Characters of a summary that a token stands for at least, in most written languages.
+#: The least characters per token of a summary, in most written languages.
 _CHARS_PER_TOKEN = 3
 
 #: Characters; a shorter summary would say nothing.
@@ -43,7 +43,7 @@ _SHORTEST_SUMMARY = 80
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request to one model must fit into. Tokens."""
+    """What a request to one model must fit into, in tokens."""
 
     window: int
     output_reserve: int
@@ -51,7 +51,7 @@ class Limits:
 
     @property
     def room(self) -> int:
-        """The part of the window that the reply leaves."""
+        """The part of the window that is not reserved for the reply."""
         return max(1, self.window - self.output_reserve)
 
     def lowered(self, share: float) -> Limits:
@@ -101,7 +101,7 @@ def limits(preset: Preset, context: Context, window: int | None) -> Limits:
 
 
 class Budget:
-    """One request on its way to fit.
+    """Makes one request fit.
 
     Args:
         blocks: the system message's parts.
@@ -209,7 +209,8 @@ class Budget:
     ) -> tuple[int, MeasuredPrefix | None]:
         """Return how many messages, those of the oldest exchanges, have to go. One pass.
 
-        Also return what is then left of the server's count, if that is surer than counting again.
+        Also return what is then left of the server's count, if its margin is smaller than that of a
+        new count.
         """
         share = self._context.low_water
         if summarizing:
@@ -237,10 +238,10 @@ class Budget:
     def _after(
         self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: MeasuredPrefix | None
     ) -> tuple[int, int, MeasuredPrefix | None]:
-        """Return total and margin without the first ``end`` messages, and the count behind them.
+        """Return total and margin without the first ``end`` messages, and what they are based on.
 
-        They are based on the server's count minus what is gone, or on a new count of what is left,
-        whichever is surer.
+        That is the server's count minus what is gone, or None for a new count of what is left,
+        whichever has the smaller margin.
         """
         total, margin = self._counter.settled(left), margin_of(left, self._counter)
         margin += 2 * self._counter.slack
@@ -370,7 +371,7 @@ _WORTH: Final = 40
 def with_cut_output(message: Message) -> Message:
     """Return ``message`` with a tool's result and commands' output cut as short as allowed.
 
-    A message with nothing to cut is returned itself, since its size is known.
+    If there is nothing to cut, the same object is returned, whose size is already known.
     """
     content = message.content
     if message.role == "tool":
@@ -393,8 +394,8 @@ def with_cut_attached(message: Message, each: int = _LEAST) -> Message:
 async def bounded(message: Message, tokens: int, counter: Counter) -> Message:
     """Return ``message`` with its attachments cut to about ``tokens``, as far as possible.
 
-    The longest texts are cut first, to the length of the next longer one. The model's own
-    tokenizer, if it is to be asked, counts the whole; the rest after a cut is estimated from that.
+    The longest texts are cut first. The model's own tokenizer, if it is used, counts the whole; the
+    rest after a cut is estimated from that.
     """
     if not message.attached:
         return message

@@ -1,8 +1,8 @@
 """How a model's actual input compares with the estimate: DATA/calibration.json (context.md).
 
 The ratio is the actual tokens divided by the estimated ones, with no earlier ratio in the estimate.
-All sessions and processes learn it together. If anything is wrong with the file, the server goes on
-with what it knows; a file from a newer version is left alone.
+All sessions and processes learn it together. If anything is wrong with the file, the server
+continues with what it knows; a file from a newer version is left alone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Observation:
 
 
 class Calibration:
-    """The ratios of all models; those of another process count as soon as it has written them.
+    """The ratios of all models, including those that other processes have written.
 
     When this process writes its observations, it adds them to what the file then holds, so that
     none is lost if several processes learn the same model.
@@ -64,8 +64,8 @@ class Calibration:
         #: What was observed and is not yet in the file, including what is just being written.
         self._waiting: list[_Observation] = []
         self._writing = asyncio.Lock()
-        self._troubles: list[str] = []
-        self._told: set[str] = set()
+        self._warnings: list[str] = []
+        self._reported: set[str] = set()
 
     def ratio(self, key: str) -> float:
         """Return a model's actual tokens by estimated ones: in [0.5, 3], 1.0 if nothing is known.
@@ -81,10 +81,10 @@ class Calibration:
         return _learned(entry)[0]
 
     def learn(self, key: str, estimated: int, actual: int) -> None:
-        """Learn from a call whose input was ``estimated``, without a ratio, and was ``actual``.
+        """Learn from the ``estimated`` input of a call, without a ratio, and its ``actual`` input.
 
-        This counts at once, and reaches the file with the next ``save``. A call that makes no
-        sense, or is too small to be significant, does not count.
+        This takes effect at once, and is written to the file by the next ``save``. A call that
+        makes no sense, or is too small to be significant, does not count.
         """
         if min(estimated, actual) < SMALLEST_REQUEST:
             return
@@ -114,11 +114,11 @@ class Calibration:
                 return
             self._document, self._seen = written
             del self._waiting[: len(batch)]
-            self._told.clear()
+            self._reported.clear()
 
     def drain_warnings(self) -> list[str]:
-        """Return what is wrong with the file, each once; again if it was well in between."""
-        troubles, self._troubles = self._troubles, []
+        """Return what is wrong with the file, each once; again if it was sound in between."""
+        troubles, self._warnings = self._warnings, []
         return troubles
 
     def _refresh(self) -> None:
@@ -132,7 +132,7 @@ class Calibration:
         except AishError as error:
             self._failed(error.message)
         except ValueError as error:
-            self._failed(f"{self._file.path}: {error}. It will be put aside and started afresh.")
+            self._failed(f"{self._file.path}: {error}. It will be renamed, and a new one begun.")
 
     def _write(
         self, batch: Sequence[_Observation], known: dict[str, Any]
@@ -153,9 +153,9 @@ class Calibration:
 
     def _failed(self, reason: str) -> None:
         """Keep an error for the user, once: reading and writing may fail for the same reason."""
-        if reason not in self._told:
-            self._told.add(reason)
-            self._troubles.append(
+        if reason not in self._reported:
+            self._reported.add(reason)
+            self._warnings.append(
                 f"What was learned about token counts is not being saved: {reason}"
             )
 

@@ -21,7 +21,7 @@ CANCELLED: Final = "cancelled"
 
 @dataclass(frozen=True, slots=True)
 class TakenOut:
-    """An exchange that was taken out of a conversation, and where it was."""
+    """An exchange that was removed from a conversation, and its index there."""
 
     messages: tuple[Message, ...]
     at: int
@@ -31,7 +31,7 @@ class TakenOut:
 class Conversation:
     """The messages still in force, the summary of those that are not, and output not yet sent.
 
-    ``anchors`` is what servers have counted of it, by the form in which it was counted.
+    ``anchors`` are the servers' token counts of it, by the form in which it was counted.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Conversation:
         """Append a user message that carries all pending output and what is ``attached``.
 
         A preceding question without an answer is withdrawn, and a tool call without a result gets
-        ``cancelled``, so that user and assistant alternate whatever was cut off.
+        ``cancelled``, so that user and assistant always alternate.
         """
         if self.messages and self.messages[-1].role == "user":
             self.withdraw_user()
@@ -125,10 +125,10 @@ class Conversation:
         self._forget_anchors_beyond(len(self.messages))
 
     def ask_again(self, exchange: str, as_exchange: str) -> TakenOut | None:
-        """Take an exchange out and put its question at the end, to be answered anew.
+        """Remove an exchange and append its question, to be answered again.
 
         The question carries what it carried before; pending output waits for the next question.
-        Return what was taken out, or None if there is no such exchange, or no longer.
+        Return what was removed, or None if there is no such exchange any more.
         """
         places = (at for at in self.exchanges() if self.messages[at[0]].exchange == exchange)
         start, end = next(places, (0, 0))
@@ -142,7 +142,7 @@ class Conversation:
         return taken
 
     def put_back(self, taken: TakenOut, evicted: int) -> None:
-        """Undo ``ask_again``, which got no answer; ``evicted`` messages have gone since then."""
+        """Undo ``ask_again``, which got no answer; ``evicted`` messages were evicted since then."""
         if self.messages and self.messages[-1].role == "user":
             self.messages.pop()
         at = max(0, taken.at - evicted)

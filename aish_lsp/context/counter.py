@@ -26,8 +26,8 @@ LEARNED_ERROR: Final = 0.1
 #: Tokens that a template puts around a list of tools: Qwen's, the longest that was seen.
 TOOLS_HEADING: Final = 200
 
-#: How many more tokens than assumed a template may add to a message, if its marks are not tokens of
-#: their own; and more than learned to a call, for line ends between a text and its calls.
+#: How many tokens more than assumed a template may add to a message, if its markers are not single
+#: tokens; and more than learned to a call, for line ends between a text and its calls.
 _MESSAGE_SLACK, _CALL_SLACK = 16, 4
 
 #: What a chat template is assumed to add; ChatML's, Llama 3's and Gemma's add about as much.
@@ -122,7 +122,7 @@ class Counter:
         return self.text(text)
 
     def added(self, tokens: int) -> Tokens:
-        """Return tokens of the chat template as counted or as estimated, whichever they are."""
+        """Return tokens of the chat template, as counted ones if they are known exactly."""
         known = self._tokenizer is not None and self._tokenizer.overhead is not None
         return Tokens(tokens, 0) if known else Tokens(0, tokens)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: By model, the last total that its parts exceeded. It is logged once, however often it is shown.
-_told: dict[str, int] = {}
+#: By model, the last total that its parts exceeded. It is logged once, even if it is shown often.
+_logged: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Measure:
 
 
 async def fetch(draft: Draft, counter: Counter) -> None:
-    """Let the model's own tokenizer, if it is to be asked, count what ``measure`` will need."""
+    """Let the model's own tokenizer, if it is used, count what ``measure`` will need."""
     blocks = draft.blocks
     texts = (blocks.background, blocks.tree, blocks.summary, blocks.instructions, blocks.text())
     await counter.fetch(texts, draft.messages, draft.tools)
@@ -214,8 +214,8 @@ def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
     parts["reasoning"] = counter.settled(counter.reasoning(draft.messages))
     messages = total - sum(parts.values())
     if messages < 0:
-        if _told.get(counter.form) != total:
-            _told[counter.form] = total
+        if _logged.get(counter.form) != total:
+            _logged[counter.form] = total
             # A template without a place for tools omits them, which is not a fault.
             level = logging.INFO if draft.tools else logging.WARNING
             logger.log(
@@ -331,19 +331,19 @@ def context_page(
             f"The model takes {report.context_window:,} tokens at once;"
             f" {report.output_reserve:,} of them are kept for its reply."
         ),
-        *_grounds(report),
+        *_basis_lines(report),
         f"By the rule of thumb, four characters a token, it would be {characters // 4:,}.",
         "```",
     ]
     return "\n".join(lines)
 
 
-def _grounds(report: ContextReport) -> list[str]:
+def _basis_lines(report: ContextReport) -> list[str]:
     """Return the lines that say how reliable the numbers are, and what has happened so far."""
     call, compared = report.last_call, report.accuracy
     lines = []
     if report.basis == "actual":
-        new = f", but for {report.new_since:,} tokens that are new" if report.new_since else ""
+        new = f", except {report.new_since:,} new tokens" if report.new_since else ""
         lines.append(f"The total was counted by the model's server{new}.")
     elif report.tokenizer == "endpoint":
         lines.append("The total was counted with the model's own tokenizer.")

@@ -1,8 +1,8 @@
 """Files that a question names: ``@src/app.py``, ``@src/app.py:10-20``, ``@"a name.txt"``.
 
-Only the text is looked at here, not whether such files exist.
+Only the text is parsed here; whether such files exist is not checked.
 
-``proposals`` returns what may complete a name that the user is typing after an ``@``.
+``proposals`` completes a name that the user is typing after an ``@``.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 _SPECIAL: Final = re.compile(r"[\\\"`]")
 _LINES: Final = re.compile(r"(.+?)(?::|\#L)(\d{1,9})(?:-L?(\d{1,9}))?", re.DOTALL)
 
-#: Names that are looked at; a text with more was pasted.
+#: The most names that are examined; a text with more was pasted.
 _MOST_READ: Final = 1000
 
 #: What may follow a name in a sentence, or be part of it, depending on which file exists.
 _PUNCTUATION: Final = ".,;:!?)]}>'\u2019\u201d\u00bb*_\u2026"
 
-#: How many of these characters may be taken off a name.
+#: How many of these characters may be removed from the end of a name.
 _MOST_STRIPPED: Final = 8
 
-#: What looks like the name of a file, and not of a decorator or a person.
+#: What looks like the name of a file, unlike that of a decorator or a person.
 _PATH: Final = re.compile(r".*/.*|.*[^.]\.\w{1,8}", re.DOTALL)
 
 #: A block of code, up to a fence that is at least as long as the one that opens it.
@@ -62,7 +62,7 @@ class Mention:
 
     Attributes:
         readings: what may be meant; the first that exists counts.
-        is_path: whether it is certainly meant as the name of a file.
+        is_path: whether it is certainly the name of a file.
     """
 
     readings: tuple[Named, ...]
@@ -101,7 +101,7 @@ def _read(match: re.Match[str]) -> Mention:
 
 
 def _readings(bare: str) -> Iterator[Named]:
-    """Yield what may be meant: a file of exactly that name, else with less at its end."""
+    """Yield what may be meant: exactly that name, then the name without punctuation at its end."""
     text = bare
     for _ in range(_MOST_STRIPPED):
         name = _ESCAPE.sub(r"\1", text)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class ExecOutput:
     """What a command printed, for the user message that follows it.
 
-    ``exit`` is the exit status as a shell tells it: 128 + N for a command ended by signal N.
+    ``exit`` is the exit status as in a shell: 128 + N for a command ended by signal N.
     """
 
     command: str
@@ -27,7 +27,7 @@ AttachedKind = Literal["selection", "definition", "problems", "file", "terminal"
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Text that a question is about, as it stood when the question was asked.
+    """Text that a question is about, as it was when the question was asked.
 
     Attributes:
         kind: the selection, the definition around it, the problems that an editor reports there, a
@@ -35,7 +35,7 @@ class Attached:
         path: relative to the workspace if it is inside; for a terminal, the command.
         text: the text, with LF as line ends.
         language: its language, as editors or file names call it; may be empty.
-        first: its first line in the file, from 1; 0 if that means nothing.
+        first: its first line in the file, from 1; 0 if lines do not apply.
         last: its last line.
         cut: whether some of it was left out.
     """
@@ -61,7 +61,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the conversation. Never changed once it is appended.
+    """One message of the conversation. It never changes after it is appended.
 
     The ``content`` of a user message is the user's own text; ``exec`` and ``attached`` are what it
     carries before that; ``exchange`` is the id of the exchange that it begins; ``n`` is its number

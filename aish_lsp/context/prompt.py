@@ -25,7 +25,7 @@ ROLE = (
     "unless asked."
 )
 
-#: The contract with the editor. Never left out, whatever replaces the wording above.
+#: The contract with the editor. Never left out, even if the wording above is replaced.
 CONTRACT = (
     "To suggest a shell command, put it on a line of its own that begins with exactly "
     '"CMD: ", nothing before it, no quotes around it. The user decides whether it runs; '
@@ -44,8 +44,8 @@ GOAL: complete
 When it cannot be reached, or you need the user, write this on a line of its own, with the reason:
 GOAL: blocked: REASON"""
 
-#: Headings that only aish writes. A line of data that looks like one gets a blank before it.
-_OURS = re.compile(
+#: Headings that only aish writes. A line of data that looks like one gets a leading blank.
+_HEADINGS = re.compile(
     r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
     r"|selection|definition|problems|file|norris)\]|\[tool:|\[NORRIS )",
     re.MULTILINE | re.IGNORECASE,
@@ -129,9 +129,9 @@ def summary_block(summary: str) -> str:
 
 
 def as_data(text: str, *, on_one_line: bool = False) -> str:
-    """Return ``text`` so that it cannot pass for one of aish's headings or hide what it says."""
+    """Return ``text`` so that it cannot imitate one of aish's headings or hide what it says."""
     clean = without_hidden(well_formed(text))
-    return _OURS.sub(" ", one_line(clean) if on_one_line else clean)
+    return _HEADINGS.sub(" ", one_line(clean) if on_one_line else clean)
 
 
 def fenced(text: str, info: str = "") -> str:
@@ -193,7 +193,7 @@ def compressed(messages: Sequence[Message], compress: Compress) -> list[Message]
     """Return the last messages, each cut to its end, beginning with a user message (seed: #87).
 
     The last ``keep_turns`` are extended back to their exchange's user message, so that a reply
-    or a tool's result never stands first.
+    or a tool's result never comes first.
     """
     start = max(0, len(messages) - compress.keep_turns)
     while start > 0 and messages[start].role != "user":
@@ -216,8 +216,8 @@ def _cut(message: Message, limit: int) -> Message:
     if len(text) <= limit:
         return message
     tail = text[-limit:]
-    # The cut may expose what looks like a heading of aish's, and was within a line of data.
-    if _OURS.match(tail) and text[-limit - 1] != "\n":
+    # The cut may expose the middle of a line of data that looks like one of aish's headings.
+    if _HEADINGS.match(tail) and text[-limit - 1] != "\n":
         tail = tail[1:]
     return replace(message, content=tail, exec=(), attached=())
 
@@ -254,7 +254,7 @@ def request_message(message: Message, preset: Preset) -> RequestMessage:
 def _folded(rendered: Iterable[RequestMessage]) -> Iterable[RequestMessage]:
     """Yield the messages with calls and their results folded into one assistant text.
 
-    This is for chat templates without a tool role; neighbouring assistant texts merge.
+    This is for chat templates without a tool role; adjacent assistant texts merge.
     """
     for is_reply, group in groupby(rendered, key=lambda message: message.role != "user"):
         if not is_reply:

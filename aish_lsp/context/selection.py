@@ -1,6 +1,6 @@
 """A part of a document as it is sent with a question: its text, and the definition around it.
 
-Also the reverse: a block of a reply that replaces a selection.
+Also the reverse: replacing a selection by a block of a reply.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from aish_lsp.context.budget import shortened
 from aish_lsp.context.messages import Attached
 
-#: Characters that are kept at each end of a text, whatever the budget.
+#: Characters that are kept at each end of a text, for any budget.
 EACH_END: Final = 24_000
 
 #: Characters of a definition that is sent whole; only the first line of a longer one is sent.
@@ -104,10 +104,10 @@ def _definition(document: Document, lines: Sequence[str], first: int, last: int)
 
 # The definition around a piece of code, found by indentation and braces.
 #
-# No grammar is loaded: this helps the model at the cost of a look at the lines above and below. If
-# the layout of a text says nothing, no definition is found.
+# No grammar is loaded: this only examines the lines above and below. If the layout of a text says
+# nothing, no definition is found.
 
-#: Characters of a line, and enclosing definitions, that are looked at.
+#: Characters of a line, and enclosing definitions, that are examined.
 _LOOK: Final = 300
 _MOST_HEADERS: Final = 20
 
@@ -222,7 +222,7 @@ def _indent(line: str) -> int:
 #: Lines around a change that are shown with it.
 _AROUND: Final = 2
 
-#: Lines on each side; more are not compared, since it would take too long.
+#: The most lines on each side that are compared: more would take too long.
 _MOST_COMPARED: Final = 2_000
 
 

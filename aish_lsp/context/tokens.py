@@ -1,11 +1,11 @@
-"""Estimating tokens if no tokenizer is at hand (seed: aish-phase8-tokenization).
+"""Estimating tokens if no tokenizer is available (seed: aish-phase8-tokenization).
 
-A text's characters are put into classes, and the occurrences of some classes and neighbours are
+A text's characters are mapped to classes, and the occurrences of some classes and neighbors are
 counted: words, digits, marks, line ends, indents, and the characters of each script. Each of
 these is worth part of a token; how much is fitted to real tokenizers, by family
 (``token_constants.json``, written by ``tools/fit_tokens``; ``docs/tokens.md`` has the errors).
 
-It only uses ``bytes.translate`` and ``bytes.count``: a few passes in C, whatever the text.
+It only uses ``bytes.translate`` and ``bytes.count``: a few passes in C for any text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 _CONSTANTS = json.loads(Path(__file__).with_name("token_constants.json").read_text("utf-8"))
 
-#: What each feature is worth in tokens, by family: ``PLAIN_FEATURES``, and ``SCRIPT_FEATURES``.
+#: The weight of each feature in tokens, by family: ``PLAIN_FEATURES`` and ``SCRIPT_FEATURES``.
 PLAIN: dict[str, list[float]] = _CONSTANTS["plain"]
 SCRIPTS: dict[str, list[float]] = _CONSTANTS["scripts"]
 
@@ -30,10 +30,10 @@ P99: dict[str, float] = _CONSTANTS["p99"]
 #: The family of an unknown model.
 GENERAL = "general"
 
-#: Characters that are looked at in one go: memory stays bounded, and the cache is used well.
+#: Characters that are examined at once: memory stays bounded, and the cache is used well.
 _CHUNK = 1 << 16
 
-#: In a ruler, so many of the same mark are about one token.
+#: In a ruler, sixteen of the same mark are about one token.
 _RULERS = [(mark * 16, mark) for mark in (b"-", b"=", b"*", b"#", b"_", b".", b"~")]
 
 #: Characters of the longest tokens.
@@ -58,7 +58,7 @@ _CLASSES = (
 #: Marks that occur in few words and operators.
 _ODD_MARKS = "$%@^~&|\\"
 
-#: Bytes of UTF-8 that begin no character.
+#: Continuation bytes of UTF-8.
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 
@@ -79,7 +79,7 @@ def _class_of(byte: int) -> str:
 
 
 def _word_class_of(byte: int) -> str:
-    """Return what stands for a class when words are counted: its alphabet's letter, or a blank."""
+    """Return what replaces a class when words are counted: its alphabet's letter, or a blank."""
     char = chr(byte)
     if char in "aAev":
         return "a"
@@ -176,7 +176,7 @@ def _features(text: str) -> list[int]:
     for ruler, mark in _RULERS:
         data = data.replace(ruler, mark)
     classes = data.translate(_TO_CLASSES, _CONTINUATIONS)
-    # With a blank before it, a word at the beginning counts as one that begins.
+    # The blank makes a word at the very beginning count too.
     words = b" " + classes.translate(_TO_WORDS)
     shape, word = classes.count, words.count
     odd = shape(b"$")

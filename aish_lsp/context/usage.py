@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
 
-#: No call has more tokens or dollars than this; damaged numbers must not spoil the sums.
+#: The most tokens or dollars of a call; damaged numbers must not spoil the sums.
 MOST: Final = 10**15
 _BOUNDS: Final = {"minimum": 0, "maximum": MOST}
 
@@ -202,7 +202,7 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
         raise CostCap(
             f"There is a cap of ${cap:g} a session, and the price of the model {preset.name} is"
             f" not known. Set models.{preset.name}.price, for example {{input = 0.15, output ="
-            " 0.60}} (dollars a million tokens), or remove cost.cap_at_dollars.",
+            " 0.60} (dollars a million tokens), or remove cost.cap_at_dollars.",
             capAtDollars=cap,
         )
     spent = used.cost()
@@ -299,7 +299,7 @@ def _calls(slot: SlotReport) -> str:
     return f"{count_of(slot.calls, 'call')}, {slot.input:,} in, {slot.output:,} out, {price}"
 
 
-# What a session's calls were estimated at, what they really used, and what they cost.
+# The estimated and the actual size of a session's calls, and their cost.
 
 
 class Meter:

@@ -1,1 +1,1 @@
-"""What all rooms share: errors, files, JSON lines, paths, text, structure, secrets, jobs, ports."""
+"""Shared by all packages: errors, files, JSON, text, validation, secrets, jobs and interfaces."""

@@ -1,14 +1,14 @@
-"""The errors that reach a user, each with a kind, a JSON-RPC code and a message to act on.
+"""The errors that a user sees, each with a kind, a JSON-RPC code and a message to act on.
 
 AishError
  ├─ InvalidArgument        -32602   an argument of a command is wrong
- ├─ BackendUnavailable      1001    no answer: refused, timed out, overloaded, broke off
+ ├─ BackendUnavailable      1001    no answer: refused, timed out, overloaded, interrupted
  ├─ BackendRejected         1002    the provider said no: key, model, malformed request
  ├─ OverBudget              1003    nothing is left to evict and the request is too large
  ├─ CostCap                 1004    the request would cross the session's cap
- ├─ Untrusted               1005    the workspace asks for what was not granted
- ├─ Denied                  1006    the user (or nobody) said no
- ├─ Busy                    1007    a lock or a turn is held by somebody else
+ ├─ Untrusted               1005    the workspace asks for something not granted
+ ├─ Denied                  1006    the user said no or could not be asked
+ ├─ Busy                    1007    a lock or a turn is in use elsewhere
  ├─ StoreUnavailable        1008    a file of ours cannot be read or written
  └─ NotFound                1009    no such command, session, item, model
 """
@@ -22,8 +22,8 @@ class AishError(Exception):
     """An error that a user can act on.
 
     Attributes:
-        message: one or two sentences: what is wrong, and what to do.
-        data: further fields for the error's ``data`` object, beside ``kind``.
+        message: one or two sentences that say what is wrong and what to do.
+        data: further fields for the error's ``data`` object, in addition to ``kind``.
     """
 
     kind: ClassVar[str] = "error"
@@ -47,28 +47,28 @@ class InvalidArgument(AishError):
 
 
 class BackendUnavailable(AishError):
-    """A model server did not answer, or its answer broke off."""
+    """A model server did not answer, or its answer was cut off."""
 
     kind = "backendUnavailable"
     code = 1001
 
 
 class BackendRejected(AishError):
-    """A model server refused the request; the message holds the provider's own words."""
+    """A model server refused the request; the message quotes the provider."""
 
     kind = "backendRejected"
     code = 1002
 
 
 class OverBudget(AishError):
-    """The request is over the budget with nothing left to evict."""
+    """The request exceeds the budget, and nothing is left to evict."""
 
     kind = "overBudget"
     code = 1003
 
 
 class CostCap(AishError):
-    """The request would cross ``cost.cap_at_dollars``."""
+    """The request would exceed ``cost.cap_at_dollars``."""
 
     kind = "costCap"
     code = 1004
@@ -89,7 +89,7 @@ class Denied(AishError):
 
 
 class Busy(AishError):
-    """Something is held by another process or another turn."""
+    """Something is in use by another process or another turn."""
 
     kind = "busy"
     code = 1007
@@ -103,7 +103,7 @@ class StoreUnavailable(AishError):
 
 
 class NotFound(AishError):
-    """No such thing; the message names the nearest ones where there are any."""
+    """There is no such thing; the message names the closest matches, if any."""
 
     kind = "notFound"
     code = 1009

@@ -1,6 +1,6 @@
-"""The words that a model's events and a command's share, and how each stream of them ends.
+"""Types shared by the events of models and of commands, and the event that ends each stream.
 
-``to_wire`` is how they and all our data look on the wire: plain JSON data with camelCase keys.
+``to_wire`` returns the form of events and other data on the wire: plain JSON, camelCase keys.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ FinishReason: TypeAlias = Literal[
 
 
 class Event(Protocol):
-    """What a job tells; ``kind`` is its name on the wire.
+    """An event of a job; ``kind`` is its name on the wire.
 
-    Events that are alike but for their ``delta``, where they have one, are pieces of one text.
+    Consecutive events that differ only in their ``delta`` are pieces of one text.
     """
 
     kind: ClassVar[str]
@@ -38,10 +38,10 @@ class Event(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call as the server reported them.
+    """The tokens of one call as reported by the server.
 
-    ``input_tokens`` includes the cached ones; ``output_tokens`` includes the reasoning.
-    ``cost`` is in dollars, or None where the server does not tell.
+    ``input_tokens`` includes cached tokens; ``output_tokens`` includes reasoning. ``cost`` is in
+    dollars, or None if the server does not report it.
     """
 
     kind: ClassVar[str] = "usage"
@@ -53,7 +53,7 @@ class Usage:
     cost: float | None = None
 
     def plus(self, other: Usage) -> Usage:
-        """Return both together; their cost is that of the calls that have one."""
+        """Return the sum; calls without a cost do not count toward the cost."""
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
         return Usage(
             self.input_tokens + other.input_tokens,
@@ -67,7 +67,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last event. ``error`` is ``{"kind", "message"}`` where something broke off."""
+    """The last event. ``error`` is ``{"kind", "message"}`` if an error ended the work."""
 
     kind: ClassVar[str] = "end"
     finish_reason: FinishReason
@@ -89,11 +89,11 @@ def _fields(cls: type) -> tuple[tuple[str, str], ...]:
 def to_wire(value: Any) -> Any:
     """Return ``value`` as plain JSON data: dataclasses become objects with camelCase keys.
 
-    An event gets its ``kind`` as the first key; what is inside of something has none. Keys of
-    mappings stay as they are.
+    ``kind`` becomes the first key of an event; nested values have none. Keys of mappings stay as
+    they are.
 
     Raises:
-        TypeError: it has no form in JSON.
+        TypeError: it cannot be represented in JSON.
     """
     wire = _plain(value)
     kind = getattr(value, "kind", None)

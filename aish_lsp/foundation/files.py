@@ -1,7 +1,7 @@
-"""Our files: where they lie; private, written whole, and synced before they are acknowledged.
+"""Our files: where they are; private, written atomically, and synced before acknowledgment.
 
-All writing blocks. What the system refuses (disk full, read-only, no permission) becomes a
-StoreUnavailable that names the path and the reason.
+All functions that write block. An error from the system (disk full, read-only, no permission)
+becomes a StoreUnavailable that names the path and the reason.
 """
 
 from __future__ import annotations
@@ -22,59 +22,70 @@ from typing import Final, TypeAlias
 from aish_lsp.foundation.errors import Busy, StoreUnavailable
 from aish_lsp.foundation.text import shown_path
 
-#: Device, inode, bytes and time of a file as it was seen.
+#: Device, inode, size in bytes and modification time of a file.
 FileStamp: TypeAlias = tuple[int, int, int, int]
 
 #: Seconds to wait for a lock that another process holds.
 LOCK_TIMEOUT: Final = 5.0
 
-#: What the system says of a socket that is opened; here also of pipes and devices.
-_NO_FILE: Final = errno.ENXIO
+#: What the system reports when a socket is opened; used here for pipes and devices too.
+_NOT_A_FILE: Final = errno.ENXIO
+
+#: What fsync of a folder reports if the file system does not support it.
+_CANNOT_SYNC: Final = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
+
+#: Advice for files in DATA alone.
+_OR_MOVE_DATA: Final = ", or set AISH_DATA_DIR to a folder that is"
 
 _ADVICE: Final[Mapping[int, str]] = {
     errno.ENOSPC: "Free some space and try again.",
     errno.EDQUOT: "Free some space and try again.",
-    errno.EROFS: "Make it writable, or set AISH_DATA_DIR to a folder that is.",
-    errno.EACCES: "Make it accessible, or set AISH_DATA_DIR to a folder that is.",
-    errno.EPERM: "Make it accessible, or set AISH_DATA_DIR to a folder that is.",
-    errno.EFBIG: "The system lets no file grow so large; see `ulimit -f`.",
-    errno.EIO: "The disk may be failing: copy what is on it while it can be read.",
+    errno.EROFS: f"Make it writable{_OR_MOVE_DATA}.",
+    errno.EACCES: f"Make it accessible{_OR_MOVE_DATA}.",
+    errno.EPERM: f"Make it accessible{_OR_MOVE_DATA}.",
+    errno.EFBIG: "The system does not let files grow this large; see `ulimit -f`.",
+    errno.EIO: "The disk may be failing: copy your data while it can still be read.",
     errno.ENOENT: "If it is a symbolic link, it points to a folder that is missing.",
     errno.EEXIST: "Move it away and try again.",
-    errno.ENOTDIR: "A file stands where a folder should. Move it away and try again.",
+    errno.ENOTDIR: "There is a file where a folder should be. Move it away and try again.",
     errno.EISDIR: "Move it away and try again.",
     errno.ELOOP: "Move it away and try again.",
-    _NO_FILE: "Move it away and try again.",
+    _NOT_A_FILE: "Move it away and try again.",
 }
 
 
 def data_dir() -> Path:
-    """Return DATA: ``AISH_DATA_DIR``, or the platform's folder for a user's data."""
+    """Return DATA: ``AISH_DATA_DIR``, or the platform's folder for user data."""
     moved = os.environ.get("AISH_DATA_DIR")
     if moved:
-        return Path(moved).expanduser()
+        return _expanded(moved)
     from platformdirs import user_data_path  # noqa: PLC0415 - not needed by every start
 
     return user_data_path("aish", appauthor=False)
 
 
 def recent_log() -> Path:
-    """Return the file that keeps what went wrong lately, for a bug report."""
+    """Return the log of recent warnings and errors, for bug reports."""
     return data_dir() / "recent.log"
 
 
 def config_file() -> Path:
-    """Return the user's ``config.toml``: ``AISH_CONFIG``, or the platform's place for it."""
+    """Return the path of ``config.toml``: ``AISH_CONFIG``, or the platform's default."""
     moved = os.environ.get("AISH_CONFIG")
     if moved:
-        return Path(moved).expanduser()
+        return _expanded(moved)
     from platformdirs import user_config_path  # noqa: PLC0415 - as above
 
     return user_config_path("aish", appauthor=False) / "config.toml"
 
 
+def _expanded(path: str) -> Path:
+    """Expand ``~`` as a shell does: that of an unknown user is left as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError
+
+
 def workspace_key(root: Path) -> str:
-    """Return a workspace's key: a readable slug of its name, and a hash of its real path."""
+    """Return a workspace's key: a readable slug of its name and a hash of its real path."""
     real = Path(os.path.realpath(root))
     slug = re.sub(r"[^a-z0-9]+", "-", real.name.lower()).strip("-")[:40].strip("-") or "root"
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:12]
@@ -88,7 +99,7 @@ def workspace_dir(root: Path) -> Path:
 
 @contextlib.contextmanager
 def store_errors(path: Path, verb: str) -> Iterator[None]:
-    """Turn an OSError of the block into StoreUnavailable: ``cannot VERB PATH: reason``.
+    """Turn an OSError in the block into StoreUnavailable: ``cannot VERB PATH: reason``.
 
     Raises:
         StoreUnavailable: instead of any OSError.
@@ -98,16 +109,18 @@ def store_errors(path: Path, verb: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         advice = _ADVICE.get(error.errno or 0, "")
+        if not path.is_relative_to(data_dir()):
+            advice = advice.replace(_OR_MOVE_DATA, "")
         msg = f"cannot {verb} {shown_path(path)}: {reason}. {advice}".rstrip()
         raise StoreUnavailable(msg, path=str(path)) from error
 
 
 def own_folder(path: Path) -> None:
-    """Make ``path``, a folder of ours in a project, private.
+    """Create ``path``, a private folder of ours in a project, if it is missing.
 
     Raises:
-        OSError: it cannot be made.
-        StoreUnavailable: it is a link, which may lead anywhere.
+        OSError: it cannot be created.
+        StoreUnavailable: it is a symbolic link, which may lead anywhere.
     """
     path.mkdir(mode=0o700, exist_ok=True)
     if path.is_symlink():
@@ -117,10 +130,10 @@ def own_folder(path: Path) -> None:
 
 
 def ignored_folder(path: Path) -> None:
-    """Make ``path`` as ``own_folder`` does, and have git ignore all that is in it.
+    """Create ``path`` as ``own_folder`` does, with a .gitignore for everything in it.
 
     Raises:
-        OSError, StoreUnavailable: as there.
+        OSError, StoreUnavailable: as ``own_folder``.
     """
     own_folder(path)
     with contextlib.suppress(FileExistsError), (path / ".gitignore").open("x") as file:
@@ -128,12 +141,12 @@ def ignored_folder(path: Path) -> None:
 
 
 def private_dir(path: Path) -> Path:
-    """Make ``path`` a folder; return it. It and each parent that was missing are made 0700.
+    """Create the folder ``path`` and its missing parents, all 0700; return ``path``.
 
-    A folder that is there already keeps its mode: it may be one that the user chose.
+    An existing folder keeps its mode: the user may have chosen it.
 
     Raises:
-        StoreUnavailable: it cannot be made, or something else has its name.
+        StoreUnavailable: it cannot be created, or is something else.
     """
     with store_errors(path, "make the folder"):
         missing = []
@@ -148,9 +161,9 @@ def private_dir(path: Path) -> Path:
 
 
 def open_append(path: Path) -> int:
-    """Open ``path`` to read it and to append to it; return the descriptor.
+    """Open ``path`` for reading and appending; return the descriptor.
 
-    A file that was missing is made, 0600, its name synced, in a folder made by ``private_dir``.
+    A missing file is created, 0600, with its name synced, in a folder from ``private_dir``.
 
     Raises:
         StoreUnavailable: it cannot be opened.
@@ -163,7 +176,7 @@ def open_append(path: Path) -> int:
             private_dir(path.parent)
         fd = _open(path, flags | os.O_CREAT)
         try:
-            # Of a symbolic link, the file that it points to was made.
+            # If it is a symbolic link, its target was created.
             sync_dir(Path(os.path.realpath(path)).parent)
         except OSError:
             os.close(fd)
@@ -172,16 +185,16 @@ def open_append(path: Path) -> int:
 
 
 def open_to_read(path: Path) -> int:
-    """Open ``path`` to read it; return the descriptor.
+    """Open ``path`` for reading; return the descriptor.
 
     Raises:
-        OSError: it cannot be opened, or is not a file.
+        OSError: it cannot be opened, or is not a regular file.
     """
     return _open(path, os.O_RDONLY)
 
 
 def _open(path: Path, flags: int) -> int:
-    """Open a file without ever waiting, as for the other end of a pipe."""
+    """Open a regular file, without blocking if it turns out to be a pipe."""
     fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
@@ -189,11 +202,11 @@ def _open(path: Path, flags: int) -> int:
     os.close(fd)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    raise OSError(_NO_FILE, "It is a pipe or a device, not a file")
+    raise OSError(_NOT_A_FILE, "It is a pipe or a device, not a file")
 
 
 def read_file(path: Path) -> bytes:
-    """Return what a file holds; nothing of a missing one.
+    """Return the contents of a file; empty if it is missing.
 
     Raises:
         StoreUnavailable: it cannot be read.
@@ -208,17 +221,17 @@ def read_file(path: Path) -> bytes:
 
 
 def append_line(fd: int, path: Path, line: str | bytes, *, sync: bool) -> None:
-    r"""Append ``line`` (without its ``\n``; several may be joined by it) in one write.
+    r"""Append ``line`` (without its ``\n``; or several lines, joined by it) in one write.
 
-    The caller is the file's only writer at the time: it holds the lock. A line before it that was
-    never finished is closed first, so that it cannot spoil this one. What is not acknowledged is
-    taken back as far as the system lets us: it could otherwise be read, and be gone after a crash.
+    The caller holds the lock, so nobody else writes. If the last line in the file is unfinished,
+    it is ended first, so that it does not corrupt this one. A failed write is undone if possible:
+    otherwise it could be read now and be gone after a crash.
 
     Args:
         fd: from ``open_append``.
         path: its path, for messages.
-        line: JSON text, from ``json_line``.
-        sync: return only when it is on the disk.
+        line: JSON text from ``json_line``.
+        sync: return only when the line is on the disk.
 
     Raises:
         StoreUnavailable: the disk is full, or another write error.
@@ -239,19 +252,19 @@ def append_line(fd: int, path: Path, line: str | bytes, *, sync: bool) -> None:
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    """Write ``data``; the system may split it (a signal, a nearly full disk)."""
+    """Write ``data``, in several writes if the system splits it."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def write_atomic(path: Path, text: str | bytes) -> None:
-    """Replace ``path`` with ``text`` (0600): all of it or nothing, also when the power fails.
+    """Replace the file ``path`` (0600) with ``text`` atomically, even if the power fails.
 
-    Where ``path`` is a symbolic link, what it points to is replaced.
+    If ``path`` is a symbolic link, its target is replaced.
 
     Raises:
-        StoreUnavailable: it cannot be written; what was there stays.
+        StoreUnavailable: it cannot be written; the old contents stay.
     """
     data = text.encode() if isinstance(text, str) else text
     with store_errors(path, "write"):
@@ -268,18 +281,18 @@ def put_in_place(
     mode: int = 0o600,
     before: os.stat_result | None = None,
 ) -> None:
-    """Make ``data`` all that the file ``path`` holds, by one rename. Blocks.
+    """Replace the contents of the file ``path`` with ``data`` by a rename. Blocks.
 
     Args:
-        path: the file, which may be missing; its folder is there.
-        data: what it is to hold.
-        prefix: what the name of the file that is renamed begins with.
-        mode: the permissions of a new file, less the process's mask.
-        before: what the file is like that this takes the place of: its permissions are kept, and
-            its owner where we may.
+        path: the file, which may be missing; its folder exists.
+        data: the new contents.
+        prefix: how the name of the temporary file begins.
+        mode: the permissions of a new file, before the umask.
+        before: the status of the file that is replaced: its permissions are kept, and its owner
+            if that is permitted.
 
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written; the old contents stay, unless only the folder's sync failed.
     """
     temporary = path.with_name(f"{prefix}{os.urandom(6).hex()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -287,7 +300,7 @@ def put_in_place(
         try:
             _write_all(fd, data)
             if before is not None:
-                _be_like(fd, before)
+                _copy_owner_and_mode(fd, before)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -298,42 +311,52 @@ def put_in_place(
     sync_dir(path.parent)
 
 
-def _be_like(fd: int, before: os.stat_result) -> None:
-    """Give an open file the permissions and, where we may, the owner of another."""
+def _copy_owner_and_mode(fd: int, before: os.stat_result) -> None:
+    """Give an open file the permissions and, if permitted, the owner of another."""
     made = os.fstat(fd)
     if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
-        # Where we may not, the permissions alone are what we can keep.
         with contextlib.suppress(PermissionError):
             os.fchown(fd, before.st_uid, before.st_gid)
     os.fchmod(fd, stat.S_IMODE(before.st_mode))
 
 
 def sync_dir(path: Path) -> None:
-    """Make the names in a folder durable, as fsync of a file does not."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Make the names in a folder durable, which fsync of a file does not do.
+
+    This does nothing if the folder may not be read or the file system cannot sync folders.
+
+    Raises:
+        OSError: it is missing, or the disk fails.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
     finally:
         os.close(fd)
 
 
 @contextlib.contextmanager
 def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
-    """Hold ``PATH.lock`` during the block, against other processes and threads.
+    """Hold the lock ``PATH.lock`` during the block, against other processes and threads.
 
-    The lock is a file beside, so that a rename of ``path`` cannot split it; it stays there. It is
-    the system's: a process that dies lets go of it. All names of a file have one lock, that of the
-    file which symbolic links point to.
+    The lock is a file of its own, which is never removed, so it survives a rename of ``path``. It
+    is an flock, which ends with the process. Symbolic links share the lock of their target.
 
     Raises:
-        Busy: it was not to be had within ``timeout`` seconds; the message says who holds it.
-        StoreUnavailable: the lock's file cannot be made.
+        Busy: it was not available within ``timeout`` seconds; the message says who holds it.
+        StoreUnavailable: the lock file cannot be created.
     """
     if path.is_symlink():
         path = Path(os.path.realpath(path))
     lock_path = path.with_name(path.name + ".lock")
     fd = _locked_fd(path, lock_path, timeout)
-    # Who waited for one that somebody removed meanwhile has nothing: others lock its successor.
+    # If the lock file was removed while we waited, others lock the new one.
     while not is_at(fd, lock_path):
         os.close(fd)
         fd = _locked_fd(path, lock_path, timeout)
@@ -346,8 +369,8 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
 def _locked_fd(path: Path, lock_path: Path, timeout: float) -> int:
     fd = open_append(lock_path)
     with store_errors(lock_path, "lock"):
-        had = _lock(fd, timeout)
-    if not had:
+        acquired = _lock(fd, timeout)
+    if not acquired:
         msg = (
             f"{shown_path(path)} is being written by {_holder(lock_path)} and stayed locked for"
             f" {timeout:g} s. Try again, or end that process if it hangs."
@@ -357,12 +380,12 @@ def _locked_fd(path: Path, lock_path: Path, timeout: float) -> int:
 
 
 def stamp_of(status: os.stat_result) -> FileStamp:
-    """Return what changes when a file is written, or another takes its place."""
+    """Return a value that changes when the file is written or replaced."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def aside_of(path: Path, what: str) -> Path:
-    """Return the name for what is put aside of a file: ``NAME.WHAT-TIME``."""
+    """Return the name for a copy of a file that is set aside: ``NAME.WHAT-TIME``."""
     return path.with_name(f"{path.name}.{what}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
 
 
@@ -376,7 +399,7 @@ def put_aside(path: Path) -> None:
 
 
 def is_at(fd: int, path: Path) -> bool:
-    """Return whether ``path`` is still the open file's; also where we may not know."""
+    """Return whether ``path`` still names the open file; True if we may not look."""
     try:
         return os.path.samestat(path.stat(), os.fstat(fd))
     except PermissionError:
@@ -386,8 +409,8 @@ def is_at(fd: int, path: Path) -> bool:
 
 
 def _lock(fd: int, timeout: float) -> bool:
-    """Lock a file within ``timeout`` seconds; else close it and return False."""
-    import fcntl  # noqa: PLC0415 - not on every platform that can import this
+    """Lock a file within ``timeout`` seconds; otherwise close it and return False."""
+    import fcntl  # noqa: PLC0415 - missing on some platforms that import this module
 
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -400,27 +423,27 @@ def _lock(fd: int, timeout: float) -> bool:
 
 
 def _wait_for_lock(fd: int, timeout: float) -> bool:
-    """Do what ``_lock`` does, for a lock that is held.
+    """Do what ``_lock`` does for a lock that somebody holds.
 
-    Who waits stands in the system's own queue, in a thread that can be left behind. To try again
-    and again, as lock libraries do, is not fair: of eight busy writers, one starved for 5 s.
+    A thread, which can be abandoned, waits in the system's own queue. Polling, as lock libraries
+    do it, is not fair: of eight busy writers, one starved for 5 s.
     """
-    had: Future[None] = Future()
-    threading.Thread(target=_stand_in_line, args=(fd, had), name="lock", daemon=True).start()
+    acquired: Future[None] = Future()
+    threading.Thread(target=_wait_in_queue, args=(fd, acquired), name="lock", daemon=True).start()
     try:
-        had.result(timeout)
+        acquired.result(timeout)
     except TimeoutError:
-        # Where it was had in this very moment, there is nothing left to cancel.
-        return not had.cancel()
+        # If it was acquired at this very moment, it can no longer be canceled.
+        return not acquired.cancel()
     except BaseException:
-        if not had.cancel():
+        if not acquired.cancel():
             os.close(fd)
         raise
     return True
 
 
-def _stand_in_line(fd: int, had: Future[None]) -> None:
-    """Wait for a lock, however long; close the file where nobody waits for it any more."""
+def _wait_in_queue(fd: int, acquired: Future[None]) -> None:
+    """Wait for a lock without a timeout; close the file if it is no longer wanted."""
     import fcntl  # noqa: PLC0415 - as above
 
     error = None
@@ -428,16 +451,16 @@ def _stand_in_line(fd: int, had: Future[None]) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX)
     except OSError as refusal:
         error = refusal
-    if not had.set_running_or_notify_cancel():
+    if not acquired.set_running_or_notify_cancel():
         os.close(fd)
     elif error is not None:
-        had.set_exception(error)
+        acquired.set_exception(error)
     else:
-        had.set_result(None)
+        acquired.set_result(None)
 
 
 def _holder(lock_path: Path) -> str:
-    """Return who holds a lock, as far as the system tells (Linux does)."""
+    """Return who holds a lock, if the system says so (Linux does)."""
     with contextlib.suppress(OSError, ValueError):
         inode = lock_path.stat().st_ino
         for entry in Path("/proc/locks").read_text().splitlines():

@@ -1,7 +1,7 @@
-"""A job: work that yields events and ends in a result, whoever listens and however slowly.
+"""Jobs: work that emits events and returns a result, independently of its listener.
 
-A turn, a command that runs and the autonomous loop are jobs. The work goes on in a task of its own,
-so that a front end can be cancelled, stall or go away without the work being left half recorded.
+Turns, running commands and the autonomous loop are jobs. Each runs in a separate task, so that a
+front end can be canceled, stall or disconnect without leaving the work half recorded.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import End, Event, FinishReason
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 R = TypeVar("R")
 
@@ -27,13 +24,13 @@ logger = logging.getLogger(__name__)
 
 Emit: TypeAlias = Callable[[Event], Awaitable[None]]
 
-#: Characters of text and output that may wait for a slow listener before the work waits for it too.
+#: Characters of text and output that may be pending for a slow listener before the work waits.
 PENDING_LIMIT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[R]):
-    """What work came to: its result, how it ended, and the error that broke it off, if one did."""
+    """The result of work, how it ended, and the error that ended it, if any."""
 
     result: R
     finish: FinishReason = "stop"
@@ -41,9 +38,9 @@ class Outcome(Generic[R]):
 
 
 def ending(work: Callable[[Emit], Awaitable[Outcome[R]]]) -> Callable[[Emit], Awaitable[R]]:
-    """Return the body of a job that does ``work`` and then tells how it ended, as its last event.
+    """Return the body of a job that does ``work`` and then emits the ``End`` event.
 
-    Nobody else tells that.
+    Nothing else emits ``End``.
     """
 
     async def body(emit: Emit) -> R:
@@ -56,19 +53,23 @@ def ending(work: Callable[[Emit], Awaitable[Outcome[R]]]) -> Callable[[Emit], Aw
             logger.exception("a job failed")
             await emit(End("error", internal_error(error).to_wire()))
             raise
-        error_told = outcome.error.to_wire() if outcome.error else None
-        await emit(End(outcome.finish, error_told))
+        wire_error = outcome.error.to_wire() if outcome.error else None
+        await emit(End(outcome.finish, wire_error))
         return outcome.result
 
     return body
 
 
 class Job(Generic[R]):
-    """Work in a task of its own, with a stream of events and a result.
+    """Work in a separate task, with a stream of events and a result.
 
-    ``label`` says what it is, to a person, and ``again`` is the id of the job whose work it does
-    again, if it does. ``body`` is called with ``emit``. On ``cancel`` it gets
-    CancelledError where it waits; it is to record what it has and return its (partial) result.
+    ``body`` is called with ``emit``. On ``cancel`` it gets a CancelledError where it waits; it
+    should then record what it has and return its (partial) result.
+
+    Attributes:
+        id: the job's id.
+        label: what it does, for a person.
+        again: the id of the job that it repeats; empty if there is none.
     """
 
     def __init__(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> None:
@@ -88,7 +89,7 @@ class Job(Generic[R]):
         self._task: asyncio.Task[R] | None = None
 
     def start(self, ended: Callable[[], None] | None = None) -> Job[R]:
-        """Begin the work; return the job itself. ``ended`` is called when the work has ended."""
+        """Start the work; return the job itself. ``ended`` is called when the work has ended."""
         assert self._task is None, "the job was started before"
         self._task = asyncio.create_task(self._run(), name=f"job {self.id}")
         self._task.add_done_callback(self._done)
@@ -97,21 +98,21 @@ class Job(Generic[R]):
         return self
 
     def on_end(self, ended: Callable[[], None]) -> None:
-        """Have ``ended`` called when the work, which has begun, has ended."""
+        """Call ``ended`` when the work, which has started, has ended."""
         assert self._task is not None, "the job was not started"
         self._task.add_done_callback(lambda _task: ended())
 
     def _done(self, task: asyncio.Task[R]) -> None:
         self._changed.set()
         if not task.cancelled():
-            # An error is told by the last event, too: nothing is lost where nobody asks for it.
+            # Mark an error as retrieved: the last event has reported it.
             task.exception()
 
     async def _run(self) -> R:
         return await self._body(self._emit)
 
     async def _emit(self, event: Event) -> None:
-        """Hand ``event`` to the listener; wait while more than PENDING_LIMIT is pending."""
+        """Pass ``event`` to the listener; wait while more than PENDING_LIMIT is pending."""
         if not self._listening:
             return
         self._pending.append(event)
@@ -122,22 +123,22 @@ class Job(Generic[R]):
             await self._drained.wait()
 
     def _waits_for_listener(self) -> bool:
-        """Return whether a listener that is behind may hold the work up.
+        """Return whether the work should wait for a listener that is behind.
 
-        Not once it is cancelled, since it is to end now; nor where somebody waits for the result
-        and nobody reads, since nobody ever might.
+        Not once it is canceled, since it should end now. Nor if somebody waits for the result and
+        nobody reads the events, since nobody ever may.
         """
         return not self._cancelled and (self._has_reader or not self._has_waiter)
 
     def cancel(self) -> bool:
-        """Stop the work, once; return whether there was any left to stop."""
+        """Stop the work, once; return whether it was still running."""
         if self._task is None or self._task.done():
             return False
         if self._cancelled:
             return True
         self._cancelled = True
         self._drained.set()
-        # Not at once: a body that has not had its first step yet must get the chance to record.
+        # Not at once: a body that has not taken its first step yet must get a chance to record.
         self._task.get_loop().call_soon(self._task.cancel)
         return True
 
@@ -149,7 +150,7 @@ class Job(Generic[R]):
     async def result(self) -> R:
         """Wait for the work and return its result.
 
-        Cancelling the waiter does not cancel the work.
+        Canceling the waiter does not cancel the work.
 
         Raises:
             Exception: whatever the work raised.
@@ -160,16 +161,16 @@ class Job(Generic[R]):
         return await asyncio.shield(self._task)
 
     def stop_listening(self) -> None:
-        """Drop pending events and all that follow; the work goes on."""
+        """Drop pending and later events; the work continues."""
         self._listening = False
         self._pending.clear()
         self._pending_characters = 0
         self._drained.set()
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yield each event until the work ends. What piled up meanwhile comes joined.
+        """Yield each event until the work ends; pending pieces of one text are joined.
 
-        A job has one listener: when it leaves early, what follows is dropped.
+        A job has only one listener. If it stops early, later events are dropped.
         """
         assert self._task is not None, "the job was not started"
         assert not self._has_reader, "a job has one listener"
@@ -192,7 +193,7 @@ class Job(Generic[R]):
 
 
 async def run_uncancellable(work: Coroutine[Any, Any, R]) -> R:
-    """Do ``work`` whatever is cancelled; a cancel that comes meanwhile comes too late."""
+    """Finish ``work`` even if the caller is canceled; a cancellation meanwhile is ignored."""
     task = asyncio.create_task(work, name="the end of a job")
     while not task.done():
         with suppress(asyncio.CancelledError):
@@ -201,7 +202,7 @@ async def run_uncancellable(work: Coroutine[Any, Any, R]) -> R:
 
 
 def internal_error(error: Exception) -> AishError:
-    """Return what the user is told of an error that nobody foresaw."""
+    """Return the error that tells the user about an unexpected one."""
     name = type(error).__name__
     return AishError(f"aish itself failed ({name}), and its log says more. Ask again.")
 
@@ -216,17 +217,17 @@ def _joined(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def _delta(event: Event) -> str | None:
-    """Return the piece of a text that ``event`` is; None where it is no such piece."""
+    """Return the text of ``event`` if it is a piece of a text, otherwise None."""
     return getattr(event, "delta", None)
 
 
 def _without_delta(event: Event) -> Any:
-    """Return what a piece has in common with all pieces of its text, None for another event."""
+    """Return what all pieces of a text have in common; None for an event that is not a piece."""
     return None if _delta(event) is None else replace(cast("Any", event), delta="")
 
 
 class JobTable:
-    """Starts jobs and knows them until they end; ``changed`` is called at both."""
+    """Starts jobs and tracks them until they end; ``changed`` is called at each start and end."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -240,18 +241,20 @@ class JobTable:
 
     @property
     def labels(self) -> list[str]:
-        """What each of them is, to a person; empty for a turn."""
+        """The label of each job; empty for a turn."""
         return [job.label for job in self._jobs.values()]
 
     def start(
         self, job_id: str, work: Callable[[Emit], Awaitable[Outcome[R]]], label: str = ""
     ) -> Job[R]:
-        """Begin a job that does ``work``, and tells at last how that ended."""
+        """Start a job that does ``work`` and then emits ``End``."""
         job = Job(job_id, ending(work), label)
         self._jobs[job_id] = job
 
         def ended() -> None:
-            self._jobs.pop(job_id, None)
+            # A command that is approved while the job that asked about it ends has the same id.
+            if self._jobs.get(job_id) is job:
+                del self._jobs[job_id]
             self._changed()
 
         job.start(ended)
@@ -259,14 +262,14 @@ class JobTable:
         return job
 
     def cancel(self, job_id: str | None = None) -> int:
-        """Stop one job, or all; return how many there were to stop."""
+        """Stop one job, or all; return how many were running."""
         if job_id is not None:
             job = self._jobs.get(job_id)
             return int(job is not None and job.cancel())
         return sum(job.cancel() for job in list(self._jobs.values()))
 
     async def stop(self) -> None:
-        """Stop all jobs, and wait until each has recorded what it has and ended."""
+        """Stop all jobs, and wait until each has recorded its results and ended."""
         jobs = list(self._jobs.values())
         self.cancel()
         await asyncio.gather(*(job.result() for job in jobs), return_exceptions=True)

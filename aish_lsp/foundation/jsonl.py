@@ -1,9 +1,7 @@
 """JSON in our files: JSON lines, and small documents.
 
-What is read can be written again: a line that holds a number that is not finite, or that is nested
+Whatever is read can be written again: a line with a number that is not finite, or that is nested
 deeper than MAX_DEPTH, counts as bad, and such a document as damaged.
-
-A line's ``ts`` is a time in the form that all our files use.
 """
 
 from __future__ import annotations
@@ -29,18 +27,18 @@ from aish_lsp.foundation.files import (
 )
 from aish_lsp.foundation.text import count_of
 
-#: How deep a line's objects and lists may be nested, the line itself being 1. Python's own limit is
-#: 300 to 3,000, depending on its stack: what one place can read, another could not write.
+#: How deep the objects and lists of a line may be nested; the line itself counts as 1. Python's own
+#: limit is 300 to 3,000, depending on the stack, so what can be read might not be writable.
 MAX_DEPTH: Final = 100
 
 _TOO_DEEP: Final = "it is nested too deeply"
 
-#: How many bad lines of a file are reported one by one.
-MOST_TOLD: Final = 3
+#: How many bad lines of a file are reported individually.
+MOST_REPORTED: Final = 3
 
 
 def _refuse(constant: str) -> NoReturn:
-    msg = f"it holds the number {constant}, which JSON has no form for"
+    msg = f"it holds the number {constant}, which is not valid JSON"
     raise ValueError(msg)
 
 
@@ -55,7 +53,7 @@ def _finite(digits: str) -> float:
 _decoder: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
 _parse_first: Final = _decoder.raw_decode
 
-# Made once: json.dumps makes one at each call that has options.
+# Created once: json.dumps creates an encoder for each call that has options.
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -63,8 +61,8 @@ def json_line(record: Mapping[str, Any]) -> str:
     r"""Return ``record`` as one line of JSON, without its ``\n``, that UTF-8 can encode.
 
     Raises:
-        TypeError: it holds what JSON has no form for.
-        ValueError: it holds a number that JSON has no form for, or is nested too deeply.
+        TypeError: it holds a value that JSON cannot represent.
+        ValueError: it holds a number that is not finite, or is nested too deeply.
     """
     try:
         line = _encode(record)
@@ -75,14 +73,14 @@ def json_line(record: Mapping[str, Any]) -> str:
     try:
         line.encode()
     except UnicodeEncodeError:
-        # Half of a surrogate pair has no UTF-8; its escape is valid JSON and survives.
+        # A lone surrogate has no UTF-8 form, but its escape is valid JSON.
         return json.dumps(record, allow_nan=False)
     return line
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is not a JSON object, and why."""
+    """A line that is not a JSON object, and the reason."""
 
     number: int
     reason: str
@@ -90,9 +88,9 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class TornLine:
-    r"""A last line that was never finished, and the offset in bytes where it begins.
+    r"""An unfinished last line, and its offset in bytes.
 
-    A whole object that lacks only its ``\n`` is not torn.
+    A complete object that lacks only its ``\n`` is not torn.
     """
 
     number: int
@@ -100,34 +98,34 @@ class TornLine:
 
 
 class Flaws:
-    """What is wrong with the lines of a file, for the user; only the first few are named."""
+    """Collects what is wrong with the lines of a file; only the first few are reported in full."""
 
     def __init__(self, path: Path, fate: str) -> None:
-        """Begin with none. ``fate`` is a sentence that says what happens to a bad line."""
+        """Start empty. ``fate`` is a sentence that says what happens to a bad line."""
         self._path = path
         self._fate = fate
-        self._told: list[str] = []
+        self._reports: list[str] = []
         self._more = 0
         self._first_more = 0
 
     def add(self, number: int, reason: str) -> None:
         """Note a bad line."""
-        if len(self._told) < MOST_TOLD:
-            self._told.append(f"{self._path}, line {number}: {reason}. {self._fate}")
+        if len(self._reports) < MOST_REPORTED:
+            self._reports.append(f"{self._path}, line {number}: {reason}. {self._fate}")
             return
         self._first_more = self._first_more or number
         self._more += 1
 
     def told(self) -> list[str]:
-        """Return a sentence for each of the first bad lines, and one for all the others."""
+        """Return a message for each of the first bad lines, and one for all the others."""
         if not self._more:
-            return self._told
+            return self._reports
         lines = count_of(self._more, "more bad line")
-        return [*self._told, f"{self._path}: {lines}, the first at line {self._first_more}."]
+        return [*self._reports, f"{self._path}: {lines}, the first at line {self._first_more}."]
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
-    """Return the lines of a file as ``iter_jsonl`` does; a missing file is empty.
+    """Return the lines of a file as ``iter_jsonl`` does; a missing file counts as empty.
 
     Raises:
         StoreUnavailable: it cannot be read.
@@ -138,11 +136,11 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadLine | Tor
 def iter_jsonl(
     data: bytes, first_number: int = 1
 ) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
-    """Yield each line of a file of JSON lines, or of its rest, with its number.
+    """Yield each line of JSON lines, numbered from ``first_number``; skip blank lines.
 
-    Lines are numbered from ``first_number``. Blank ones are skipped.
+    ``data`` is a whole file or the end of one.
     """
-    # A line at a time: a list of all of them would take many times the memory of ``data``.
+    # One line at a time: a list of all lines would take many times the memory of ``data``.
     for number, line in enumerate(io.BytesIO(data), start=first_number):
         bare = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         record = _record(bare.strip(b" \t\r\n"), number)
@@ -153,17 +151,17 @@ def iter_jsonl(
 
 
 def _record(line: bytes, number: int) -> dict[str, Any] | BadLine | None:
-    """Return the object that a line holds, or why it holds none; None for a blank line."""
+    """Return the object in a line, or why it is bad; None for a blank line."""
     if not line:
         return None
     try:
         text = line.decode()
         record, end = _parse_first(text)
         if end < len(text):
-            _decoder.decode(text)  # which says what is wrong with the rest
+            _decoder.decode(text)  # Raises an error that describes the rest.
         if type(record) is not dict:
             return BadLine(number, "it is not an object")
-        # Each level takes two characters or more.
+        # Each level takes at least two characters.
         if len(text) > 2 * MAX_DEPTH and _is_too_deep(text, record):
             return BadLine(number, _TOO_DEEP)
     except (ValueError, RecursionError) as error:
@@ -187,7 +185,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _reason(error: ValueError | RecursionError) -> str:
-    """Return why a line is bad, in words that do not depend on its place in the file."""
+    """Return why a line is bad, without its position in the file."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, json.JSONDecodeError):
@@ -195,34 +193,34 @@ def _reason(error: ValueError | RecursionError) -> str:
     if isinstance(error, RecursionError):
         return _TOO_DEEP
     if "Exceeds the limit" in str(error):
-        return "it holds a number of too many digits"
+        return "it holds a number with too many digits"
     return str(error)
 
 
-#: The form of a ``ts``: UTC, to the second.
+#: The format of each ``ts`` in our files: UTC, to the second.
 TIMESTAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def now() -> str:
-    """Return the time now, in the form of TIMESTAMP."""
+    """Return the current time in the format TIMESTAMP."""
     return datetime.now(UTC).strftime(TIMESTAMP)
 
 
-# Documents: objects with a version, each in a file of its own.
+# Documents: objects with a version, each in its own file.
 
-#: The format that is written, and the newest that is understood.
+#: The format version that is written, and the newest that can be read.
 VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A small file that all processes share: ``{"version": 1, PART: ...}``. All methods block.
+    """A small file shared by all processes: ``{"version": 1, PART: ...}``. All methods block.
 
     Attributes:
         path: the file, which may be missing.
         part: the key of its contents.
-        kind: the type of the contents, empty at first: ``list`` or ``dict``.
-        largest: the most bytes; a larger file is not one of ours.
+        kind: the type of the contents: ``list`` or ``dict``.
+        largest: the maximum size in bytes; a larger file counts as damaged.
     """
 
     path: Path
@@ -231,21 +229,21 @@ class Document:
     largest: int
 
     def state(self) -> tuple[int, ...]:
-        """Return a value that changes when the file does; a missing file has one too.
+        """Return a value that changes when the file does, even if it is missing.
 
         Raises:
-            StoreUnavailable: the system refuses to say.
+            StoreUnavailable: the file cannot be examined.
         """
         with store_errors(self.path, "read"):
             try:
                 status = self.path.stat()
             except FileNotFoundError:
                 return ()
-        # The change time shows that permissions were changed.
+        # The change time reflects changed permissions.
         return (*stamp_of(status), status.st_ctime_ns)
 
     def read(self) -> dict[str, Any]:
-        """Return what the file holds.
+        """Return the document.
 
         Raises:
             StoreUnavailable: it cannot be read, or is from a newer version.
@@ -259,7 +257,7 @@ class Document:
             with os.fdopen(fd, "rb") as file:
                 data = file.read(self.largest + 1)
         try:
-            # An editor may have saved it in UTF-16, or with a byte order mark.
+            # An editor may have saved it as UTF-16, or with a byte order mark.
             text = data.decode(json.detect_encoding(data)) if len(data) <= self.largest else ""
             document = _decoder.decode(text)
         except (ValueError, RecursionError):
@@ -278,16 +276,16 @@ class Document:
         return known
 
     def empty(self) -> dict[str, Any]:
-        """Return what a missing file stands for."""
+        """Return the document that a missing file represents."""
         return {"version": VERSION, self.part: self.kind()}
 
     def read_to_write(self, otherwise: dict[str, Any]) -> dict[str, Any]:
-        """Return the document that is to be changed; the caller holds the lock.
+        """Return the document to change; the caller holds the lock.
 
-        A damaged file is put aside, and ``otherwise`` takes its place.
+        A damaged file is set aside, and ``otherwise`` is returned instead.
 
         Raises:
-            StoreUnavailable: it cannot be read or put aside, or is from a newer version.
+            StoreUnavailable: it cannot be read or set aside, or is from a newer version.
         """
         try:
             return self.read()
@@ -300,6 +298,6 @@ class Document:
         """Write the whole document.
 
         Raises:
-            StoreUnavailable: it cannot be written; what was there stays.
+            StoreUnavailable: it cannot be written; the old contents stay.
         """
         write_atomic(self.path, json.dumps(document, indent=2) + "\n")

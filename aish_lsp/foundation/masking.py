@@ -1,8 +1,8 @@
-"""Secrets whose values are known, found in a text in every form that is cheap to look for.
+"""Masks secrets with known values, in every form that is cheap to search for.
 
-They are found as they are, reversed, in another case, in hexadecimal, base64 and base32, as a URL,
-JSON, HTML or a shell has them, whatever blanks and line ends stand in between (`fold` and `base64`
-put them there), and in dumps.
+They are found unchanged, reversed, in another case, in hexadecimal, base64 and base32, escaped for
+a URL, JSON, HTML or a shell, with any white space in between (as `fold` and `base64` insert it),
+and in hex dumps.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from itertools import accumulate
 from typing import Final, TypeAlias
 from urllib.parse import quote, quote_plus
 
-#: What stands in place of a secret that is known.
+#: Replaces a known secret.
 MASK: Final = "[secret]"
 
-#: From where to where something stands.
+#: Start and end of a part of a text.
 _Span: TypeAlias = tuple[int, int]
 
-#: Characters of a form that give it away where only a part of it is there.
+#: How many consecutive characters of a form count as a part of the secret.
 _PART: Final = 8
 
-#: Characters of a line that count as a secret where the whole has several: a private key's.
+#: The shortest line of a secret with several lines (a private key) that is a secret by itself.
 _LINE: Final = 24
 
-#: What stands where the middle of an output was left out.
+#: Marks where the middle of an output was left out.
 _LEFT_OUT: Final = re.compile(r"^(\[aish: \d+ bytes left out here\])$", re.MULTILINE)
 
-#: A line of `hexdump -C`, `xxd` or `od`: between an address and characters, what was dumped.
+#: A line of `hexdump -C`, `xxd` or `od`; the group is the dump, without address and characters.
 _DUMP: Final = re.compile(
     r"^[0-9a-f]{8} {2}((?:[0-9a-f]{2} {1,2})+) *\|.*\|$"
     r"|^[0-9a-f]{8}: ((?:[0-9a-f]{2,4} )+) .*$"
@@ -42,31 +42,31 @@ _DUMP: Final = re.compile(
 )
 _RUN: Final = re.compile(r"\S+")
 
-#: What servers show of a key's middle, and what its ends have not: ``sk-ab...wxyz``.
+#: What servers show in place of a key's middle (``sk-ab...wxyz``), and what delimits its ends.
 _MIDDLE: Final = re.compile(r"[*•#]{2,}|\.{2,}|…+")
-_BESIDE: Final = re.compile(r"[\s\"'`,;:!?()<>*•#.…]")
-#: Characters of an end of it that tell whose it is.
+_DELIMITER: Final = re.compile(r"[\s\"'`,;:!?()<>*•#.…]")
+#: The shortest head or tail that identifies a key.
 _END: Final = 4
 
-#: What the usual encoders of URLs leave as it is, beside letters, digits, ``_.-~``.
+#: What common URL encoders leave unescaped, in addition to letters, digits and ``_.-~``.
 _LEFT_IN_URLS: Final = ("", "/", "!'()*", "/!'()*", ":/?#[]@!$&'()*+,;=")
 
-#: What is not to be logged, of all workspaces.
+#: Secrets of all workspaces that must not be logged.
 _withheld: set[str] = set()
 
 
 def withhold(secrets: Iterable[str]) -> None:
-    """Have ``secrets`` kept out of the log from now on."""
+    """Keep ``secrets`` out of the log from now on."""
     _withheld.update(secrets)
 
 
 def withheld() -> frozenset[str]:
-    """Return all that is kept out of the log."""
+    """Return all secrets that are kept out of the log."""
     return frozenset(_withheld)
 
 
 class Mask:
-    """Masks ``secrets``. To make it costs more than to use it."""
+    """Masks ``secrets`` in texts. Creating it costs more than using it."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = frozenset(filter(None, secrets))
@@ -77,21 +77,21 @@ class Mask:
         self._parts: frozenset[str] | None = None
 
     def whole(self, text: str, mark: str) -> str:
-        """Return ``text`` with ``mark`` in place of each secret. Linear in the text."""
+        """Return ``text`` with ``mark`` in place of each secret, in linear time."""
         if not self._forms:
             return text
         spans = [*self._spans(text, _runs(text)), *self._dumped(text)]
         return _marked(text, _merged(spans), mark) if spans else text
 
     def _spans(self, text: str, runs: Sequence[_Span]) -> list[_Span]:
-        """Return where secrets stand in what ``runs`` of the text hold together."""
+        """Return the spans of secrets in ``runs`` of the text, joined together."""
         joined = "".join([text[start:end] for start, end in runs])
         found = [span for form in self._forms for span in _places(form, joined)]
-        # Each as a whole: two that stand side by side stay two.
+        # Adjacent secrets stay separate.
         return [*_spread(runs, _merged(found))] if found else []
 
     def _dumped(self, text: str) -> Iterator[_Span]:
-        """Yield the lines of dumps in which secrets stand."""
+        """Yield the lines of hex dumps that contain secrets."""
         dumped = [found.span(found.lastindex or 0) for found in _DUMP.finditer(text)]
         runs = [run.span() for start, end in dumped for run in _RUN.finditer(text, start, end)]
         for start, end in self._spans(text, runs):
@@ -99,9 +99,9 @@ class Mask:
             yield text.rfind("\n", 0, start) + 1, len(text) if line_end < 0 else line_end
 
     def of_output(self, text: str, mark: str) -> str:
-        """Do what ``whole`` does for an output, which may begin or end within a secret.
+        """Do what ``whole`` does for an output, which may have been cut within a secret.
 
-        It was cut there, or where it says that some of it was left out.
+        It may be cut at its ends, and where it says that a part was left out.
         """
         if not self._forms:
             return text
@@ -110,10 +110,10 @@ class Mask:
         return "".join(pieces)
 
     def parts(self, text: str, mark: str) -> str:
-        """Return ``text`` with ``mark`` also for parts of secrets, of eight characters and more.
+        """Return ``text`` with ``mark`` also in place of parts of secrets (8 characters or more).
 
-        One that is abridged is masked too. Now and then a harmless word is: it is for errors and
-        the log.
+        Abridged secrets are masked too. This is for errors and the log, as it may mask a harmless
+        word.
         """
         if not self._forms:
             return text
@@ -130,11 +130,11 @@ class Mask:
         return _marked(text, _merged(spans), mark)
 
     def _abridged(self, text: str) -> Iterator[_Span]:
-        """Yield where secrets stand without their middles."""
+        """Yield the spans of secrets shown without their middles."""
         for middle in _MIDDLE.finditer(text):
             start, end = middle.span()
-            head = _BESIDE.split(text[max(0, start - self._longest) : start])[-1]
-            tail = _BESIDE.split(text[end : end + self._longest], maxsplit=1)[0]
+            head = _DELIMITER.split(text[max(0, start - self._longest) : start])[-1]
+            tail = _DELIMITER.split(text[end : end + self._longest], maxsplit=1)[0]
             if any(
                 (len(head) >= _END and secret.startswith(head))
                 or (len(tail) >= _END and secret.endswith(tail))
@@ -143,7 +143,7 @@ class Mask:
                 yield start - len(head), end + len(tail)
 
     def _without_ends(self, text: str, mark: str) -> str:
-        """Return ``text`` without what a secret's head or tail left at its ends."""
+        """Return ``text`` with the partial secrets at its ends masked."""
         text = self._without_end(text, self._forms, mark)
         return self._without_end(text[::-1], self._backwards, mark[::-1])[::-1]
 
@@ -159,13 +159,13 @@ class Mask:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield what may be seen of a secret."""
+    """Yield the forms in which a secret may appear."""
     for value in (secret, *_lines(secret)):
         data = value.encode("utf-8", "surrogatepass")
         yield from (value, value[::-1], value.upper(), value.lower())
         yield from _escaped(value)
         for separator in ("", ":", "-", ",", r"\x", "%"):
-            # A form that begins so is found without it.
+            # A form that starts with the separator is found without it.
             digits = separator.join(f"{byte:02x}" for byte in data)
             yield from (digits, digits.upper() if separator != r"\x" else digits)
         yield from _in_digits(data, base64.b64encode, 6)
@@ -180,16 +180,16 @@ def _lines(secret: str) -> list[str]:
 
 
 def _escaped(value: str) -> Iterator[str]:
-    """Yield a value as texts of several kinds quote it; most differ for few values."""
-    import html  # noqa: PLC0415 - a start masks nothing
+    """Yield a value as several formats escape it; most leave most values unchanged."""
+    import html  # noqa: PLC0415 - not needed at the start
 
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield html.escape(value)
     yield shlex.quote(value).strip("'")
     yield value.replace("'", r"'\''")
-    for quoted_so in (r"([\"\\$`])", r"(['\\])"):
-        yield re.sub(quoted_so, r"\\\1", value)
+    for pattern in (r"([\"\\$`])", r"(['\\])"):
+        yield re.sub(pattern, r"\\\1", value)
     yield re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
     encoded = value.encode("utf-8", "surrogatepass")
     for kept in _LEFT_IN_URLS:
@@ -200,9 +200,9 @@ def _escaped(value: str) -> Iterator[str]:
 
 
 def _in_digits(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
-    """Yield the digits of ``data`` that do not depend on what stands before and after it.
+    """Yield the digits of ``data``, for each alignment, that do not depend on adjacent bytes.
 
-    A digit has so many ``bits``; where the first of them begins within a byte, it may be any.
+    Each digit stands for ``bits`` bits, so the first one may start within a byte.
     """
     whole = bits // math.gcd(bits, 8)
     for before in range(whole):
@@ -222,7 +222,7 @@ def _places(form: str, text: str) -> Iterator[_Span]:
 
 
 def _overlap(text: str, form: str) -> int:
-    """Return how much of ``form`` there is, from its start, at the end of ``text``."""
+    """Return how many characters at the end of ``text`` are the start of ``form``."""
     at = text.find(form[:_PART], max(0, len(text) - len(form)))
     while at >= 0:
         if form.startswith(text[at:]):
@@ -232,7 +232,7 @@ def _overlap(text: str, form: str) -> int:
 
 
 def _merged(spans: Iterable[_Span]) -> list[_Span]:
-    """Return the spans in order, those that overlap as one."""
+    """Return the spans in order, with overlapping ones merged."""
     merged: list[_Span] = []
     for start, end in sorted(spans):
         if merged and start < merged[-1][1]:
@@ -247,7 +247,7 @@ def _runs(text: str) -> list[_Span]:
 
 
 def _spread(runs: Sequence[_Span], spans: Iterable[_Span]) -> Iterator[_Span]:
-    """Yield where in a text stands what stands at ``spans`` of its ``runs`` put together."""
+    """Yield the spans of a text that correspond to ``spans`` of its joined ``runs``."""
     ends = [*accumulate(end - start for start, end in runs)]
     for start, end in spans:
         first, last = bisect_right(ends, start), bisect_right(ends, end - 1)

@@ -1,4 +1,4 @@
-"""Asking the user, and the editor, from below: a front end hands down how, nobody knows where."""
+"""Interfaces to the user and the editor for the lower packages; front ends implement them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What a file holds, and what it would hold; ``before`` is empty for a new file."""
+    """The contents of a file before and after a change; ``before`` is empty for a new file."""
 
     path: Path
     before: str
@@ -24,7 +24,7 @@ class Diff:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What a question is about, for a client that shows it in its own way (``aish/approve``)."""
+    """What a question is about, for a client that displays it itself (``aish/approve``)."""
 
     kind: Literal["command", "edit"]
     text: str
@@ -36,10 +36,13 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something only the user can decide. ``yes`` and ``no`` are the words on the buttons.
+    """Something only the user can decide.
 
-    ``whole`` is all of what ``message`` shows cut, to be shown beside it; empty where it shows all.
-    ``approval`` says the same in parts, where it is a command or a change that waits for a yes.
+    Attributes:
+        message: the question.
+        yes, no: the labels of the buttons.
+        whole: the full text to show along with ``message`` if that shows only part of it.
+        approval: the same in parts, if a command or an edit is to be approved.
     """
 
     message: str
@@ -49,15 +52,18 @@ class Question:
     approval: Approval | None = None
 
 
-#: Ask; True only for a plain yes. No answer, an unknown one, or nobody to ask is None.
+#: Asks a question; returns True only for a plain yes, and None without a clear answer.
 AskUser: TypeAlias = Callable[[Question], Awaitable[bool | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Several things of which the user chooses one; ``options`` are the words on the buttons.
+    """Several options of which the user chooses one.
 
-    ``whole`` is as a ``Question`` has it.
+    Attributes:
+        message: the question.
+        options: the labels of the buttons.
+        whole: as in ``Question``.
     """
 
     message: str
@@ -65,29 +71,27 @@ class Choice:
     whole: str = ""
 
 
-#: Ask; the number of the option, from 0. No answer, or nobody to ask, is None.
+#: Asks for a choice; returns the index of the option, or None without an answer.
 Choose: TypeAlias = Callable[[Choice], Awaitable[int | None]]
 
-
-#: Return the text of a file as an editor has it, LF at its line ends; None where it is not open.
+#: Returns the text of a file that the editor has open, with LF line ends; None if it is not open.
 OpenText: TypeAlias = Callable[[Path], str | None]
 
-
-#: Put a text in the place of another in a file that an editor has open, LF at the line ends of
-#: both. False where the editor did not do it, or holds something else by now; None where the file
-#: is not open.
+#: Replaces the text of a file that the editor has open: path, old text, new text, both with LF
+#: line ends. Returns False if the editor did not do it or its text has changed; None if the file is
+#: not open.
 EditOpen: TypeAlias = Callable[[Path, str, str], Awaitable[bool | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What an editor is asked about the code: it knows it from the language servers beside us.
+    """A question to the editor about the code, which it answers with its other language servers.
 
     Attributes:
-        what: problems that were found, names that are defined, or where a name is defined.
-        path: the file that is meant; None for all of the workspace.
-        query: what the names of symbols are to hold.
-        line, character: where the name stands whose definition is asked for, both from 0.
+        what: problems, defined symbols, or the definition of a name.
+        path: the file; None for the whole workspace.
+        query: text that the names of the symbols must contain.
+        line, character: the position of the name to look up, both from 0.
     """
 
     what: Literal["diagnostics", "symbols", "definition"]
@@ -99,7 +103,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A place in the code, its line from 0, and what the editor says of it in a few words."""
+    """A place in the code, its line counted from 0, with a short text from the editor."""
 
     path: Path
     line: int
@@ -110,29 +114,29 @@ class LookUp(Protocol):
     """Asks the editor about the code."""
 
     def is_offered(self) -> bool:
-        """Return whether the editor takes such questions."""
+        """Return whether the editor supports such questions."""
         ...
 
     async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
-        """Return what it found; None where it cannot tell."""
+        """Return what it found; None if it cannot answer."""
         ...
 
 
 class NoLookUp:
-    """The editor that is asked nothing about the code."""
+    """An editor that does not answer questions about the code."""
 
     def is_offered(self) -> bool:
-        """Return that it takes no questions."""
+        """Return False: it does not support questions."""
         return False
 
     async def __call__(self, _lookup: Lookup, /) -> list[Found] | None:
-        """Return that it cannot tell."""
+        """Return None: it cannot answer."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalShown:
-    """What the editor's terminal ran last; but for the output, as far as the editor knows it."""
+    """What the editor's terminal ran last; fields other than ``output`` may be unknown."""
 
     output: str
     command: str = ""
@@ -140,28 +144,28 @@ class TerminalShown:
     exit_code: int | None = None
 
 
-#: Return what the editor's terminal ran last. None where it ran nothing, or cannot tell.
+#: Returns what the editor's terminal ran last; None if it ran nothing or cannot say.
 ReadTerminal: TypeAlias = Callable[[], Awaitable[TerminalShown | None]]
 
 
 def nothing_open(_path: Path) -> str | None:
-    """Return None, as for an editor that has nothing open."""
+    """Return None, as for an editor without open files."""
     return None
 
 
 async def nobody(*_asked: object) -> None:
-    """Return None, as for a user, or an editor, that cannot be asked."""
+    """Return None, as for a user or an editor that cannot be asked."""
     return
 
 
 class Face(Protocol):
-    """Who asks for an operation: the language server, the chat, the command line."""
+    """The front end that carries out an operation: language server, chat or command line."""
 
     def tell(self, message: str) -> None:
-        """Tell the user something beside the result."""
+        """Show the user a message in addition to the result."""
 
     async def wait(self, job: Job[R], title: str) -> R:
-        """Wait for ``job``, which the user can stop, showing ``title`` meanwhile."""
+        """Wait for ``job``, which the user can stop, and show ``title`` meanwhile."""
 
     async def chat_text(self) -> str:
-        """Return what stands in the chat; empty where there is none."""
+        """Return the text of the chat; empty if there is none."""

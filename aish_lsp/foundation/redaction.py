@@ -1,6 +1,6 @@
-"""What looks like a secret: to refuse it, to hide it in a message, or to black it out.
+"""Detects what looks like a secret, to refuse it, hide it in a message, or redact it.
 
-And the one list of the names of files and folders in which keys and passwords are kept.
+This module also lists the names of files and folders that hold keys and passwords.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-#: What stands in place of a secret.
+#: Replaces a secret.
 REDACTED: Final = "[redacted]"
 
 _START: Final = r"(?<![\w-])"
 _PRIVATE_KEY: Final = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
-# Keys that say what they are by their form. Each pattern begins with a literal, so that a long
-# text costs one pass.
+# Keys with a recognizable format. Each pattern begins with a literal, so that a long text takes a
+# single pass.
 _FORMS: Final[tuple[tuple[str, str], ...]] = (
     ("a private key", rf"-----BEGIN {_PRIVATE_KEY}(?s:.*?)(?:-----END {_PRIVATE_KEY}|\Z)"),
     ("an AWS access key", _START + r"(?:AKIA|ASIA)[A-Z0-9]{12,124}(?![A-Z0-9])"),
@@ -27,7 +27,7 @@ _FORMS: Final[tuple[tuple[str, str], ...]] = (
         "a model provider's key",
         _START
         + r"(?:sk-(?:ant|proj|svcacct|admin|or)-[\w-]{16,255}|sk-[A-Za-z0-9]{20,255}"
-        # With a digit: words that hyphens join have none.
+        # With a digit, to tell it from hyphenated words.
         + r"|(?:sk|xai|pplx|csk|nvapi)-(?=[A-Za-z_-]{0,255}\d)[\w-]{20,255}"
         + r"|(?:gsk|hf|r8)_(?=[A-Za-z]{0,255}\d)[A-Za-z0-9]{16,255})",
     ),
@@ -37,7 +37,7 @@ _FORMS: Final[tuple[tuple[str, str], ...]] = (
     ("a JSON web token", _START + r"eyJ[\w-]{10,4096}+(?:\.[\w-]{1,4096}+){1,4}"),
 )
 
-# Secrets that only their surroundings give away. The group is the secret itself.
+# Secrets that only their context reveals. The group is the secret itself.
 _VALUE: Final = r"""(?:"([^"\n]{4,255})"|'([^'\n]{4,255})'|([^\s"'`,;]{4,255}))"""
 _NAME: Final = (
     r"(?<![A-Za-z])(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?"
@@ -56,7 +56,7 @@ _URL: Final = re.compile(r"://[^\s/:@]{0,255}:([^\s/@]{1,255})@")
 
 _KEYS: Final = re.compile("|".join(f"({pattern})" for _, pattern in _FORMS))
 
-# A variable, a template, a call, or stars in place of a secret.
+# A variable, a template, a call, or stars instead of a secret.
 _PLACEHOLDER: Final = re.compile(r"[$<{%*\[(]|.*[({]|(?:x+|\.+|-+)$", re.IGNORECASE)
 
 _NAME_WORD: Final = re.compile(
@@ -65,7 +65,7 @@ _NAME_WORD: Final = re.compile(
 )
 
 
-# Of environment variables: what their names hold, and ends of a name that only tells of a secret.
+# Names of environment variables that hold secrets, and endings of names that only refer to one.
 _SECRET_VARIABLE: Final = re.compile(
     r"passw|passphrase|secret|credential|api_?key|access_?key|private_?key|token(?![a-z])|bearer"
     r"|webhook|cookie|(?:^|_)(?:pass|pw|pwd|pin|key|keys|auth|creds?|pat|dsn|jwt|salt|otp|sas)$"
@@ -80,11 +80,11 @@ _HARMLESS_VARIABLE: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: Characters of a value that may be a secret: of one kind, and of letters, digits and others.
+#: The shortest secret of one kind of character, and of a mix of letters, digits and others.
 _SHORTEST: Final = 8
 _SHORTEST_MIXED: Final = 6
 
-#: What stands in many a text, and is nobody's secret.
+#: Common words that are nobody's secret.
 _COMMON_VALUE: Final = re.compile(
     r"administrator|anonymous|changeit|changeme|container|database|default|developer"
     r"|development|disabled|docker-compose|enabled|example|external|gnome-keyring|in-memory"
@@ -96,39 +96,39 @@ _COMMON_VALUE: Final = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a field, header or variable of this name is likely to hold a secret."""
+    """Return whether a field, header or variable of this name probably holds a secret."""
     words = re.split(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])", name)
-    # A token is a secret where the name ends in it (auth_token), and a unit elsewhere (max_tokens).
+    # A token is a secret at the end of a name (auth_token), and a unit elsewhere (max_tokens).
     return words[-1].lower() == "token" or any(_NAME_WORD.fullmatch(word) for word in words)
 
 
 def is_secret_variable(name: str) -> bool:
-    """Return whether an environment variable of this name is likely to hold a secret."""
+    """Return whether an environment variable of this name probably holds a secret."""
     return _SECRET_VARIABLE.search(name) is not None and _HARMLESS_VARIABLE.search(name) is None
 
 
 def is_telling(value: str) -> bool:
-    """Return whether a value can be told from other text: ``true`` and ``root`` cannot."""
+    """Return whether a value is distinctive, unlike ``true`` or ``root``."""
     mixed = sum(map(bool, (re.search(kind, value) for kind in (r"[^\W\d_]", r"\d", r"[\W_]"))))
     least = _SHORTEST_MIXED if mixed > 1 else _SHORTEST
     return len(value) >= least and not _COMMON_VALUE.fullmatch(value)
 
 
 def secrets_in(text: str) -> list[str]:
-    """Return what in ``text`` looks like a secret: of an address with a password, that."""
+    """Return all parts of ``text`` that look like secrets, such as an address's password."""
     return [text[start:end] for _, start, end in _secrets(text)]
 
 
 def is_secret(value: str) -> bool:
-    """Return whether a value, whatever its field is named, has the look of a secret."""
+    """Return whether a value looks like a secret, regardless of its field's name."""
     return find_secret(value) is not None or _HEADER_VALUE.fullmatch(value) is not None
 
 
 def find_secret(text: str) -> str | None:
-    """Return what in ``text`` looks like a secret (``an AWS access key``), or None.
+    """Return the kind of the first secret in ``text`` (``an AWS access key``), or None.
 
-    It goes by the forms of well-known keys and by names such as ``password=``; a secret without
-    either is not found, and prose about passwords is let through.
+    Secrets are detected by the formats of well-known keys and by names such as ``password=``.
+    Other secrets are not found, and prose about passwords is not mistaken for one.
     """
     for kind, _, _ in _secrets(text):
         return kind
@@ -136,7 +136,7 @@ def find_secret(text: str) -> str | None:
 
 
 def redact(text: str) -> str:
-    """Return ``text`` with ``[redacted]`` in place of each thing that looks like a secret."""
+    """Return ``text`` with ``[redacted]`` in place of everything that looks like a secret."""
     spans = sorted((start, end) for _, start, end in _secrets(text))
     if not spans:
         return text
@@ -150,7 +150,7 @@ def redact(text: str) -> str:
 
 
 def _secrets(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield what, where from and where to of each secret; they may overlap."""
+    """Yield the kind, start and end of each secret; they may overlap."""
     for match in _KEYS.finditer(text):
         assert match.lastindex is not None
         yield _FORMS[match.lastindex - 1][0], match.start(), match.end()
@@ -170,7 +170,10 @@ def _secrets(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _looks_assigned(whole: str, separator: str, value: str) -> bool:
-    """Tell a secret behind a name such as ``password`` from prose, code and placeholders."""
+    """Return whether the value after a name such as ``password`` is a secret.
+
+    Prose, code and placeholders are not.
+    """
     if _PLACEHOLDER.match(value):
         return False
     if separator == "=" and re.match(r"(?i)pass|pwd", whole):
@@ -179,26 +182,29 @@ def _looks_assigned(whole: str, separator: str, value: str) -> bool:
 
 
 def _mixed(value: str) -> bool:
-    """Return whether there is a digit and a letter: prose has no digit, a number no letter."""
+    """Return whether ``value`` has both digits and letters, unlike prose and numbers."""
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
-#: As a part of a path, without what stands before and after it.
+#: Matches a component of a path, without anchors.
 PRIVATE_NAMES: Final = (
     r"\.env(?:\.(?!example|sample|template|dist)[^/:=@\n]*)?|\.envrc|\.netrc|\.pgpass|\.npmrc|\.pypirc"
     r"|\.git-credentials|\.my\.cnf|\.htpasswd|\.vault-token|\.[^/:=\n]*history"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)(?![^/:=\n]*\.pub)[^/:=\n]*|g?shadow-?"
     r"|credentials(?:\.[^/:=\n]*)?|secrets?\.[^/:=\n]*"
-    r"|[^/:=@\n]*\.(?:pem|key|p12|pfx|kdbx|keystore|jks)"
     r"|\.(?:ssh|gnupg|aws|azure|kube|docker|password-store)|gcloud"
 )
 
+#: The ends of names of key files, whatever comes before them.
+KEY_ENDINGS: Final = r"\.(?:pem|key|p12|pfx|kdbx|keystore|jks)"
+
 _SECRET: Final = re.compile(
-    rf"(?:^|/)(?:{PRIVATE_NAMES}|[^/]+\.env|\.dockercfg|kubeconfig|\.s3cfg|\.boto|\.authinfo(?:\.gpg)?"
+    rf"(?:^|/)(?:{PRIVATE_NAMES}|[^/:=@\n]*{KEY_ENDINGS}"
+    r"|[^/]+\.env|\.dockercfg|kubeconfig|\.s3cfg|\.boto|\.authinfo(?:\.gpg)?"
     r"|[^/]*\.tf(?:vars|state)(?:\.(?:json|backup))?|service[-_]?account[^/]*\.json)(?=$|/)",
     re.IGNORECASE,
 )
-#: Programs and pages about secrets, and what may be read by all.
+#: Source code and pages about secrets, and public files.
 _HARMLESS: Final = re.compile(
     r"(?:^|/)(?:credentials|secrets?)\.(?:\w+\.)*(?:c|cc|cpp|cs|css|dart|ex|exs|go|h|hpp|html?|java|jsx?"
     r"|kt|md|mjs|php|py|pyi|rb|rs|rst|scala|sql|svelte|swift|tsx?|vue)$|(?:^|/)known_hosts$",
@@ -207,5 +213,5 @@ _HARMLESS: Final = re.compile(
 
 
 def is_secret_file(path: str) -> bool:
-    """Return whether keys or passwords are kept in files of such a ``/``-separated path."""
+    """Return whether a file at this ``/``-separated path usually holds keys or passwords."""
     return _SECRET.search(path) is not None and _HARMLESS.search(path) is None

@@ -1,9 +1,9 @@
-"""Text made fit to be shown, sent and stored; and the words in which a message tells of a value.
+"""Text that is safe to show, send and store, and the wording of values in messages.
 
-The one place that says which characters are not seen: controls, what reorders the text beside it,
-what takes no room or no ink, every space but the plain one, and what Unicode has not assigned. And
-the one that says in which words a message tells a path, a value, a type, and what must not be told
-at all.
+This is the only module that defines which characters are invisible: controls, bidirectional
+controls, characters without width or ink, every space other than the plain one, and unassigned
+code points. It is also the only one that defines how a message shows a path, a value or a type, and
+what it must hide.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 from aish_lsp.foundation.redaction import is_secret, is_secret_name
 
-#: What ends a line for some readers (Python, a few editors) and not for others (LSP).
+#: Line ends for some readers (Python, a few editors) but not for others (LSP).
 ODD_LINE_ENDS: Final = "\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
-#: What changes the order in which the text beside it is shown.
+#: Characters that change the order in which adjacent text is shown.
 BIDI: Final = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
-#: Characters that take no ink although Unicode counts them as letters, marks or symbols.
+#: Blank characters that Unicode classifies as letters, marks or symbols.
 _BLANK: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U0001d159\U000e0100-\U000e01ef]"
 )
 
-#: What chooses between two looks of the character before it, an emoji's for one.
+#: Selects the text or the emoji style of the character before it.
 _VARIATIONS: Final = "\ufe0e\ufe0f"
 
-#: Runs in which something may not be seen; most texts have few of them.
+#: Runs that may contain invisible characters; most texts have few of them.
 _SUSPECT: Final = re.compile(r"[^\t\n -~]+")
 
 _LINE_END: Final = re.compile(f"\r\n|[\n\r{ODD_LINE_ENDS}]")
 
 
 def is_seen(text: str) -> bool:
-    """Return whether each character of ``text`` is seen; line feeds and tabs are not."""
-    # Not printable are the categories "other" and "separator", the plain space excepted.
+    """Return whether each character of ``text`` is visible; line feeds and tabs are not."""
+    # Not printable are the categories "other" and "separator", except for the plain space.
     return text.isprintable() and not _BLANK.search(text)
 
 
 def escaped(text: str) -> str:
-    r"""Return ``text`` on one line, with each character that is not seen escaped.
+    r"""Return ``text`` on one line, with each invisible character escaped.
 
-    An escape reads as in Python: ``\n``, ``\x1b``, ``\u202e``, ``\U000e0041``.
+    The escapes are those of Python: ``\n``, ``\x1b``, ``\u202e``, ``\U000e0041``.
     """
     if is_seen(text):
         return text
@@ -62,14 +62,14 @@ def escaped(text: str) -> str:
 
 
 def shown_path(path: str | PurePath) -> str:
-    """Return a path for a message: its names may hold line ends, and what moves a terminal."""
+    """Return a path for a message, safe even if it contains line ends or terminal controls."""
     return escaped(str(path))
 
 
 def cut(text: str, limit: int) -> str:
-    """Return ``text``, or where it is longer than ``limit`` its start, its length and its hash.
+    """Return ``text``; if it is longer than ``limit``, its start, its length and its hash.
 
-    The hash, the first half of SHA-256 in UTF-8, tells two texts apart that begin alike.
+    The hash (the first half of SHA-256) distinguishes texts with the same start.
     """
     if len(text) <= limit:
         return text
@@ -78,17 +78,17 @@ def cut(text: str, limit: int) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return ``text`` as it may stand on a screen, in its lines.
+    r"""Return ``text`` so that it is safe to show on a screen, with its lines kept.
 
-    What is not seen is escaped as by ``escaped``, but for line feeds and tabs. A space of another
-    width becomes the plain one, and what only chooses how the character before it looks is left
-    out: prose is full of both.
+    Invisible characters other than line feeds and tabs are escaped as by ``escaped``. Since they
+    are frequent in prose, spaces of other widths become plain ones, and variation selectors are
+    removed.
     """
     return _with_unseen(text, _visible_character)
 
 
 def _with_unseen(text: str, instead: Callable[[str], str]) -> str:
-    """Return ``text`` with what ``instead`` returns for each character that may not be seen."""
+    """Return ``text`` with ``instead`` applied to the characters of runs with invisible ones."""
 
     def part(run: re.Match[str]) -> str:
         return run[0] if is_seen(run[0]) else "".join(map(instead, run[0]))
@@ -103,17 +103,17 @@ def _visible_character(character: str) -> str:
 
 
 def json_escaped(text: str) -> str:
-    r"""Return ``text``, which is JSON, with what is not seen escaped: ``\u009b``.
+    r"""Return ``text``, which is JSON, with invisible characters escaped: ``\u009b``.
 
-    It holds the same values. Line feeds stay, which stand between values alone.
+    Its values stay the same. Line feeds, which can only occur between values, stay.
     """
     return _with_unseen(text, lambda one: one if is_seen(one) else json.dumps(one)[1:-1])
 
 
 def hidden_characters(text: str) -> tuple[str, ...]:
-    r"""Return what ``text`` hides, as ``U+202E RIGHT-TO-LEFT OVERRIDE``, each once.
+    r"""Return the invisible characters of ``text`` (``U+202E RIGHT-TO-LEFT OVERRIDE``), once each.
 
-    ``\n`` and ``\t`` do not count: they hide nothing from somebody who reads ``escaped``.
+    ``\n`` and ``\t`` are not included.
     """
     if text.isascii() and text.isprintable():
         return ()
@@ -125,9 +125,9 @@ def hidden_characters(text: str) -> tuple[str, ...]:
 
 
 def without_hidden(text: str) -> str:
-    r"""Return ``text`` with LF for CRLF and without what is not seen; line feeds and tabs stay.
+    r"""Return ``text`` with LF for CRLF and without invisible characters.
 
-    A space of another width becomes the plain one.
+    Line feeds and tabs stay. Spaces of other widths become plain ones.
     """
     return _with_unseen(text.replace("\r\n", "\n"), _seen_character)
 
@@ -139,47 +139,47 @@ def _seen_character(character: str) -> str:
 
 
 def clipped(text: str, limit: int) -> str:
-    """Return ``text``; of more than ``limit`` characters its start, and an ellipsis."""
+    """Return ``text``, cut to ``limit`` characters including an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` with a blank for each line end, whoever takes it for one."""
+    """Return ``text`` with a space for each line end of any kind."""
     return _LINE_END.sub(" ", text)
 
 
 def with_line_feeds(text: str) -> str:
-    """Return ``text`` with LF for each line end that LSP knows."""
+    """Return ``text`` with LF for each line end that LSP defines."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def well_formed(text: str) -> str:
-    """Return ``text`` with halves of surrogate pairs joined, and U+FFFD for one that is alone.
+    """Return ``text`` with surrogate pairs joined, and U+FFFD for each lone surrogate.
 
-    A file's name that is not UTF-8, a selection that ends inside an emoji and a server that cuts
-    one in two bring such halves; no file and no message can hold them.
+    Lone surrogates come from file names that are not UTF-8, from selections that end inside an
+    emoji, and from servers that split one. Files and messages cannot hold them.
     """
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-#: Keys and, in lists, places.
+#: Keys of objects and indices of lists.
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-#: Characters of a value or of a name that a message shows.
+#: Maximum characters of a value or name that a message shows.
 SHOWN: Final = 40
-#: Whole numbers are those of TOML and of most JSON readers: 64 bits.
+#: The largest integer of TOML and of most JSON readers: 64 bits, signed.
 LARGEST: Final = 2**63 - 1
 
 
 def count_of(number: int, thing: str) -> str:
-    """Return a number of things, as a person says it: ``1 line``, ``1,200 lines``."""
+    """Return a count with its noun: ``1 line``, ``1,200 lines``."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """Return the words that help somebody who wrote ``name`` where one of ``known`` was meant."""
+    """Return a hint for somebody who wrote ``name`` instead of one of ``known``."""
     near = difflib.get_close_matches(name[:SHOWN], known, n=3)
     if near:
         return "did you mean " + " or ".join(f'"{other}"' for other in near) + "?"
@@ -189,7 +189,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def accepted(kind: Any, minimum: float | None = None, maximum: float | None = None) -> str:
-    """Return in words what a field of type ``kind`` accepts: ``a whole number of at least 1``."""
+    """Return a description of what ``kind`` accepts: ``a whole number of at least 1``."""
     words = _accepted_kind(kind)
     if minimum is not None and maximum is not None:
         return f"{words} from {minimum:g} to {maximum:g}"
@@ -199,9 +199,9 @@ def accepted(kind: Any, minimum: float | None = None, maximum: float | None = No
 
 
 def shown(value: object, limit: int = SHOWN) -> str:
-    """Return ``value`` for a message: in one line, with nothing invisible in it.
+    """Return ``value`` for a message, on one line and without invisible characters.
 
-    Of a string, ``limit`` characters are shown; a list or an object is only named as one.
+    At most ``limit`` characters of a string are shown; of a list or an object, only its type.
     """
     if isinstance(value, str):
         text = json_escaped(json.dumps(value[:limit], ensure_ascii=False))
@@ -216,9 +216,9 @@ def shown(value: object, limit: int = SHOWN) -> str:
 
 
 def dotted(path: KeyPath, limit: int = SHOWN) -> str:
-    """Return a path as it is written in TOML, list places in brackets: ``models."a b".stop[0]``.
+    """Return a path in TOML's notation, with list indices in brackets: ``models."a b".stop[0]``.
 
-    Of a name that is not a plain word, ``limit`` characters are shown.
+    At most ``limit`` characters are shown of a name that has to be quoted.
     """
     text = ""
     for part in path:
@@ -231,14 +231,14 @@ def dotted(path: KeyPath, limit: int = SHOWN) -> str:
 
 
 def hidden(path: KeyPath, value: object) -> bool:
-    """Return whether ``value`` may be a secret, by where it stands or by its look."""
+    """Return whether ``value`` may be a secret, judged by its path and its format."""
     if not isinstance(value, str):
         return False
     return is_secret(value) or any(isinstance(part, str) and is_secret_name(part) for part in path)
 
 
 def arms(kind: Any) -> list[Any]:
-    """Return the alternatives of a union, None apart; nothing for what is not a union."""
+    """Return the alternatives of a union, except None; empty if ``kind`` is not a union."""
     if get_origin(kind) not in {Union, types.UnionType}:
         return []
     return [arm for arm in get_args(kind) if arm is not types.NoneType]
@@ -259,7 +259,7 @@ def _accepted_kind(kind: Any) -> str:
 
 
 def _plural(kind: Any) -> str:
-    """Return what the elements of a list are."""
+    """Return a noun for the elements of a list."""
     element = get_args(kind)[0] if get_args(kind) else Any
     plurals = {str: "strings", int: "whole numbers", float: "numbers", bool: "true or false"}
     return plurals.get(element, "objects" if dataclasses.is_dataclass(element) else "values")

@@ -1,8 +1,7 @@
-"""Turns JSON or TOML data into our dataclasses: strictly, with messages a person can act on.
+"""Converts JSON or TOML data into dataclasses, strictly and with helpful messages.
 
-Nothing is coerced: "5" is not a number and 1 is not a truth value, but a whole number may stand
-for a number. Unknown fields are refused. A field's metadata holds its bounds, ``minimum`` and
-``maximum``.
+Nothing is coerced: "5" is not a number and 1 is not a boolean, but a whole number is accepted as a
+float. Unknown fields are refused. A field's metadata holds its bounds, ``minimum`` and ``maximum``.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ from aish_lsp.foundation.text import (
 
 T = TypeVar("T")
 
-#: The most problems that an error carries; more would help nobody.
+#: The maximum number of problems that an error carries.
 PROBLEMS = 50
 
-#: Free data (``extra_body``) deeper than this is refused: writing it as JSON would fail.
+#: Free-form data (``extra_body``) with deeper nesting is refused: writing it as JSON would fail.
 DEEPEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at ``path``, which is empty if all of the data is meant.
+    """What is wrong at ``path``; an empty path means all of the data.
 
-    ``where`` tells a person the place (``config.toml:12``), if it is known.
+    ``where`` is the place for a person (``config.toml:12``), if known.
     """
 
     path: str
@@ -64,11 +63,11 @@ class Problem:
 
 
 def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
-    """Return ``data`` as a ``cls``. With ``camel_case`` a field ``some_name`` is ``someName``.
+    """Return ``data`` as a ``cls``. With ``camel_case``, ``someName`` is the key of ``some_name``.
 
     Raises:
-        InvalidArgument: the message gives the first problem; ``data`` holds its ``path`` and the
-            first PROBLEMS problems as ``problems``, each ``{"path", "message"}``.
+        InvalidArgument: the message describes the first problem; ``data`` holds its ``path`` and
+            the first PROBLEMS problems as ``problems``, each ``{"path", "message"}``.
     """
     reading = _Reading(camel_case=camel_case)
     structured = reading.value(data, cls, ())
@@ -84,11 +83,11 @@ def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
 
 
 def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
-    """Return the part of ``data`` that ``structure`` takes for a ``cls``, and what is wrong.
+    """Return the part of ``data`` that ``structure`` accepts as a ``cls``, and the problems.
 
-    Every field of ``cls`` must have a default: a bad key counts as absent. A bad element makes its
-    whole list bad; a bad entry of a table does not affect the others. Only the first PROBLEMS are
-    returned: the data may be large, and a stranger's.
+    Every field of ``cls`` must have a default, as a bad key counts as absent. A bad element makes
+    its whole list bad; a bad entry of a table does not affect the others. Only the first PROBLEMS
+    are returned, since the data may be large and untrusted.
 
     Raises:
         TypeError: a field of ``cls`` has no default.
@@ -101,16 +100,16 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
             assert isinstance(data, Mapping)
             return data, problems[:PROBLEMS]
         if data == {}:
-            # Nothing is left that could be dropped.
+            # Nothing is left to drop.
             raise TypeError(f"{cls.__name__} has a field without a default")
         problems += reading.problems()
         data = without(data, [failure.drop for failure in reading.failures])
 
 
 def without(data: object, paths: Iterable[KeyPath]) -> object:
-    """Return ``data`` with the keys at ``paths`` left out; an empty path leaves nothing.
+    """Return ``data`` without the keys at ``paths``; an empty path removes everything.
 
-    A place in a list stands for the whole list. What no path leads through is shared, not copied.
+    An index into a list removes the whole list. Parts that no path touches are shared, not copied.
     """
     paths = {_key(path) for path in paths}
     if () in paths:
@@ -128,7 +127,7 @@ def without(data: object, paths: Iterable[KeyPath]) -> object:
 
 
 def _key(path: KeyPath) -> KeyPath:
-    """Return the longest beginning of ``path`` that names a key, and not a place in a list."""
+    """Return ``path`` up to its first list index."""
     for index, part in enumerate(path):
         if isinstance(part, int):
             return path[:index]
@@ -144,7 +143,7 @@ class _Failure(NamedTuple):
 
 
 class _UnfitError(Exception):
-    """A value is not what is wanted in its place."""
+    """A value is not accepted."""
 
     def __init__(self, found: object, accepted: str) -> None:
         super().__init__(accepted)
@@ -154,7 +153,7 @@ class _UnfitError(Exception):
 
 @cache
 def _fields(cls: type, *, camel_case: bool) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
-    """Return the fields of a dataclass and their types, by their keys in the data."""
+    """Return the fields of a dataclass and their types, by key in the data."""
     kinds = get_type_hints(cls)
     return {
         to_camel_case(field.name) if camel_case else field.name: (field, kinds[field.name])
@@ -164,14 +163,14 @@ def _fields(cls: type, *, camel_case: bool) -> dict[str, tuple[dataclasses.Field
 
 
 class _Reading:
-    """One reading of data, in one of the two spellings, and what was found wrong with it."""
+    """Reads data in one of the two spellings, and collects what is wrong with it."""
 
     def __init__(self, *, camel_case: bool) -> None:
         self.failures: list[_Failure] = []
         self._camel_case = camel_case
 
     def problems(self) -> list[Problem]:
-        """Return the first PROBLEMS failures as problems."""
+        """Return the first PROBLEMS failures."""
         return [Problem(dotted(one.path), one.message) for one in self.failures[:PROBLEMS]]
 
     def _fail(self, path: KeyPath, message: str, *, drop: KeyPath | None = None) -> None:
@@ -185,14 +184,14 @@ class _Reading:
         minimum: float | None = None,
         maximum: float | None = None,
     ) -> object:
-        """Return a value as a ``kind``, within its bounds; if it fails, note it and return None."""
+        """Return a value as a ``kind`` within bounds; on failure, note it and return None."""
         bounded = minimum is not None or maximum is not None
         try:
             taken: Any = self._as_kind(value, kind, path)
             if bounded and taken is not None and not _is_within(taken, minimum, maximum):
                 raise _UnfitError(value, "")  # noqa: TRY301 - one place reports all
         except _UnfitError as error:
-            # The message about a wrong type names the bounds too.
+            # The message about a wrong type includes the bounds.
             words = accepted(kind, minimum, maximum) if bounded else error.accepted
             found = "a value that is not shown" if hidden(path, error.found) else shown(error.found)
             self._fail(path, f"found {found}; accepted: {words}")
@@ -203,7 +202,7 @@ class _Reading:
         """Return a value as a ``kind``, and note what is wrong inside it.
 
         Raises:
-            _UnfitError: the value itself is at fault.
+            _UnfitError: the value itself is wrong.
         """
         check = _CHECKS.get(kind)
         if check is not None:
@@ -243,7 +242,7 @@ class _Reading:
             elif field.default is MISSING and field.default_factory is MISSING:
                 self._fail((*path, key), f"missing; accepted: {accepted(kind)}", drop=path)
         for count, name in enumerate(sorted(data.keys() - fields.keys())):
-            # Looking for similar names is slow, and nobody reads the thousandth hint.
+            # Finding similar names is slow.
             hint = nearest(name, list(fields)) if count < PROBLEMS else ""
             self._fail((*path, name), f"unknown; {hint}")
         if len(self.failures) > before:
@@ -338,7 +337,7 @@ def _free(value: object) -> object:
         elif isinstance(item, int | float) and not isinstance(item, bool):
             _number(item)
         elif item is not None and not isinstance(item, bool):
-            raise _UnfitError(item, "a value that JSON knows")
+            raise _UnfitError(item, "a JSON value")
     return value
 
 
@@ -351,7 +350,7 @@ def _choice(value: object, kind: Any) -> object:
 
 _Check: TypeAlias = Callable[[object], object]
 
-#: What a value of each of these types must be.
+#: The check for each simple type.
 _CHECKS: Final[Mapping[Any, _Check]] = {
     str: _text,
     bool: _truth,

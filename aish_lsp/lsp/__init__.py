@@ -1,1 +1,1 @@
-"""Everything that knows LSP: the protocol, its transports, and a module for each feature."""
+"""Everything that depends on LSP: the protocol, its transports, and a module for each feature."""

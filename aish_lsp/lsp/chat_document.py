@@ -49,6 +49,7 @@ from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations import operation as operations
+from aish_lsp.operations.markdown import open_fence
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
@@ -64,11 +65,14 @@ R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-#: What is written below a reply that an earlier server began and never ended.
+#: What is written below a reply that an earlier server began and never finished.
 _CUT_OFF: Final = (
-    "aish-lsp ended while it wrote this, and was started again. What you had typed below and not"
-    " sent still stands above: copy it below the next heading to send it."
+    "aish-lsp stopped while writing this, and was started again. Anything that you typed below it"
+    " and did not send is still above: copy it below the next heading to send it."
 )
+
+#: Seconds between two checks whether an earlier message has been answered.
+_RETRY: Final = 0.05
 
 
 class ChatDocument:
@@ -109,34 +113,33 @@ class ChatDocument:
         return None if place is None else place.line
 
     def _shown_text(self) -> str | None:
-        """Return the document's text in the editor; None if it is not open there, or too large."""
+        """Return the document's text in the editor; None if it is not open or is too large."""
         document = self._writer.document
         return None if document is None or len(document.text) > LARGEST else document.text
 
     async def open(self, prompt: str | None = None) -> str:
-        """Make the document, show it, and put ``prompt`` under its last heading; return its URI.
+        """Create the document, show it, and put ``prompt`` under its last heading; return its URI.
 
-        The prompt replaces one that was put there before. It does not replace anything that the
-        user wrote: they are told instead. While a reply is being written, the prompt waits for its
-        end.
+        The prompt replaces one that was put there before, but nothing that the user wrote: then a
+        message says so. While a reply is being written, the prompt waits for its end.
 
         If the document is open already, this does not wait for any edit.
 
         Raises:
-            StoreUnavailable: it cannot be made, or what is there must not be used.
+            StoreUnavailable: it cannot be created, or what is there must not be used.
         """
         await self._make()
         self._client.spawn(self._show(prompt), "show the chat document")
         return self.uri
 
     async def _make(self) -> None:
-        """Make the document, with a heading to write under unless that takes an edit.
+        """Create the document, with a heading to write under unless that takes an edit.
 
-        An editor that waits for the answer to a command makes no edit meanwhile. So if it has the
-        document open, ``_ready`` is left to whoever writes there after that answer.
+        An editor that waits for the answer to a command makes no edits until then. So if it has the
+        document open, ``_ready`` is left to what is written after that answer.
 
         Raises:
-            StoreUnavailable: it cannot be made, or what is there must not be used.
+            StoreUnavailable: it cannot be created, or what is there must not be used.
         """
         if self._writer.document is None:
             await self._ready()
@@ -161,15 +164,16 @@ class ChatDocument:
         """
         if self._sections.lock.locked():
             self._client.tell(
-                "aish is still writing. The command goes below that, under a new `## You`."
+                "aish is still writing. The command will go below that, under a new `## You`."
             )
         while True:
             async with self._sections.lock:
                 if not self._sections.unanswered:
                     await self._sections.put(prompt)
                     return
-            # A message that was sent before is answered first: it waits for the same lock.
-            await asyncio.sleep(0)
+            # A message that was sent before is answered first. It waits for the same lock, or for
+            # the user, who is being asked about it.
+            await asyncio.sleep(_RETRY)
 
     async def text(self) -> str:
         """Return the text of the document.
@@ -180,19 +184,19 @@ class ChatDocument:
         return await self._writer.text()
 
     async def prepare(self, *, show: bool) -> None:
-        """If ``show``, make and show the document: something is about to be written there.
+        """If ``show``, create and show the document: something is about to be written there.
 
         Raises:
-            StoreUnavailable: it cannot be made.
+            StoreUnavailable: it cannot be created.
         """
         if show:
             await self._make()
             await self._writer.show()
 
     def follow(self, operation: Operation, job: Job[Any], prompt: str) -> None:
-        """Write the result of an operation that has just begun, after its ``prompt``.
+        """Write the result of an operation that has just started, after its ``prompt``.
 
-        The reply to a question comes under a heading, anything else above the open heading.
+        The reply to a question goes under a heading, anything else above the open heading.
         """
         if operation.comes == "reply":
             self._follow_turn(job, prompt)
@@ -200,28 +204,28 @@ class ChatDocument:
             self._follow(job, self._above(operation, job), title_of(operation, job))
 
     def _follow_turn(self, job: Job[AskResult], prompt: str | None) -> str:
-        """Write a turn that has just begun, after its ``prompt``; return the turn's id."""
+        """Write a turn that has just started, after its ``prompt``; return the turn's id."""
         self._sections.unanswered += 1
         self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
 
     async def send(self, prompt: str | None) -> str | None:
-        """Send ``prompt``, or what stands under the last heading; return the turn's id.
+        """Send ``prompt``, or what is under the last heading; return the turn's id.
 
-        A ``:`` command is carried out, and begins no turn. If one stands below other text, the user
-        is asked which is meant.
+        A ``:`` command is carried out without starting a turn. If there is one below other text,
+        the user is asked which is meant.
 
         Raises:
             InvalidArgument: nothing is written there.
             Busy: it is being sent already, or something is being written.
-            StoreUnavailable, NotFound: there is no document to read, or no heading in it.
+            StoreUnavailable, NotFound: there is no document to read, or it has no heading.
         """
         await self._make()
         # A message sent while another session is about to be shown is meant for that session.
         await self._workspace.sessions.named(None)
         message = prompt
         if message is None:
-            # From here on nothing is awaited: a second request must not read the same message.
+            # No await from here on: a second request must not read the same message.
             message = self._message(await self._writer.text())
         is_open = self._writer.document is not None
         if not message.strip():
@@ -247,7 +251,7 @@ class ChatDocument:
         return self._ask_message(message, written)
 
     def _message(self, text: str) -> str:
-        """Return what the user wrote; if there is no heading for it, write one and return nothing.
+        """Return what the user wrote; if there is no heading for it, write one and return "".
 
         Raises:
             Busy, NotFound: as ``ChatSections.message``.
@@ -261,7 +265,7 @@ class ChatDocument:
             return ""
 
     def _ask_message(self, message: str, written: str | None) -> str:
-        """Begin a message's turn, with ``written`` above it in the chat; return the turn's id."""
+        """Start a message's turn, with ``written`` above it in the chat; return the turn's id."""
         about = named_lines(self._documents, self._workspace, message)
         job = ask(self._workspace.shown, Ask(message))
         if about is not None:
@@ -293,10 +297,10 @@ class ChatDocument:
         self._ask_message(message, written)
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
-        """Follow the client's edits, to know where everything stands.
+        """Follow the client's edits, to know where everything is.
 
-        No changes mean that the client opened the document. It may hold anything then, even another
-        heading on the line of ours.
+        No changes mean that the client opened the document. It may contain anything then, even
+        another heading on the line of ours.
         """
         made = [change_of(change) for change in changes]
         self._writer.changed(made)
@@ -311,11 +315,11 @@ class ChatDocument:
             self._typed.changed(draft)
 
     async def saved(self) -> None:
-        """If the message that is now on disk was typed here, remember that it was."""
+        """If the message that is now on disk was typed here, remember that."""
         await self._typed.keep(self._draft() or "")
 
     def _draft(self) -> str | None:
-        """Return what stands under the open heading in the editor; None if it has no heading."""
+        """Return what is under the open heading in the editor; None if there is no heading."""
         text = self._shown_text()
         with suppress(AishError):
             return None if text is None else prompt_after(text, self._sections.place)
@@ -328,7 +332,7 @@ class ChatDocument:
             self._sections.place = None
 
     async def aclose(self) -> None:
-        """Wait until what is being written is in the document, then write nothing more."""
+        """Finish what is being written, then write nothing more."""
         async with self._sections.lock:
             with suppress(AishError):
                 await self._writer.flush()
@@ -336,9 +340,9 @@ class ChatDocument:
         await self.saved()
 
     async def _ready(self) -> None:
-        """Make the document, with a heading to write under.
+        """Create the document, with a heading to write under.
 
-        The last heading may be answered already: a server that was killed while writing left it so.
+        The last heading may be answered already, if a server was killed while writing.
         """
         async with self._making:
             await self._writer.make()
@@ -356,11 +360,14 @@ class ChatDocument:
                 if open_place(text) is None:
                     cut_off = f"{quote(_CUT_OFF)}\n" if last_place(text) is not None else ""
                     first = f"{cut_off}{YOU}\n\n" if text.strip() else FIRST_TEXT
+                    # What was cut off may have left a code block open.
+                    if fence := open_fence(text):
+                        first = f"{fence}\n\n{first}"
                     self._writer.begin(first)
                     await self._writer.flush()
                 if not self._has_begun:
                     self._has_begun = True
-                    # Not waited for: an editor that waits for us makes no edit meanwhile.
+                    # Do not wait for it: an editor that waits for us makes no edits.
                     if line := await first_line(self._workspace):
                         self._writer.remark(line)
 
@@ -370,7 +377,7 @@ class ChatDocument:
         self._client.spawn(self._jobs.until_written(job, writing, title), title)
 
     async def _ready_to_answer(self) -> None:
-        """Make the document ready for an answer; the message counts as answered if that fails.
+        """Prepare the document for an answer; the message counts as answered if that fails.
 
         Raises:
             StoreUnavailable: as ``_ready``.
@@ -392,8 +399,8 @@ class ChatDocument:
     ) -> None:
         """Carry out a ``:`` command and write its answer, or the output of what it runs.
 
-        ``draft`` is what stood under the heading, which the user may not have put there;
-        ``is_open`` tells whether an editor had the chat open.
+        ``draft`` is what was under the heading, which the user may not have put there; ``is_open``
+        says whether an editor had the chat open.
         """
         try:
             await self._ready_to_answer()
@@ -402,15 +409,15 @@ class ChatDocument:
             return
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None
-        told: list[str] = []
-        face = EditorFace(self._client, told.append, self._writer.text)
+        notices: list[str] = []
+        face = EditorFace(self._client, notices.append, self._writer.text)
         place = operations.Place(self._workspace, self._workspace.shown, face, is_typed=is_typed)
         async with self._sections.answer(prompt):
             try:
                 carried = await carry_out(place, command)
-                text = "\n\n".join(filter(None, [*told, carried.text]))
+                text = "\n\n".join(filter(None, [*notices, carried.text]))
             except AishError as error:
-                text = "\n".join([*told, quote(error.message)])
+                text = "\n".join([*notices, quote(error.message)])
             except Exception as error:
                 # The chat must not be left without a heading to write under.
                 logger.exception(":%s failed", command.name)
@@ -437,8 +444,8 @@ class ChatDocument:
 
 def _which_is_meant(line: str) -> Question:
     return Question(
-        f"The last line of your message is a command of aish:\n\n{line}\n\nIs the command meant, or"
-        " is all of it a question to the model?",
+        f"The last line of your message is a command of aish:\n\n{line}\n\nDo you mean the command,"
+        " or is the whole message a question to the model?",
         yes="Run the command",
         no="Ask the model",
     )

@@ -1,9 +1,9 @@
-"""Asks the editor to insert text into its own document of the chat, and sees what became of that.
+"""Asks the editor to insert text into its own document of the chat, and checks the outcome.
 
-The changes that an editor reports show what became of an edit that we sent to it. An editor that
-heeds versions makes the edit before any other change, or not at all. Another editor makes it in
-whatever text it holds by then, maybe in a wrong place: the change that it reports shows that, and
-the edit is taken back. So an edit counts only once the editor's own document shows it.
+The changes that an editor reports show the outcome of an edit that we sent to it. An editor that
+checks versions makes the edit before any other change, or not at all. Any other editor makes it in
+whatever text it has at that time, possibly in the wrong place: the change that it reports shows
+that, and the edit is undone. So an edit counts only once the editor's own document shows it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EDIT_INTERVAL: Final = 0.1
 #: a second, Neovim 150 ms.
 ECHO_TIMEOUT: Final = 2.0
 
-#: The same for an edit that must not be sent again, since no version keeps it from being made
+#: The same for an edit that must not be sent again, since without a version it could be made
 #: twice. A busy machine may be slow.
 UNVERSIONED_ECHO_TIMEOUT: Final = 15.0
 
@@ -58,11 +58,11 @@ UNVERSIONED_ECHO_TIMEOUT: Final = 15.0
 TELL_TIMEOUT: Final = 300.0
 
 #: Seconds within which an editor that has closed the document may open it again. Some reload a file
-#: this way, and it must not be written meanwhile.
+#: this way, and the file must not be written during that time.
 REOPEN_TIMEOUT: Final = 0.5
 
-#: How often an edit is sent while the editor's document keeps changing under it: the reply must not
-#: go to the file instead just because the user types without a pause.
+#: How often an edit is sent while the editor's document keeps changing: the reply must not go to
+#: the file instead just because the user types without a pause.
 _MOST_TRIES: Final = 50
 
 
@@ -74,9 +74,9 @@ class _Sent:
 
     Attributes:
         blind: the editor may make it in another text.
-        wanted: where its place is by now; None if it must not be made any more. The anchor knows
-            the place of an edit that continues a section.
-        reloaded: the document was opened again since.
+        wanted: where its place is now; None if it must no longer be made. The anchor knows the
+            place of an edit that continues a section.
+        reloaded: the document has been opened again since.
         overtaken: another change came first, so the edit was refused, unless its version number is
             used again.
     """
@@ -97,8 +97,8 @@ class ChatEdits:
     is on its way.
 
     Attributes:
-        is_silent: the editor heeds no versions, was sent an edit, and has reported no change since:
-            no other edit may be sent.
+        is_silent: the editor does not check versions, was sent an edit, and has reported no change
+            since: no other edit may be sent.
     """
 
     def __init__(self, path: Path, editor: OpenDocuments, anchor: Anchor) -> None:
@@ -106,14 +106,14 @@ class ChatEdits:
         self._editor = editor
         self._anchor = anchor
         self._sent: _Sent | None = None
-        # An edit of the anchor's text that removes what was inserted in a wrong place.
+        # An edit of the anchor's text that removes what was inserted in the wrong place.
         self._stray: Edit | None = None
-        # Whether the last edit was made in its place.
+        # Whether the last edit was made in the right place.
         self._made = False
         # The document as of the last change that was reported, and how many there were.
         self._shown = ""
         self._reports = 0
-        self._told = asyncio.Event()
+        self._changed = asyncio.Event()
         self._next_at = 0.0
         self._reopens_until = 0.0
         self.is_silent = False
@@ -124,7 +124,7 @@ class ChatEdits:
         return self._editor.document(self._path)
 
     @property
-    def heeds_versions(self) -> bool:
+    def checks_versions(self) -> bool:
         """Whether the editor refuses an edit that is for another version of its document."""
         return self._editor.capabilities.document_changes
 
@@ -138,8 +138,8 @@ class ChatEdits:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not happened():
-                    self._told.clear()
-                    await self._told.wait()
+                    self._changed.clear()
+                    await self._changed.wait()
 
     async def until_open(self, seconds: float) -> OpenDocument | None:
         """Wait until the editor has the document open, for at most ``seconds``; return it."""
@@ -170,14 +170,14 @@ class ChatEdits:
             document = self.document
             if document is None:
                 break
-            says_so = await self._try(document, batch, claimed)
+            answer = await self._try(document, batch, claimed)
             if self._made:
                 return True
-            if self._waits and says_so is not False and not self._is_guarded(document):
+            if self._is_pending and answer is not False and not self._is_guarded(document):
                 # It may still come, and must not come twice.
                 self.is_silent = True
                 break
-            claimed = document if says_so else None
+            claimed = document if answer else None
             now = self.document
             refusals += now is not None and now.version == document.version
             if refusals == 2:
@@ -189,16 +189,16 @@ class ChatEdits:
     async def _try(
         self, document: OpenDocument, batch: list[Piece], claimed: OpenDocument | None
     ) -> bool | None:
-        """Send ``batch`` once, and wait until it is known what became of it.
+        """Send ``batch`` once, and wait until its outcome is known.
 
         ``claimed`` is the document in which the editor said earlier that it had made this edit.
-        Return what it says now.
+        Return its answer now.
         """
         text = self._shown = document.text
         insertion = self._anchor.plan(text, batch)
         edit = insertion.edit
         is_guarded = self._is_guarded(document)
-        # In another version something else may stand there, which must not be removed.
+        # In another version there may be something else there, which must not be removed.
         self._made = edit.made_in(text) == text or (edit.end > edit.start and not is_guarded)
         if self._made:
             return True
@@ -206,42 +206,43 @@ class ChatEdits:
         sent = _Sent(insertion, text, change.range, not is_guarded, edit.start)
         self._sent = sent
         self._anchor.is_unsure = insertion.part == "goes on"
-        says_so = await self._answer(document, change)
+        answer = await self._answer(document, change)
         patience = ECHO_TIMEOUT
-        if says_so is not False and not is_guarded:
+        if answer is not False and not is_guarded:
             patience = UNVERSIONED_ECHO_TIMEOUT
-        elif claimed == document and not says_so:
-            # It refuses what it claimed to have made: so it did, and its document has changed.
+        elif claimed == document and not answer:
+            # It refuses an edit that it claimed to have made: so it did make it, and its document
+            # has changed.
             patience = TELL_TIMEOUT
-        if sent.reloaded and self.heeds_versions:
+        if sent.reloaded and self.checks_versions:
             patience = ECHO_TIMEOUT
-        await self._echoed(patience, says_so)
-        return says_so
+        await self._wait_for_outcome(patience, answer)
+        return answer
 
-    async def _echoed(self, patience: float, says_so: bool | None) -> None:
-        """Wait until it is known what became of the edit, but no longer than ``patience``."""
+    async def _wait_for_outcome(self, patience: float, answer: bool | None) -> None:
+        """Wait until the outcome of the edit is known, but at most ``patience`` seconds."""
         before = self._reports
 
         def has_reported() -> bool:
             # Whatever an editor reports after its answer includes all earlier changes.
-            return says_so is not None and self._reports > before
+            return answer is not None and self._reports > before
 
         await self.until(
-            lambda: not self._waits or self.document is None or has_reported(), patience
+            lambda: not self._is_pending or self.document is None or has_reported(), patience
         )
-        if self._waits:
+        if self._is_pending:
             # The document may be opened again with the edit in it.
             await self.shown_again()
         sent = self._sent
         if sent is None or not sent.blind:
             return
-        if has_reported() or says_so is False or sent.reloaded:
-            # No further change can show it.
+        if has_reported() or answer is False or sent.reloaded:
+            # No further change can show the outcome.
             self._sent = None
-            if says_so and not sent.reloaded and not self._is_in(sent, self._anchor.text):
-                self._doubt(sent)
+            if answer and not sent.reloaded and not self._is_in(sent, self._anchor.text):
+                self._give_up(sent)
 
-    # What became of the edit
+    # The outcome of the edit
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Follow what the editor reports of its document; no changes if it opened or closed it."""
@@ -260,11 +261,11 @@ class ChatEdits:
         self._shown = now or ""
         self._reports += 1
         self.is_silent = False
-        self._told.set()
+        self._changed.set()
 
     @property
-    def _waits(self) -> bool:
-        """Whether it is still unknown what became of the edit that was sent."""
+    def _is_pending(self) -> bool:
+        """Whether the outcome of the edit that was sent is still unknown."""
         return self._sent is not None and not self._sent.overtaken
 
     def _reopened(self, text: str | None) -> None:
@@ -274,12 +275,12 @@ class ChatEdits:
         sent = self._sent
         if sent is None or (text is not None and self._is_in(sent, text)):
             return
-        # Its version may come again, with another text.
+        # Its version number may be used again, for another text.
         sent.blind, sent.reloaded, sent.overtaken, sent.wanted = True, True, False, None
 
     def _follow(self, before: str, edit: Edit) -> None:
         """Follow a change of the editor's document, which held ``before``."""
-        sent, after = self._sent if self._waits else None, edit.made_in(before)
+        sent, after = self._sent if self._is_pending else None, edit.made_in(before)
         if sent is not None:
             start, end = (self._offset(before, at) for at in (sent.range.start, sent.range.end))
             made = Edit(start, end, sent.insertion.edit.new)
@@ -290,7 +291,7 @@ class ChatEdits:
                 return
         edit = edit.least(before)
         if sent is not None and sent.wanted is not None:
-            # What was inserted at that very place may belong before it.
+            # What was inserted at exactly that place may belong before it.
             is_lost = edit.start <= sent.wanted <= edit.end
             sent.wanted = None if is_lost else shifted(sent.wanted, 0, before, edit)
         if before == self._anchor.text:
@@ -304,7 +305,7 @@ class ChatEdits:
         """Note that the edit was ``made`` in ``before``, which became ``after``.
 
         Its place is right if it is the wanted one, or if ``before`` is the text that the edit was
-        for: the document may have been opened again meanwhile.
+        for: the document may have been opened again in between.
         """
         self._sent, self._anchor.is_unsure = None, False
         self._anchor.settle(before)
@@ -323,11 +324,11 @@ class ChatEdits:
         """Note that ``before``, the text that the edit is for, became ``after`` by another change.
 
         So the edit was refused, unless the editor reports both as one change. Return whether that
-        may be so.
+        is possible.
         """
         if self._is_in(sent, after):
             return True
-        # It is kept: only an answer can show that nothing more comes of it.
+        # It is kept: only an answer can show that it will not be made.
         sent.overtaken, sent.wanted = True, None
         edit = sent.insertion.edit
         above, below = f"{before[: edit.start]}{edit.new}", f"{edit.new}{before[edit.end :]}"
@@ -337,11 +338,11 @@ class ChatEdits:
         ):
             return False
         self._anchor.settle(after)
-        self._doubt(sent)
+        self._give_up(sent)
         return True
 
     def _is_in(self, sent: _Sent, text: str) -> bool:
-        """Return whether the edit certainly is in ``text``, and note it if so."""
+        """Return whether the edit is certainly in ``text``; if so, note that it was made."""
         # The user may have typed the same text, in the same place.
         if sent.insertion.part == "remark" or text == sent.base:
             return False
@@ -353,18 +354,18 @@ class ChatEdits:
         self._anchor.arrived(sent.insertion, text, place)
         return True
 
-    def _doubt(self, sent: _Sent) -> None:
-        """Note that nobody can tell whether and where the edit was made."""
+    def _give_up(self, sent: _Sent) -> None:
+        """Note that it cannot be known whether and where the edit was made."""
         if sent.insertion.part == "remark":
             self._made = True
         else:
             self._anchor.offset = None
 
     async def _remove_stray(self) -> None:
-        """Remove what the editor has inserted in a wrong place, before it heeded versions.
+        """Remove what the editor has inserted in the wrong place.
 
-        It is asked to do so in the present version only, since another misplaced edit could do
-        harm. So an editor that heeds no versions keeps that text.
+        It is asked to do so in the current version only, since another misplaced edit could do
+        harm. So an editor that does not check versions keeps that text.
         """
         for _ in range(_MOST_TRIES):
             stray, document = self._stray, self.document
@@ -376,7 +377,7 @@ class ChatEdits:
             text = document.text
             if text != self._anchor.text:
                 break
-            log.info("the editor was changed under an edit: it is taken back and made anew")
+            log.info("the document changed before an edit: the edit is undone and made again")
             await self._answer(document, text_edit(self._editor, document, stray))
             # Wait until it is gone, or until a change that came first is reported.
             await self.until(partial(self._has_left, text), ECHO_TIMEOUT)
@@ -389,21 +390,21 @@ class ChatEdits:
     # What is sent
 
     def _is_guarded(self, document: OpenDocument) -> bool:
-        """Return whether an edit of ``document`` is made in this very version, or not at all."""
+        """Return whether an edit of ``document`` is made in exactly this version, or not at all."""
         takes_none = document.version == 0 and self._editor.capabilities.takes_0_for_none
-        return self.heeds_versions and not takes_none
+        return self.checks_versions and not takes_none
 
     async def _answer(self, document: OpenDocument, change: types.TextEdit) -> bool | None:
         """Return whether the editor says that it made ``change``; None if it does not answer."""
         edit = types.WorkspaceEdit(changes={document.uri: [change]})
-        if self.heeds_versions:
+        if self.checks_versions:
             edit = versioned(document, change)
         try:
             return await asyncio.wait_for(self._editor.apply_edit(edit), ANSWER_TIMEOUT)
         except TimeoutError:
             log.info("the editor did not answer an edit in time")
             return None
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, the file remains
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, there is still the file
             log.info("the editor did not answer an edit: %s", type(error).__name__)
             return False
 

@@ -4,9 +4,9 @@ The result of a job is a reply, a command's output, or candidates to remember.
 
 This module also knows whether we saw a message being typed. A chat may have come with its folder,
 out of an archive or from another machine, with a command under its last heading that somebody else
-wrote. Sending that looks the same. So what stood there before the editor showed it does not count
-as the user's, unless we saw it being typed in an earlier session: the hash of such a message is
-kept in our data, not in the workspace.
+wrote. Sending that looks the same. So what was there before the editor showed it does not count as
+the user's, unless we saw it being typed in an earlier session: the hash of such a message is kept
+in our data, not in the workspace.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ChatSections:
         place: that heading; None if it is not known.
         lock: held while a section is being written.
         unanswered: how many messages were sent whose answer has no heading in the document yet.
-        proposed: what ``put`` last put under the heading, as it stands there.
+        proposed: what ``put`` last put under the heading, as it is there.
     """
 
     def __init__(self, writer: ChatWriter) -> None:
@@ -75,15 +75,15 @@ class ChatSections:
         """
         text = await self._writer.text()
         self.place = open_place(text)
-        standing = prompt_after(text, self.place)
-        if standing in ("", self.proposed):
-            self._writer.replace(standing, prompt if standing else f"{prompt}\n")
+        present = prompt_after(text, self.place)
+        if present in ("", self.proposed):
+            self._writer.replace(present, prompt if present else f"{prompt}\n")
             await self._writer.flush()
-            standing = prompt_after(await self._writer.text(), self.place)
-        if standing != prompt:
+            present = prompt_after(await self._writer.text(), self.place)
+        if present != prompt:
             raise Busy(
-                f"A message of yours stands under the last `{YOU}`. Send it or delete it, then try"
-                " again."
+                f"There is an unsent message of yours under the last `{YOU}`. Send it or delete it,"
+                " then try again."
             )
         self.proposed = prompt
 
@@ -101,10 +101,10 @@ class ChatSections:
         return prompt_after(text, self.place)
 
     async def _write_prompt(self, prompt: str) -> bool:
-        """Write a message that is not in the document yet, under a heading of its own.
+        """Write a message that is not in the document yet, under its own heading.
 
-        If a draft stands under the open heading, the message comes above that: the draft is still
-        the next one. Return whether it does.
+        If there is a draft under the open heading, the message goes above it: the draft is still
+        the next one. Return whether there is.
         """
         message = escape_reply(prompt.rstrip() + "\n")
         try:
@@ -122,10 +122,10 @@ class ChatSections:
     async def answer(self, prompt: str | None, waiting: str = "") -> AsyncIterator[None]:
         """Hold the document while an answer is written under our heading.
 
-        What stands above that heading is answered, and is not read again. Below the answer comes a
-        new heading for the user, above what they may have typed there meanwhile, unless a draft of
-        theirs below already has one. ``prompt`` is a message that is not in the document yet. Until
-        the document is free, the remark ``waiting`` stands in it.
+        Everything above that heading is answered, and is not read again. Below the answer comes a
+        new heading for the user, above what they may have typed there in the meantime, unless a
+        draft of theirs below already has one. ``prompt`` is a message that is not in the document
+        yet. Until the document is free, it shows the remark ``waiting``.
         """
         waiting = waiting if self.lock.locked() else ""
         if waiting:
@@ -148,7 +148,7 @@ class ChatSections:
             self.lock.release()
 
     async def _begin(self, prompt: str | None) -> bool:
-        """Write our heading; return whether it comes above a draft, which keeps the open one."""
+        """Write our heading; return whether it is above a draft, which keeps the open one."""
         try:
             is_above = prompt is not None and await self._write_prompt(prompt)
             self.place = None
@@ -162,7 +162,7 @@ class ChatSections:
         return is_above
 
     async def keep_place(self) -> None:
-        """Wait until everything is written, and keep the place of the open heading.
+        """Wait until everything is written, and note the place of the open heading.
 
         There may be none, if a section was written again at the end, below the heading of a draft.
         """
@@ -187,11 +187,11 @@ class TypedMessage:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # What stood under the heading when the editor showed it; empty once all was deleted.
+        # What was under the heading when the editor showed it; empty once all of it was deleted.
         self._found = ""
 
     def found(self, message: str) -> None:
-        """Note what stands there when an editor opens the chat."""
+        """Note what is there when an editor opens the chat."""
         self._found = message
 
     @property
@@ -200,7 +200,7 @@ class TypedMessage:
         return bool(self._found)
 
     def changed(self, message: str) -> None:
-        """Note what stands there after an edit; once nothing does, all that follows is typed."""
+        """Note what is there after an edit; once nothing is, all that follows is typed."""
         if not message:
             self._found = ""
 
@@ -208,7 +208,7 @@ class TypedMessage:
         """Return whether ``message`` was typed in an editor that we serve, now or before.
 
         Args:
-            message: what stands under the heading.
+            message: what is under the heading.
             is_open: whether an editor has the chat open, and so reports each edit.
         """
         if is_open and not self._found:
@@ -225,7 +225,7 @@ class TypedMessage:
             try:
                 await asyncio.to_thread(self._keep, message)
             except AishError as error:
-                # It costs the user only a question.
+                # The user is asked one more question, that is all.
                 logger.info("the draft of the chat is not remembered: %s", error.message)
 
     def _keep(self, message: str) -> None:
@@ -252,7 +252,7 @@ TITLE: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class JobWriter:
-    """Writes the events of jobs as they come; the caller says where in the document."""
+    """Writes the events of jobs as they arrive; the caller says where in the document."""
 
     client: Client
     writer: ChatWriter
@@ -262,14 +262,14 @@ class JobWriter:
     async def until_written(
         self, job: Job[Any], writing: Coroutine[Any, Any, None], title: str
     ) -> None:
-        """Show progress until all of a job is written; the user can stop the job there."""
+        """Show progress, where the user can stop the job, until all of the job is written."""
         progress = self.client.begin_progress(title, on_cancel=job.cancel)
         self._shown[job.id] = progress
         try:
             async with progress.timed(lambda: job.id in self._begun):
                 await writing
         except AishError as error:
-            # The document cannot be written: the user must hear of it some other way.
+            # The document cannot be written: say so in a message.
             self.client.tell(error.message, error=True)
         finally:
             job.stop_listening()
@@ -290,13 +290,13 @@ class JobWriter:
                 await self.reply(job)
 
     async def reply(self, job: Job[AskResult]) -> None:
-        """Write a reply as it comes, to its end."""
+        """Write a reply as it arrives, to its end."""
         self._begun.add(job.id)
         reply = ReplyTranscript(self.writer.append)
         calling = ""
         try:
             async for event in job.events():
-                # The chat already says so while the turn waits.
+                # The chat already shows this while the turn waits.
                 if event == Notice("info", WAITS):
                     continue
                 if calling and not isinstance(event, Command | Output):
@@ -309,7 +309,7 @@ class JobWriter:
                     calling = calls(job.id, event) if isinstance(event, Tool) else runs(job.id)
                     self.writer.remark(calling)
         except asyncio.CancelledError:
-            # The server ends, and the chat goes on with the next one.
+            # The server is shutting down; the next one continues the chat.
             if calling:
                 self.writer.withdraw(calling)
             reply.take(End("cancelled"))
@@ -334,55 +334,63 @@ class JobWriter:
         return "\n".join(parts)
 
     async def output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
-        """Write a command's output as it comes; ``begin`` writes its first piece."""
+        """Write a command's output as it arrives; ``begin`` writes its first piece."""
         block = OutputBlock(job.label)
-        has_begun, told = await self._shown_output(job, block, begin)
+        has_begun, notices = await self._shown_output(job, block, begin)
         try:
             report = await job.result()
         except AishError as error:
-            begin(quote(error.message))
+            if has_begun:
+                self.writer.append(block.close(error.message))
+            else:
+                begin(quote(error.message))
             return
         if report.finish_reason == "denied":
-            begin(quote("\n\n".join(told) or f"Not run: {escaped(report.text)}"))
+            begin(quote("\n\n".join(notices) or f"Not run: {escaped(report.text)}"))
             return
         if not has_begun:
             begin(block.open())
         self.writer.append(block.finish())
         self.writer.append(block.close(run_status(report, block.left_out)))
-        for message in told:
+        for message in notices:
             self.writer.append(quote(message), apart=True)
 
     async def _shown_output(
         self, job: Job[RunReport], block: OutputBlock, begin: Callable[[str], None]
     ) -> tuple[bool, list[str]]:
-        """Write the output as it comes, and a remark while the command runs.
+        """Write the output as it arrives, and a remark while the command runs.
 
-        Return whether any output came, and the notices.
+        Return whether any output arrived, and the notices.
         """
         running = runs(job.id)
         has_begun = False
-        told: list[str] = []
+        notices: list[str] = []
         try:
             async for event in job.events():
                 if isinstance(event, Notice):
-                    told.append(event.message)
+                    notices.append(event.message)
                 if not isinstance(event, Output):
                     continue
                 if not has_begun:
-                    # Until now the user was being asked: that is not the command's time.
+                    # Until now the user was being asked: the command's time starts here.
                     self._begun.add(job.id)
                     has_begun = True
                     begin(block.open())
                     self.writer.remark(running)
                 self.writer.append(block.feed(event.delta))
+        except asyncio.CancelledError:
+            # The server is shutting down, and the command with it.
+            if has_begun:
+                self.writer.append(block.close("stopped: the server has ended."))
+            raise
         finally:
             if has_begun:
                 self.writer.withdraw(running)
-        return has_begun, told
+        return has_begun, notices
 
 
 def title_of(operation: Operation, job: Job[Any]) -> str:
-    """Return what is shown while a job of ``operation`` runs."""
+    """Return the title that is shown while a job of ``operation`` runs."""
     if operation.comes == "output":
         return f"aish runs {escaped(job.label)[:TITLE]}"
     return operation.title

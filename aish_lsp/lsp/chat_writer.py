@@ -2,8 +2,8 @@
 
 Editors differ in what they accept: no edits at all, edits of the latest version only, edits for a
 moment after a command; some claim more than they do. So an edit counts only once the editor's own
-document shows it. One edit is under way at a time; the next one is for what the editor reported
-last. What an editor does not accept as an edit is written to the file, which it reloads.
+document shows it. Only one edit is in flight at a time; the next one applies to what the editor
+reported last. What an editor does not accept as an edit is written to the file, which it reloads.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 #: Seconds within which an editor must open the document that it was asked to show.
 OPEN_TIMEOUT: Final = 2.0
 
-#: How many texts of the document are remembered, to tell that a file holds an earlier one.
+#: How many texts of the document are remembered, to recognize an earlier one in the file.
 _REMEMBERED: Final = 1000
 
 
 class ChatWriter:
     """Grows the chat document of the workspace at ``root``, one edit at a time.
 
-    Appended text comes right behind what was appended before it, wherever the user's own edits have
+    Appended text goes right after what was appended before it, wherever the user's own edits have
     moved that; so what the user types below a reply stays below it. ``begin`` starts again at the
     end of the document, ``insert`` above the heading that the user writes under.
     """
@@ -52,7 +52,7 @@ class ChatWriter:
         self._takes_edits = True
         self._opens_documents = True
         self._opens_until = 0.0
-        # What the document and the file have held, as hashes.
+        # Hashes of the texts that the document and the file have had.
         self._held: deque[int] = deque(maxlen=_REMEMBERED)
         # What was last written to the file, without its last line ends; None if the editor has it.
         self._to_be_loaded: str | None = None
@@ -68,10 +68,10 @@ class ChatWriter:
         return self._edits.document
 
     async def make(self) -> None:
-        """Make the folder and the file if they are missing, without waiting for an editor.
+        """Create the folder and the file if they are missing, without waiting for an editor.
 
         Raises:
-            StoreUnavailable: they cannot be made, or what is there must not be used.
+            StoreUnavailable: they cannot be created, or what is there must not be used.
         """
         document = self.document
         if document is not None and len(document.text) > LARGEST:
@@ -99,7 +99,7 @@ class ChatWriter:
         return document.text
 
     async def show(self) -> None:
-        """Ask the editor to show the document's end, if it can; its answer is not waited for.
+        """Ask the editor to show the document's end, if it can; do not wait for its answer.
 
         Raises:
             StoreUnavailable: the file cannot be read, or must not be used.
@@ -107,7 +107,7 @@ class ChatWriter:
         if not self._editor.capabilities.show_document:
             return
         text = with_line_feeds(await self.text())
-        # Not every editor has a line behind the last line end: Neovim fails there.
+        # Not every editor has a line after the last line end: Neovim fails there.
         self._editor.show(self.path, text.removesuffix("\n").count("\n"))
         self._opens_until = monotonic() + OPEN_TIMEOUT
 
@@ -118,33 +118,33 @@ class ChatWriter:
     def insert(self, text: str) -> None:
         """Write ``text`` above the heading that the user writes under, with blank lines around it.
 
-        If there is no such heading, since a reply is being written, it comes at the end.
+        If there is no such heading, because a reply is being written, it goes at the end.
         """
         self._add(Piece(well_formed(text), apart=True, goes="above"))
 
-    def replace(self, standing: str, text: str) -> None:
-        """Write ``text`` under the open heading in place of ``standing``, which may be empty.
+    def replace(self, present: str, text: str) -> None:
+        """Write ``text`` under the open heading in place of ``present``, which may be empty.
 
-        Nothing is written if something else stands there by then, or if the editor heeds no
-        versions and anything stands there.
+        Nothing is written if there is something else by then, or if there is anything and the
+        editor does not check versions.
         """
-        self._add(Piece(well_formed(text), apart=True, goes="in place", standing=standing))
+        self._add(Piece(well_formed(text), apart=True, goes="in place", standing=present))
 
     def append(self, text: str, *, apart: bool = False) -> None:
-        """Write ``text`` behind what was written before; ``apart``: after a blank line."""
+        """Write ``text`` after what was written before; ``apart``: after a blank line."""
         if text:
             self._add(Piece(well_formed(text), apart, goes="on"))
 
     def remark(self, text: str) -> None:
         """Write a line above the open heading, or at the end; ``withdraw`` removes it.
 
-        Nothing is written if the editor heeds no versions: another text might be removed then.
+        Nothing is written if the editor does not check versions: the wrong text might be removed.
         """
-        if self._edits.heeds_versions or not self._editor.capabilities.apply_edit:
+        if self._edits.checks_versions or not self._editor.capabilities.apply_edit:
             self._add(Piece(well_formed(text), apart=True, goes="remark"))
 
     def withdraw(self, text: str) -> None:
-        """Remove a remark, if it still stands there as it was written, and only once."""
+        """Remove a remark once, if it is still there as it was written."""
         self._add(Piece(well_formed(text), apart=False, goes="away"))
 
     async def flush(self) -> None:
@@ -169,7 +169,7 @@ class ChatWriter:
     def _note_loaded(self) -> None:
         """Note whether the editor has loaded what was last written to the file.
 
-        If the end of the file was removed, an earlier text begins with what was written, too.
+        If the end of the file was removed, an earlier text also begins with what was written.
         """
         document, written = self.document, self._to_be_loaded
         if document is None or written is None or not document.text.startswith(written):
@@ -178,12 +178,12 @@ class ChatWriter:
             self._to_be_loaded = None
 
     async def settle(self) -> None:
-        """Wait until nothing waits to be written; the next ``flush`` raises a failure."""
+        """Wait until everything is written; a failure is raised by the next ``flush``."""
         while self._task is not None and not self._task.done():
             await asyncio.shield(self._task)
 
     async def close(self) -> None:
-        """Drop what is not written yet."""
+        """Discard what is not written yet."""
         self._pieces.clear()
         if self._task is not None:
             self._task.cancel()
@@ -195,7 +195,7 @@ class ChatWriter:
             self._task = asyncio.create_task(self._drain(), name="chat writer")
 
     async def _drain(self) -> None:
-        """Write until nothing waits."""
+        """Write until the queue is empty."""
         while self._pieces:
             await self._edits.pace()
             batch = self._take()
@@ -206,7 +206,7 @@ class ChatWriter:
                 self._failure = error
 
     def _take(self) -> list[Piece]:
-        """Take the next pieces that go to one place."""
+        """Take the next pieces that go to the same place."""
         pieces = self._pieces
         end = next((n for n, piece in enumerate(pieces) if n and piece.goes != "on"), len(pieces))
         if pieces[0].is_remark:
@@ -215,7 +215,7 @@ class ChatWriter:
         return batch
 
     async def _write(self, batch: list[Piece]) -> None:
-        """Bring ``batch`` into the document.
+        """Write ``batch`` into the document.
 
         Raises:
             StoreUnavailable: it could not be written.
@@ -228,12 +228,12 @@ class ChatWriter:
                 return
             document = await self._edits.shown_again()
             if document and self._can_be_edited() and not self._edits.was_reopened_lately:
-                log.info("the editor does not take edits: the chat goes to its file")
+                log.info("the editor does not make edits: the chat is written to its file")
                 self._takes_edits = False
         await self._write_to_file(batch)
 
     def _can_be_edited(self) -> bool:
-        """Return whether the editor takes edits, as far as is known."""
+        """Return whether the editor makes edits, as far as is known."""
         can_edit = self._editor.capabilities.apply_edit
         return can_edit and self._takes_edits and not self._edits.is_silent
 
@@ -271,7 +271,7 @@ class ChatWriter:
     async def _bring_up_to_date(self) -> bool:
         """Ask the editor to insert what was written to the file after the editor had read it.
 
-        Return False if it does not do so.
+        Return False if it does not.
         """
         document = self.document
         if document is None or self._to_be_loaded is None:
@@ -292,8 +292,8 @@ class ChatWriter:
     def _supersedes(self, document: OpenDocument, on_disk: str) -> bool:
         """Return whether a document's text is later than the file's.
 
-        It is not if somebody else has written the file: that must not be lost. Nor is it if it only
-        has one more line end: some editors add one to a file that ends without it.
+        It is not if another program has written the file: that must not be lost. Nor is it if it
+        only has one more line end: some editors add one to a file that ends without it.
         """
         text, saved = document.text, with_line_feeds(on_disk)
         if text in (saved, f"{saved}\n"):
@@ -303,7 +303,7 @@ class ChatWriter:
     async def _write_to_file(self, batch: list[Piece]) -> None:
         """Write ``batch`` into the file.
 
-        If the document is open, the file gets its text too, unless somebody else has written the
+        If the document is open, the file gets its text too, unless another program has written the
         file: the user may not have saved it, and the editor is about to load the file.
 
         Raises:
@@ -336,7 +336,7 @@ class ChatWriter:
             if is_written:
                 self._note_loaded()
                 break
-        # What the editor reported meanwhile is about its document, not about the file.
+        # What the editor has reported since is about its document, not about the file.
         self._anchor.text = text
         self._anchor.offset, self._anchor.section, self._anchor.is_unsure = known
         self._anchor.wrote(insertion)
@@ -344,5 +344,5 @@ class ChatWriter:
 
 
 def _digest(text: str) -> int:
-    """Return a hash of ``text`` without its last line ends, since some editors add one."""
+    """Return a hash of ``text`` without the line ends at its end, since some editors add one."""
     return hash(text.rstrip("\n"))

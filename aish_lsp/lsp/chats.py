@@ -57,7 +57,7 @@ class ChatDocuments:
         return self._chats[workspace]
 
     def at(self, uri: str) -> ChatDocument | None:
-        """Return the chat document at ``uri``, if it is one, even if we have not used it yet."""
+        """Return the chat document at ``uri``, if there is one, even if we have not used it yet."""
         if not uri.lower().endswith("/.aish/chat.md"):
             return None
         for chat in self._chats.values():
@@ -67,7 +67,7 @@ class ChatDocuments:
         return chat if chat.is_at(uri) else None
 
     def follow_closing(self, _uri: str) -> None:
-        """Note that a document was closed, which may be one of these."""
+        """Note that a document, which may be one of these, was closed."""
         for chat in self._chats.values():
             chat.follow_closing()
 
@@ -82,7 +82,7 @@ class ChatDocuments:
             self._client.spawn(chat.aclose(), "close a chat")
 
     async def aclose(self) -> None:
-        """Close all chat documents: the server is about to end."""
+        """Close all chat documents: the server is shutting down."""
         await asyncio.gather(*(chat.aclose() for chat in self._chats.values()))
 
 
@@ -160,26 +160,26 @@ async def _completions(
             text_edit=types.TextEdit(types.Range(start, at), one.insert),
         )
         if found.are_files:
-            # What was typed has chosen them already, and put them in order.
+            # They are filtered and sorted by what was typed already.
             item.filter_text, item.sort_text = prefix[one.start :], f"{number:03}"
         else:
             item.detail = one.detail
         items.append(item)
-    # Files are asked for again as the user types on: only some of many were returned.
+    # The client asks for files again as the user types: only some of many were returned.
     return types.CompletionList(is_incomplete=True, items=items) if found.are_files else items
 
 
 def _begin(client: Client, configurations: Configurations, workspace: Workspace) -> None:
-    """Go on with the last session of a workspace that was opened, if that is configured."""
+    """Continue the last session of a workspace that was opened, if that is configured."""
 
     async def tell(beginning: Awaitable[Resumed | None]) -> None:
         resumed = await beginning
         for notice in resumed.notices if resumed else ():
             client.tell(notice)
 
-    # The editor's settings count, too.
+    # The editor's settings count too.
     settled = configurations.settled(workspace.root)
-    client.spawn(tell(workspace.sessions.begin(settled)), "begin with the last session")
+    client.spawn(tell(workspace.sessions.begin(settled)), "continue the last session")
 
 
 #: The most characters of an item in a title.
@@ -192,7 +192,7 @@ _TICK: Final = 3
 def checklist_actions(
     documents: OpenDocuments, chats: ChatDocuments, params: types.CodeActionParams
 ) -> Iterator[types.CodeAction]:
-    """Yield the actions on the lines of a checklist at a place of a chat document."""
+    """Yield the actions on the lines of a checklist at a place in a chat document."""
     uri = params.text_document.uri
     text = documents.text(uri)
     if text is None or "- [" not in text or chats.at(uri) is None:
@@ -245,7 +245,7 @@ def _without(
     """Return the edit that removes a candidate, with the notes on it."""
     end = types.Position(entry.end, 0)
     if entry.end == len(lines):
-        # No line follows: not every editor accepts a place behind the last line.
+        # No line follows: not every editor accepts a place after the last line.
         end = types.Position(entry.end - 1, documents.width(lines[-1]))
     return types.TextEdit(types.Range(types.Position(entry.line, 0), end), "")
 

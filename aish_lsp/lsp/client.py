@@ -1,8 +1,8 @@
-"""The client as the features see it: what they ask it, what they tell it, how they answer it.
+"""The client as the features see it: its requests and ours, and the notifications to it.
 
-It also knows the handler of each command of ``workspace/executeCommand``. A ``Call`` is one such
-request while it is being answered. ``Progress`` is what an editor shows during work that takes
-long: its beginning, reports and end.
+It also has the handler of each command of ``workspace/executeCommand``. A ``Call`` is one such
+request while it is being answered. ``Progress`` is what an editor shows during long work: its
+beginning, reports and end.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
 class Progress:
     """The progress of some work. What is reported before it is open is shown once it is.
 
-    ``send`` takes the values of ``$/progress``, and is None if nobody sees them; ``closed`` is
+    ``send`` takes the values of ``$/progress``, and is None if they are not shown; ``closed`` is
     called at the end.
     """
 
@@ -141,26 +141,26 @@ class Progress:
             self._send({"kind": "report", "message": message})
 
     def reach(self, part: str) -> None:
-        """Show that the work has reached ``part``, which from now on is shown beside the time."""
+        """Show that the work has reached ``part``, which is shown before the time from now on."""
         self._part = f"{part}, "
         self.report(part)
 
     @asynccontextmanager
     async def timed(self, has_begun: Callable[[], bool] = lambda: True) -> AsyncIterator[None]:
-        """Report each second, until the block is left, how long it has taken or that it waits."""
+        """Report each second, until the block ends, the time so far, or that the work waits."""
 
-        async def tell() -> None:
+        async def report_time() -> None:
             seconds = 0
             while True:
                 await asyncio.sleep(1)
                 seconds += has_begun()
                 self.report(f"{self._part}{seconds} s" if seconds else "waits")
 
-        telling = asyncio.create_task(tell(), name="tell the time")
+        reporting = asyncio.create_task(report_time(), name="report the time")
         try:
             yield
         finally:
-            telling.cancel()
+            reporting.cancel()
 
     def end(self, message: str | None = None) -> None:
         """End the progress with a last ``message``; a second call does nothing."""
@@ -177,7 +177,7 @@ class Progress:
         return {} if self._message is None else {"message": self._message}
 
 
-#: Seconds within which a client has to answer that it will show progress.
+#: Seconds within which a client must answer that it will show progress.
 CREATE_PROGRESS: Final = 10.0
 
 
@@ -222,7 +222,7 @@ class Client(Endpoint):
         return 0 if self._shutdown else 1
 
     def _initialize(self, params: types.InitializeParams) -> dict[str, Any]:
-        """Note who the client is, and say what we can do."""
+        """Keep what the client says about itself, and return what we can do."""
         general = params.capabilities.general
         encodings = list(general.position_encodings or ()) if general else []
         result = initialize_result({"general": {"positionEncodings": encodings}})
@@ -240,7 +240,7 @@ class Client(Endpoint):
         self._shutdown_hooks.append(hook)
 
     async def stop_work(self) -> None:
-        """Cancel all running work, and give it at most GRACE seconds to record what it has."""
+        """Cancel all running work, and give it at most GRACE seconds to save what it has."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop_work())
         await asyncio.shield(self._stopping)
@@ -252,7 +252,7 @@ class Client(Endpoint):
         for key in stopping:
             self._cancel(key)
         if stopping:
-            # A third is left for the hooks, in case a command does not end.
+            # Leave a third for the hooks, in case a command does not end.
             await asyncio.wait(stopping.values(), timeout=GRACE * 2 / 3)
         for task in list(self._tasks):
             task.cancel()
@@ -332,9 +332,9 @@ class Client(Endpoint):
         self.notify("$/progress", {"token": token, "value": value})
 
     def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
-        """Begin progress of our own; silent if the client shows none.
+        """Begin progress under a token of ours; silent if the client shows no progress.
 
-        The progress may be reported on and ended at once: nothing waits for the client.
+        The progress may be reported on and ended at once, without waiting for the client.
         """
         if not can(self, "window.work_done_progress"):
             return Progress(title, None)
@@ -361,11 +361,11 @@ class Client(Endpoint):
             callback()
 
     def _forget_token(self, token: MessageId, callback: Callable[[], object]) -> None:
-        """Forget what a token cancels, unless it cancels something else by now."""
+        """Forget what a token cancels, unless it has been reused for something else."""
         if self._on_token_cancel.get(token) == callback:
             del self._on_token_cancel[token]
 
-    # Other things that features ask and tell
+    # Other requests and notifications
 
     async def answer_of(self, method: str, params: object, timeout: float) -> Any:  # noqa: ASYNC109 - a limit, not a failure
         """Ask the client, as ``request`` does; return None if there is no answer."""
@@ -376,17 +376,17 @@ class Client(Endpoint):
             return None
 
     def tell(self, message: str, *, error: bool = False) -> None:
-        """Show ``message`` to the user, whatever they are doing."""
+        """Show ``message`` to the user."""
         kind = types.MessageType.Error if error else types.MessageType.Info
         self.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(kind, message))
 
     async def drained(self) -> None:
-        """Wait while more than about a megabyte waits for the client to read it."""
+        """Wait while more than about a megabyte is queued for the client."""
         if self.outbox is not None:
             await self.outbox.drained()
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run ``work`` in the background; the shutdown cancels it, and errors are logged."""
+        """Run ``work`` in the background; it is cancelled at shutdown, and errors are logged."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._spawned_done)
@@ -402,20 +402,20 @@ class Client(Endpoint):
 class EditorFace:
     """The client as seen by an operation that a command or a line of the chat asks for.
 
-    ``shown`` shows progress, ``told`` takes messages, and ``chat`` returns the text of the chat.
+    ``shows`` shows progress, ``send`` takes messages, and ``chat`` returns the text of the chat.
     """
 
-    shown: Call | Client
-    told: Callable[[str], object]
+    shows: Call | Client
+    send: Callable[[str], object]
     chat: Callable[[], Awaitable[str]]
 
     def tell(self, message: str) -> None:
         """Pass ``message`` on."""
-        self.told(message)
+        self.send(message)
 
     async def wait(self, job: Job[R], title: str) -> R:
         """Wait for a job and show its progress, where the user can stop it."""
-        progress = self.shown.begin_progress(title, on_cancel=job.cancel)
+        progress = self.shows.begin_progress(title, on_cancel=job.cancel)
         try:
             async with progress.timed():
                 return await job.result()
@@ -428,7 +428,7 @@ class EditorFace:
 
 
 def can(client: Client, what: str) -> bool:
-    """Return whether the client said that it can do ``what``, say ``workspace.apply_edit``."""
+    """Return whether the client said that it can do ``what``, e.g. ``workspace.apply_edit``."""
     found: object = client.client_capabilities
     for name in what.split("."):
         found = getattr(found, name, None)

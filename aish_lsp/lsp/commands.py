@@ -2,10 +2,10 @@
 
 Copied text is put into the clipboard of this machine by whichever program the desktop has for it.
 
-Here are also the commands for extensions. ``aish.chat.line`` and ``.complete`` are the ``:``
-commands for a client with a chat of its own: it shows their results itself, and nothing is written
+The commands for extensions are here too. ``aish.chat.line`` and ``.complete`` are the ``:``
+commands for a client that has its own chat: it shows their results itself, and nothing is written
 into the chat document. ``aish.model.complete`` and ``.count`` offer a model to the editor's other
-extensions. These bring messages of their own: no session, memory or project is in the request.
+extensions. These send their own messages: the request holds no session, memory or project.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Answers the commands of each operation, of copying, and of an extension."""
+    """Answers the commands of the operations, ``aish.commands.copy``, and those for extensions."""
 
     client: Client
     services: Services
@@ -89,11 +89,11 @@ class Commands:
     workspaces: Workspaces
     chats: ChatDocuments
     selections: Selections
-    #: The checklist for the memory that a client was last given: `:memory accept` reads it.
+    #: The checklist of memory candidates that a client got last: `:memory accept` reads it.
     _listed: dict[Workspace, str] = field(default_factory=dict, init=False)
 
     def bind(self) -> None:
-        """Answer the commands."""
+        """Bind the commands."""
         for operation in OPERATIONS.values():
             self.client.bind(f"aish.{operation.name}", partial(self._execute, operation))
         self.client.bind("aish.commands.copy", self._copy)
@@ -157,13 +157,13 @@ class Commands:
         """
         if operation.needs_settings:
             await self.configurations.settled(workspace.root)
-        # An operation that is to act at once does not wait for a session about to be shown.
+        # An operation that acts at once does not wait for a session that is about to be shown.
         if isinstance(params, SessionTarget) and not (operation.at_once and params.session is None):
             return await workspace.sessions.named(params.session)
         return workspace.shown
 
     async def _add_model_in_chat(self, place: Place) -> object:
-        """Show in the chat which models there are to choose from, and how to go on."""
+        """Show in the chat which models there are to choose from, and how to continue."""
         _refuse_unshown(place.workspace, place.session)
         await self.chats.of(place.workspace).send(":model add")
         found = await models_of(place.session)
@@ -178,7 +178,7 @@ class Commands:
         """Send a job's events under the client's token, then return its result.
 
         A client that reads slowly gets the pieces that have piled up as one; the job waits for it
-        only if there are many. Any way of cancelling the request stops the job, which then ends by
+        only if there are many. Cancelling the request in any way stops the job, which then ends by
         itself.
         """
         progress = call.begin_progress(title, on_cancel=job.cancel)
@@ -201,7 +201,7 @@ class Commands:
             self.client.tell(f"No clipboard was found. This is the text:\n\n{shown}")
         return Copied(text, copied)
 
-    # What an extension asks
+    # The commands for extensions
 
     async def _line(self, call: Call, params: ChatLineParams) -> ChatLineDone:
         command, operation = _read(params)
@@ -213,10 +213,10 @@ class Commands:
         async def listed() -> str:
             return self._listed.get(workspace, "")
 
-        told: list[str] = []
-        place = Place(workspace, session, EditorFace(call, told.append, listed))
-        carried = await self._carried(operation, carry_out(place, command), told)
-        text, token = _text(told, carried), params.partial_result_token
+        messages: list[str] = []
+        place = Place(workspace, session, EditorFace(call, messages.append, listed))
+        carried = await self._carried(operation, carry_out(place, command), messages)
+        text, token = _text(messages, carried), params.partial_result_token
         if carried.job is None or token is None:
             return ChatLineDone(workspace.shown.id, text, None, None)
         self.selections.follow_again(carried.job)
@@ -226,20 +226,21 @@ class Commands:
         return ChatLineDone(workspace.shown.id, text, operation.comes, result)
 
     async def _carried(
-        self, operation: Operation, work: Awaitable[Carried], told: list[str]
+        self, operation: Operation, work: Awaitable[Carried], messages: list[str]
     ) -> Carried:
-        """Return the result of a command; if it is refused, show what it has told until then.
+        """Return the result of a command; if it is refused, show the messages that it sent before.
 
         Raises:
             AishError: the command is refused.
         """
         if not operation.comes_in_pieces:
-            work = answer_before_asking(self.client, work, lambda carried: _text(told, carried))
+            work = answer_before_asking(self.client, work, lambda carried: _text(messages, carried))
         try:
             return await work
         except AishError:
-            while told:
-                self.client.tell(told.pop(0))
+            # What is shown now must not be part of what is shown after a question.
+            while messages:
+                self.client.tell(messages.pop(0))
             raise
 
     async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
@@ -284,7 +285,7 @@ class Commands:
 
 
 def _asked_at(place: Place, params: AskParams, about: Selected | None, guess: str) -> Place:
-    """Return the place of a question with what is selected, and the file in which it is asked."""
+    """Return the place of a question, with what is selected and the file in which it is asked."""
     at = path_of(params.uri) if params.uri is not None else None
     notice = f"Asked in {shown_path(place.workspace.folder)}, {guess}." if guess else ""
     return replace(place, attached=about.attached if about else (), at=at, notice=notice)
@@ -300,13 +301,13 @@ def _question(session: Session, params: Target) -> str:
 
 
 def _refuse_unshown(workspace: Workspace, session: Session) -> None:
-    """Refuse a session that the chat document does not show, since its events would go there.
+    """Refuse a session that the chat document does not show: its events would go there.
 
     Raises:
         InvalidArgument: the chat does not show the session.
     """
     if session is not workspace.shown:
-        msg = f"The chat does not show the session {session.id}: its events need a token."
+        msg = f"The chat does not show the session {session.id}, so its events need a token."
         raise InvalidArgument(msg, path="partialResultToken")
 
 
@@ -321,20 +322,20 @@ def _read(params: ChatLineParams) -> tuple[ColonCommand, Operation]:
     if command is None:
         raise InvalidArgument(
             "This is not a command of the chat, which is a single line that begins with `:`, such"
-            " as `:help`. `aish.ask` takes a question.",
+            " as `:help`. For a question, use `aish.ask`.",
             path="line",
         )
     operation = COLON_COMMANDS.find(command).operation
     if operation.comes_in_pieces and params.partial_result_token is None:
         raise InvalidArgument(
-            f"The result of `:{command.name}` comes in pieces: its events need a token.",
+            f"The result of `:{command.name}` comes as events, which need a token.",
             path="partialResultToken",
         )
     return command, operation
 
 
-def _text(told: list[str], carried: Carried) -> str:
-    return "\n\n".join(filter(None, [*told, carried.text]))
+def _text(messages: list[str], carried: Carried) -> str:
+    return "\n\n".join(filter(None, [*messages, carried.text]))
 
 
 def _units(text: str) -> int:
@@ -356,14 +357,14 @@ def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...
         else:
             found.append(RequestMessage(message.role, message.content))
     if not found or found[0].role != "user" or found[-1].role != "user":
-        raise InvalidArgument("The first and the last message are the user's.", path="messages")
+        raise InvalidArgument("The first and the last message must be the user's.", path="messages")
     return tuple(found)
 
 
-#: Seconds that a program may take; some go on running, to hold what was copied.
+#: Seconds that a program may take; some keep running, to hold what was copied.
 _TIMEOUT: Final = 5.0
 
-#: The programs that may work if an environment variable is set (or none is named), with options.
+#: The programs with their options, each with the environment variable that it needs, if any.
 _PROGRAMS: Final = (
     ("", ("pbcopy",)),
     ("WAYLAND_DISPLAY", ("wl-copy",)),

@@ -1,7 +1,7 @@
-"""What the client says of itself: who it is, and its settings, at first and as they change.
+"""What the client says about itself: who it is, and its settings as they change.
 
-Who it is is noted in the log that ``aish-lsp doctor --report`` shows. A client that asks for it is
-sent ``aish/status``: the session that is shown, at a glance.
+Who it is goes into the log that ``aish-lsp doctor --report`` shows. A client that asks for it is
+sent ``aish/status``: a summary of the session that is shown.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Seconds within which a client answers what its settings are, or that it will report changes.
+#: Seconds within which a client must send its settings, or answer that it will report changes.
 _ANSWER = 60.0
 
-#: Seconds that a question or a command waits for the settings.
+#: Seconds for which a question or a command waits for the settings.
 _PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Pull:
-    """A request for the client's settings, and until when somebody waits for its answer."""
+    """A request for the client's settings, and the loop time until which others wait for it."""
 
     task: asyncio.Task[None]
     until: float
@@ -56,7 +56,7 @@ class Configurations:
         self._pushed: Any = None
 
     def of(self, root: Path | None) -> Configuration:
-        """Return the configuration of a folder, made on its first use."""
+        """Return the configuration of a folder, created on its first use."""
         if root not in self._of:
             configuration = Configuration(root, self._services.trust, self._services.environ)
             params = self._client.initialize_params
@@ -75,7 +75,7 @@ class Configurations:
             pull.task.cancel()
 
     async def settled(self, root: Path | None) -> None:
-        """Wait, but not for long, until the client has sent its current settings."""
+        """Wait at most a few seconds until the client has sent its current settings."""
         pull = self._pulls.get(root)
         if pull is not None:
             left = max(0.0, pull.until - asyncio.get_running_loop().time())
@@ -87,7 +87,7 @@ class Configurations:
             self._pull(root, configuration)
 
     def push(self, settings: Any) -> None:
-        """Use the settings that were sent by a client that cannot be asked for them."""
+        """Use the settings that a client sent which cannot be asked for them."""
         self._pushed = settings.get("aish") if isinstance(settings, dict) else None
         for configuration in self._of.values():
             configuration.update("workspace/configuration", self._pushed)
@@ -96,7 +96,7 @@ class Configurations:
         if not can(self._client, "workspace.configuration"):
             return
         if root in self._pulls:
-            # Its answer would be older than the answer to what is asked now.
+            # Its answer would be older than the answer to this request.
             self._pulls[root].task.cancel()
         task = self._client.spawn(self._ask(root, configuration), "ask for the settings")
         self._pulls[root] = _Pull(task, asyncio.get_running_loop().time() + _PATIENCE)
@@ -105,7 +105,7 @@ class Configurations:
         item = types.ConfigurationItem(root.as_uri() if root else None, "aish")
         params = types.ConfigurationParams([item])
         answer = await self._client.answer_of("workspace/configuration", params, _ANSWER)
-        # Without an answer, the settings that are known still hold.
+        # Without an answer, the known settings stay in force.
         if isinstance(answer, list | tuple) and len(answer) == 1:
             configuration.update("workspace/configuration", answer[0])
 
@@ -128,7 +128,7 @@ def setup(client: Client, configurations: Configurations, workspaces: Workspaces
 
 
 async def _register(client: Client) -> None:
-    """Ask the client to report changes of its settings, if it wants to be asked."""
+    """Ask the client to report changes of its settings, if it has to be asked."""
     if not can(client, "workspace.did_change_configuration.dynamic_registration"):
         return
     method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
@@ -147,7 +147,7 @@ def send_status(client: Client, workspaces: Workspaces) -> None:
 
 
 def _announce(client: Client, workspace: Workspace) -> None:
-    """Tell the client of each change of status, at most four times a second."""
+    """Notify the client of changes of the status, at most four times a second."""
     waiting: asyncio.TimerHandle | None = None
     last: object = None
 
@@ -168,20 +168,20 @@ def _announce(client: Client, workspace: Workspace) -> None:
 
 
 def note_client(client: Client, workspaces: Workspaces) -> None:
-    """Note in the log who the client is, once it uses a workspace: nothing went wrong before."""
-    noted = False
+    """Log who the client is once it uses a workspace; before that there is nothing to report."""
+    logged = False
 
     def note(_workspace: Workspace) -> None:
-        nonlocal noted
+        nonlocal logged
         params = client.initialize_params
-        if not noted and params is not None:
-            noted = True
+        if not logged and params is not None:
+            logged = True
             logs.keep(f"client: {_described(client, params.client_info)}")
 
     workspaces.on_open(note)
 
 
-#: What the note on the client lists as present or lacking, and the capability that says so.
+#: What the log says that the client can do or lacks, with the capability that says so.
 _NOTED: Final = {
     "applyEdit": "workspace.apply_edit",
     "codeLens": "text_document.code_lens",
@@ -195,9 +195,9 @@ _NOTED: Final = {
 
 def _described(client: Client, info: types.ClientInfo | None) -> str:
     """Return who the client is, and which of ``_NOTED`` it can do, in one line."""
-    name = f"{info.name} {info.version or ''}".strip() if info else "it does not say its name"
+    name = f"{info.name} {info.version or ''}".strip() if info else "a client without a name"
     able = [feature for feature, what in _NOTED.items() if can(client, what)]
     lacking = [feature for feature in _NOTED if feature not in able]
-    abilities = f"can {', '.join(able) or 'none of it'}; lacks {', '.join(lacking) or 'nothing'}"
+    abilities = f"can {', '.join(able) or 'nothing'}; lacks {', '.join(lacking) or 'nothing'}"
     versions = f"aish-lsp {__version__}, Python {platform.python_version()}"
     return f"{escaped(name)[:80]} ({versions}); {abilities}"

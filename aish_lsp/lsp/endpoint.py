@@ -1,4 +1,4 @@
-"""JSON-RPC in both directions: how a message is read, answered and sent."""
+"""JSON-RPC in both directions: how messages are read, answered and sent."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Takes the params of a message, as LSP's type for them; returns its result or a coroutine for it.
+#: Takes the params of a message, as LSP's type for them; returns the result or a coroutine for it.
 Feature: TypeAlias = Callable[[Any], Any]
 
-#: What writing JSON raises for data that it cannot hold.
+#: What encoding as JSON raises for data that JSON cannot hold.
 UNSENDABLE = (TypeError, ValueError, RecursionError)
 
 
@@ -57,9 +57,9 @@ class Endpoint:
     """One end of a JSON-RPC connection.
 
     Attributes:
-        outbox: what waits to be sent; None while nobody is connected.
+        outbox: what waits to be sent; None while no client is connected.
         features: the handler of each method.
-        initialized: whether a client has begun a session.
+        initialized: whether a client has started a session.
         answered: the id of the request that was answered before this object existed, or None; the
             request gets no second answer.
     """
@@ -96,7 +96,7 @@ class Endpoint:
     # Receiving
 
     def receive(self, frame: bytes | BadFrame) -> None:
-        """Handle one message. Whatever it holds, this does not raise."""
+        """Handle one message. This does not raise, whatever the message holds."""
         try:
             message = parse(frame)
         except Malformed as error:
@@ -126,7 +126,7 @@ class Endpoint:
             self._fail(msg_id, error)
             return
         if method_name == types.SHUTDOWN:
-            # Set now, not when it is answered: an exit may come in the same read.
+            # Set now, not when it is answered: an exit may arrive in the same read.
             self._shutdown = True
             self._shutdown_id = msg_id
         self._run(
@@ -143,7 +143,7 @@ class Endpoint:
         succeeded: Callable[[Any], object],
         failed: Callable[[BaseException], object],
     ) -> None:
-        """Run a handler; a coroutine that it returns runs in a task, known by ``key``."""
+        """Run a handler; a coroutine that it returns runs in a task, stored under ``key``."""
 
         def ended(task: asyncio.Task[Any]) -> None:
             del self._running[key]
@@ -166,7 +166,7 @@ class Endpoint:
         self._running[key].add_done_callback(ended)
 
     def _admit(self, msg_id: MessageId, method: str) -> None:
-        """Refuse a request that comes at the wrong time."""
+        """Refuse a request that arrives at the wrong time."""
         if self._shutdown:
             raise JsonRpcException("the server is shutting down", INVALID_REQUEST)
         if method == types.INITIALIZE:
@@ -182,7 +182,7 @@ class Endpoint:
     def _handler_of(self, method: str) -> Feature:
         handler = self.features.get(method)
         if handler is None:
-            # The name is the client's, and may be of any length.
+            # The client may send a name of any length.
             message = f"there is no method {method[:80]}"
             raise JsonRpcException(message, METHOD_NOT_FOUND)
         return handler
@@ -201,19 +201,19 @@ class Endpoint:
             if method == types.INITIALIZE and self.answered is not None:
                 return self._readable(params)
             raise _misfit(method, *_first_problem(error)) from error
-        # An initialize that can be read is good enough: a client refused there gets nothing at all.
+        # An initialize that can be read is enough: a client that is refused gets nothing at all.
         if method != types.INITIALIZE and (flaw := first_flaw(structured)) is not None:
             raise _misfit(method, *flaw)
         return structured
 
     def _readable(self, params: dict[str, Any]) -> types.InitializeParams:
-        """Return what can be read of an ``initialize``: the client was told that it is served."""
-        told = {"positionEncodings": [position_encoding(params["capabilities"])]}
-        readable: dict[str, Any] = {"capabilities": {"general": told}}
+        """Return what can be read of an ``initialize`` that was answered with success already."""
+        agreed = {"positionEncodings": [position_encoding(params["capabilities"])]}
+        readable: dict[str, Any] = {"capabilities": {"general": agreed}}
         for name, value in params.items():
             try:
                 self._converter.structure({"capabilities": {}, name: value}, types.InitializeParams)
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is left out
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, leave it out
                 logger.warning("initialize is malformed at %s", _first_problem(error)[0])
             else:
                 readable[name] = value
@@ -230,7 +230,7 @@ class Endpoint:
         try:
             handler = self._handler_of(method_name)
             if _wants_answer(method_name):
-                logger.warning("ignored %s: it is a request, and came without an id", method_name)
+                logger.warning("ignored %s: it is a request, and has no id", method_name)
                 return
             structured = self._structured(method_name, params)
         except JsonRpcException as error:
@@ -316,7 +316,7 @@ class Endpoint:
             del self._pending[request_id]
 
     def _send(self, message: dict[str, Any]) -> None:
-        """Send ``message``; drop it if nobody is connected.
+        """Send ``message``; drop it if no client is connected.
 
         Raises:
             TypeError, ValueError, RecursionError: it cannot be written as JSON.
@@ -325,7 +325,7 @@ class Endpoint:
             self.outbox.put(encode(message, self.plain))
 
     def plain(self, value: Any) -> Any:
-        """Return a value of LSP's types, or of ours, as plain JSON data."""
+        """Return a value of one of LSP's types, or of ours, as plain JSON data."""
         if attrs.has(type(value)):
             return self._converter.unstructure(value)
         if isinstance(value, enum.Enum):

@@ -1,4 +1,4 @@
-"""How the process ends: on signals, when the client goes, and even when something hangs."""
+"""How the process ends: on a signal, when the client is gone, and even if something hangs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-#: Seconds in which running work can record what it has.
+#: Seconds that running work has to save what it has.
 GRACE = 3.0
 #: Seconds from when the process begins to end until it is killed, whatever hangs.
 LAST_RESORT = GRACE + 1.5
 #: Seconds between two checks of the parent.
 PARENT_INTERVAL = 2.0
-#: What ends the process; a second one ends it at once.
+#: The signals that end the process; a second one ends it at once.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Lifecycle:
     """Decides once that the process ends, and with which exit code.
 
-    A guard thread takes the signals, watches the client's process, and ends ours if the event loop
-    is stuck. Signals go through Python's wakeup descriptor. Nothing else may use that, so
+    A guard thread handles the signals, watches the client's process, and ends ours if the event
+    loop is stuck. Signals go through Python's wakeup descriptor. Nothing else may use it, so
     ``loop.add_signal_handler``, which does, must not be called.
     """
 
@@ -47,18 +47,18 @@ class Lifecycle:
         self._ended = asyncio.Event()
         source, self._wakeup = os.pipe()
         os.set_blocking(self._wakeup, False)
-        # Not a handler in Python: that runs in the main thread only, which may be stuck, and which
-        # is not woken by a signal that another thread caught.
+        # Not a Python handler: that runs only in the main thread, which may be stuck, and which is
+        # not woken by a signal that another thread caught.
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         for number in SIGNALS:
-            # nohup has SIGHUP ignored, and it stays so.
+            # nohup ignores SIGHUP; leave it so.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
         guard = threading.Thread(target=self._guard, args=(source,), name="aish guard", daemon=True)
         guard.start()
 
     def end(self, reason: str, code: int) -> None:
-        """Begin to end the process; only the first call counts. Safe in any thread."""
+        """Start to end the process; only the first call counts. Thread-safe."""
         if self._code is not None:
             return
         self._code = code
@@ -77,7 +77,7 @@ class Lifecycle:
         return self._code
 
     def watch_parent(self, pid: int | None) -> None:
-        """End when the client's process is gone, if ``pid`` certainly is that process."""
+        """End when the client's process is gone, if ``pid`` is certainly that process."""
         if self.watches_parent and pid is not None:
             self._parent = Parent.find(pid)
 
@@ -105,7 +105,7 @@ class Lifecycle:
 
 
 class Parent:
-    """The client's process; its start time tells it from a later one with the same number."""
+    """The client's process; its start time distinguishes it from a later one with the same id."""
 
     def __init__(self, pid: int, started: str | None) -> None:
         self.pid = pid
@@ -115,8 +115,8 @@ class Parent:
     def find(cls, pid: int) -> Parent | None:
         """Return the process ``pid`` if it is an ancestor of ours, else None.
 
-        A number from another namespace (a container) or another machine means no process here, or
-        another one. Process 1 adopts orphans, so it proves nothing.
+        An id from another namespace (a container) or another machine means no process here, or a
+        different one. Process 1 adopts orphans, so it proves nothing.
         """
         if pid <= 1:
             return None
@@ -135,7 +135,7 @@ class Parent:
     def gone(self) -> bool:
         """Return whether the process has ended."""
         if self._started is None:
-            # A process that loses its parent gets another one at once.
+            # A process that loses its parent gets a new one at once.
             return os.getppid() != self.pid
         status = _status(self.pid)
         return status is None or status[1] != self._started
@@ -147,7 +147,7 @@ def _status(pid: int) -> tuple[int, str] | None:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name before the last parenthesis may hold anything.
+    # The name before the last parenthesis may contain anything.
     fields = text.rpartition(")")[2].split()
     state, parent, started = fields[0], fields[1], fields[19]
     return None if state in {"Z", "X"} else (int(parent), started)

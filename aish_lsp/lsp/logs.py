@@ -1,11 +1,11 @@
 """The log, on stderr or in a file: what happened and where, never what was said.
 
-Only warnings and errors go to stderr, unless more is asked for: editors mark all of it as errors.
-They are also kept in a file of ours, for ``aish-lsp doctor --report``.
+Only warnings and errors go to stderr, unless more is asked for: editors show all of it as errors.
+They are also kept in a file in our data folder, for ``aish-lsp doctor --report``.
 
 Neither payloads nor keys may be logged. So an exception is logged with its stack and its type but
-without its text, and libraries log only warnings and errors. Text by others that is logged even so,
-such as a stranger's first bytes, is cut, masked and escaped.
+without its text, and libraries log only warnings and errors. Other people's text that is logged
+nevertheless, such as the first bytes from an unknown client, is cut, masked and escaped.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from aish_lsp.foundation.text import escaped
 from aish_lsp.shell.environment import secret_values
 
 LEVELS: Final = ("debug", "info", "warning", "error")
-#: Records that wait for a reader of stderr; more are dropped.
+#: Records that may wait to be written; more are dropped.
 PENDING_RECORDS = 1_000
-#: Bytes of the file that is kept; once it is full, one such file before it is kept, too.
+#: Bytes of the file of recent records; once it is full, it is kept as the one previous file.
 RECENT_BYTES = 1 << 16
-#: Characters of a record that are written.
+#: The most characters of a record that are written.
 LONGEST: Final = 4_000
 
 ExceptionInfo: TypeAlias = (
@@ -79,7 +79,7 @@ class _Formatter(logging.Formatter):
 
 
 class _BackgroundHandler(logging.Handler):
-    """Writes in a thread of its own: an editor that never reads our stderr must not stall us."""
+    """Writes in its own thread: an editor that never reads our stderr must not stall us."""
 
     def __init__(self, stream: TextIO | None) -> None:
         super().__init__()
@@ -88,8 +88,13 @@ class _BackgroundHandler(logging.Handler):
         threading.Thread(target=self._write, name="aish log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._lines.qsize() < PENDING_RECORDS:
-            self._lines.put(self.format(record))
+        if self._lines.qsize() >= PENDING_RECORDS:
+            return
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 - a bad call must not stop its caller
+            line = f"a record of {record.name} at line {record.lineno} cannot be formatted"
+        self._lines.put(line)
 
     def wait(self, timeout: float) -> None:
         """Wait at most ``timeout`` seconds until what was logged so far is written."""
@@ -106,7 +111,7 @@ class _BackgroundHandler(logging.Handler):
             try:
                 self._write_line(line)
             except (OSError, ValueError):
-                return  # nobody can be told
+                return  # there is no other place to report it
 
     def _write_line(self, line: str) -> None:
         assert self._stream is not None
@@ -120,7 +125,7 @@ _handlers: list[_BackgroundHandler] = []
 class _RecentHandler(_BackgroundHandler):
     """Keeps recent warnings and errors in ``DATA/recent.log``, which its first line creates.
 
-    If the file cannot be written, nothing is kept, and nobody is told.
+    If the file cannot be written, nothing is kept, and nothing reports it.
     """
 
     def __init__(self) -> None:
@@ -128,7 +133,7 @@ class _RecentHandler(_BackgroundHandler):
         self.setLevel(logging.WARNING)
 
     def keep(self, line: str) -> None:
-        """Keep a line that is not a record."""
+        """Keep a line that is not a log record."""
         if self._lines.qsize() < PENDING_RECORDS:
             self._lines.put(line)
 
@@ -153,7 +158,7 @@ class _RecentHandler(_BackgroundHandler):
 
 
 def keep(line: str) -> None:
-    """Keep a line for ``aish-lsp doctor --report``, if this process keeps a log at all."""
+    """Keep a line for ``aish-lsp doctor --report``, if logging is configured."""
     for handler in _handlers:
         if isinstance(handler, _RecentHandler):
             handler.keep(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")
@@ -184,7 +189,7 @@ def flush(timeout: float = 0.5) -> None:
 
 
 def log_loop_error(_loop: object, context: dict[str, Any]) -> None:
-    """Log what an event loop reports, without the objects that it would print itself."""
+    """Log what an event loop reports, without the objects that it would print."""
     error = context.get("exception")
     message = context.get("message", "an error in the event loop")
     logger.error("%s", message, exc_info=error)

@@ -1,14 +1,14 @@
 """JSON-RPC messages: parsed and checked as they arrive, encoded and queued as they leave.
 
 The outbox holds what waits to be sent to a client, which may be slow or may have stopped reading.
-How messages are framed in a stream of bytes is the matter of ``stream``.
+The ``stream`` module frames messages in a stream of bytes.
 
-Values that LSP's types let through although they do not fit their fields are refused here, too:
+Values that LSP's types let through although they do not fit their fields are refused here too:
 cattrs refuses what cannot become the type of a field, but lsprotocol passes on anything where one
-of several plain types may stand, such as a progress token, and it takes any text for a URI. What is
-refused here reaches no handler.
+of several plain types is allowed, such as a progress token, and it takes any text for a URI. No
+handler sees a value that is refused here.
 
-A client may send any text as a URI, so none is trusted to be one.
+A client may send any text as a URI, so each one is checked.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def parse(body: bytes | BadFrame) -> Request | Notification | Response:
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
-        # The error's own text is not passed on: it may quote the payload.
+        # The text of the error is not passed on: it may quote the payload.
         raise Malformed(PARSE_ERROR, "the message is not JSON") from error
     if not isinstance(data, dict):
-        raise Malformed(INVALID_REQUEST, "a message is one JSON object; batches are not taken")
+        raise Malformed(INVALID_REQUEST, "a message is one JSON object; batches are not supported")
     message_id = data.get("id")
     if isinstance(message_id, bool) or not isinstance(message_id, int | str):
         message_id = None
@@ -137,23 +137,23 @@ def encode(message: dict[str, Any], plain: Callable[[Any], Any]) -> bytes:
     text = json.dumps(
         message, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
-    # Many clients would break off at half of a surrogate pair.
+    # Many clients would fail on half of a surrogate pair.
     return well_formed(text).encode()
 
 
-#: Bytes that may wait before whoever produces more should wait, too.
+#: Bytes that may be queued before producers should wait.
 HIGH_WATER = 1 << 20
-#: Bytes after which the client is taken to be gone.
+#: Bytes in the queue above which the client counts as gone.
 HARD_LIMIT = 64 << 20
 #: Bytes that a sender takes at once.
 BATCH = 256 << 10
 
 
 class Outbox:
-    """A queue of messages, put there by any thread and sent by one sender.
+    """A queue of messages that any thread may add to and one sender takes from.
 
     ``wake`` is called, in the thread of ``put``, when there is something to take; ``overflow`` is
-    called once, when more than HARD_LIMIT bytes wait.
+    called once, when more than HARD_LIMIT bytes are queued.
 
     Attributes:
         queued: bytes that have been put and not yet sent.
@@ -193,7 +193,7 @@ class Outbox:
             self._wake()
 
     def take(self) -> list[bytes]:
-        """Return the next parts, BATCH bytes or one part; empty if nothing waits."""
+        """Return the next parts: at most BATCH bytes, or one part; empty if nothing is queued."""
         taken: list[bytes] = []
         size = 0
         with self._lock:
@@ -203,23 +203,23 @@ class Outbox:
         return taken
 
     def sent(self, size: int) -> None:
-        """Note that ``size`` bytes, which were taken before, have reached the client."""
+        """Note that ``size`` bytes that were taken before have been sent."""
         with self._lock:
             self.queued = max(0, self.queued - size)
-        self._tell_waiting()
+        self._notify_waiting()
 
     def close(self) -> None:
-        """Drop what waits and whatever follows; nobody waits any longer."""
+        """Drop what is queued and whatever follows; ``drained`` returns."""
         with self._lock:
             self.closed = True
             self._parts.clear()
             self.queued = 0
         self._wake()
-        self._tell_waiting()
+        self._notify_waiting()
 
     async def drained(self, limit: int = HIGH_WATER) -> None:
         """Wait while more than ``limit`` bytes are queued."""
-        # Counted first: a sender that does not see it has lowered ``queued`` before we look.
+        # Count first: a sender that does not see this has lowered ``queued`` before we check it.
         self._waiting += 1
         try:
             while self.queued > limit:
@@ -228,9 +228,9 @@ class Outbox:
         finally:
             self._waiting -= 1
 
-    def _tell_waiting(self) -> None:
+    def _notify_waiting(self) -> None:
         if self._waiting:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed: nothing waits
                 self._loop.call_soon_threadsafe(self._shrunk.set)
 
 
@@ -274,7 +274,7 @@ def _flaws(value: object, path: str) -> Iterator[Flaw]:
                 yield from _flaws(inner, place)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for number, item in enumerate(value):
-            # Lists in lists are skipped: LSP has them only where anything may stand, to any depth.
+            # Lists in lists are skipped: LSP has them only where any value is allowed.
             if attrs.has(type(item)):
                 yield from _flaws(item, f"{path}[{number}]")
 

@@ -18,7 +18,7 @@ from pygls.workspace import TextDocument
 from aish_lsp.chat.insertion import Edit, line_end_of
 from aish_lsp.chat.markdown import Position
 from aish_lsp.context.selection import Point
-from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.foundation.text import well_formed, with_line_feeds
 from aish_lsp.lsp.client import can
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class EditorCapabilities:
 
     Attributes:
         apply_edit: it makes edits that we ask for.
-        document_changes: it heeds the version that an edit is for.
+        document_changes: it checks the version that an edit is for.
         show_document: it shows files.
         takes_0_for_none: it treats version 0, that of a document just loaded, as no version.
     """
@@ -76,12 +76,12 @@ class OpenDocument:
         return line_end_of(self.source)
 
 
-#: Takes the URI and what changed; no changes if the document was opened.
+#: Takes the URI and the changes; no changes if the document was opened.
 OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]
 
 
 class OpenDocuments:
-    """The open documents, the editor that has them, and the callbacks for their changes."""
+    """The open documents, the editor that shows them, and the callbacks for their changes."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -92,12 +92,12 @@ class OpenDocuments:
     @property
     def capabilities(self) -> EditorCapabilities:
         """What the client can do, as it said in ``initialize``."""
-        says_so = can(self._client, "workspace.workspace_edit.document_changes")
-        # Neovim does not say so, but refuses an edit for a version that is older, and not 0.
-        is_bare_neovim = not says_so and self._is_neovim()
+        declared = can(self._client, "workspace.workspace_edit.document_changes")
+        # Neovim does not say so, but refuses an edit for an older version other than 0.
+        is_bare_neovim = not declared and self._is_neovim()
         return EditorCapabilities(
             apply_edit=can(self._client, "workspace.apply_edit"),
-            document_changes=says_so or is_bare_neovim,
+            document_changes=declared or is_bare_neovim,
             show_document=can(self._client, "window.show_document.support"),
             takes_0_for_none=is_bare_neovim,
         )
@@ -140,7 +140,7 @@ class OpenDocuments:
         return min(position.character, len(line))
 
     def point(self, lines: Sequence[str], at: types.Position | Position | AskPosition) -> Point:
-        """Return a client's position in characters; a line behind the text stays as it is."""
+        """Return a client's position in characters; a line after the text is kept as it is."""
         line = max(0, at.line)
         if line >= len(lines):
             return Point(line, 0)
@@ -160,7 +160,7 @@ class OpenDocuments:
         return line[: self.characters(line, at.character)]
 
     def edit(self, uri: str, edits: Sequence[types.TextEdit]) -> types.WorkspaceEdit:
-        """Return an edit of an open document, for its version if the client heeds those."""
+        """Return an edit of an open document, for its version if the client checks versions."""
         document = self.opened(uri)
         if document is None or not self.capabilities.document_changes:
             return types.WorkspaceEdit(changes={uri: edits})
@@ -172,21 +172,21 @@ class OpenDocuments:
         Raises:
             Exception: the client answered with an error, or not in time.
         """
-        # No label, since Neovim would print it with each edit.
+        # Without a label: Neovim would print it with each edit.
         params = types.ApplyWorkspaceEditParams(edit)
         result = await self._client.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
         return getattr(result, "applied", None) is True
 
     async def is_made(self, edit: types.WorkspaceEdit) -> bool:
-        """Ask for ``edit``; return whether it says that it did; False if it fails."""
+        """Ask the client to make ``edit``; return whether it did; False also if it fails."""
         try:
             return await self.apply_edit(edit)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, it is not made
             logger.info("the client did not make an edit: %s", type(error).__name__)
             return False
 
     def show(self, path: Path, line: int) -> None:
-        """Ask the client to show ``path``, the cursor on ``line``; its answer is not waited for."""
+        """Ask the client to show ``path``, the cursor on ``line``; do not wait for its answer."""
         cursor = types.Position(line, 0)
         params = types.ShowDocumentParams(
             path.as_uri(), take_focus=True, selection=types.Range(cursor, cursor)
@@ -209,17 +209,17 @@ class OpenDocuments:
     def changed(
         self, uri: str, changes: Sequence[types.TextDocumentContentChangeEvent] = ()
     ) -> None:
-        """Call those who follow changes."""
+        """Call the callbacks for changes."""
         for callback in self._changed:
             callback(uri, changes)
 
     def saved(self, uri: str) -> None:
-        """Call those who follow changes."""
+        """Call the callbacks for saved documents."""
         for callback in self._saved:
             callback(uri)
 
     def closed(self, uri: str) -> None:
-        """Call those who follow changes."""
+        """Call the callbacks for closed documents."""
         for callback in self._closed:
             callback(uri)
 
@@ -233,7 +233,7 @@ def versioned(
 
 
 def text_edit(documents: OpenDocuments, document: OpenDocument, edit: Edit) -> types.TextEdit:
-    """Return an edit of the text of a document as its client takes it."""
+    """Return an edit of a document's text in the client's units and line ends."""
 
     def end_of(before: str) -> types.Position:
         last_line = before[before.rfind("\n") + 1 :]
@@ -260,16 +260,22 @@ def _is_same(document: TextDocument, path: Path) -> bool:
 
 
 def setup(client: Client, documents: OpenDocuments) -> None:
-    """Follow the client's documents."""
+    """Follow the client's documents.
+
+    An editor may send half of a surrogate pair, which no file can hold. It is replaced by U+FFFD,
+    which has the same width in UTF-16.
+    """
 
     @client.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def _opened(params: types.DidOpenTextDocumentParams) -> None:
+        params.text_document.text = well_formed(params.text_document.text)
         client.workspace.put_text_document(params.text_document)
         documents.changed(params.text_document.uri)
 
     @client.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def _changed(params: types.DidChangeTextDocumentParams) -> None:
         for change in params.content_changes:
+            change.text = well_formed(change.text)
             client.workspace.update_text_document(params.text_document, change)
         documents.changed(params.text_document.uri, params.content_changes)
 
@@ -299,9 +305,9 @@ def edit_open(documents: OpenDocuments) -> EditOpen:
 
 
 def _change(documents: OpenDocuments, before: str, after: str, line_end: str) -> types.TextEdit:
-    """Return an edit of only the lines that differ, so that cursors and marks stay."""
+    """Return an edit of only the lines that differ, so that cursors and marks are kept."""
     old, new = before.split("\n"), after.split("\n")
-    # The last line has no end: it is always among what is replaced.
+    # The last line has no line end: it is always replaced.
     first = 0
     while first < min(len(old), len(new)) - 1 and old[first] == new[first]:
         first += 1

@@ -1,7 +1,7 @@
 """The workspace of a client, and the methods of pygls that it overrides, each with its reason.
 
-The tests know the text of each method of pygls that is overridden: when a release changes one, the
-reason is checked again, and the override is removed once pygls no longer needs it.
+The tests have the source of each method of pygls that is overridden: when a release changes one,
+check the reason again, and remove the override once pygls no longer needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lsprotocol import types
 from pygls.uris import from_fs_path
 from pygls.workspace import TextDocument, Workspace
 
-#: Changes come as ranges.
+#: Changes are sent as ranges.
 TEXT_SYNC = types.TextDocumentSyncKind.Incremental
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -28,7 +28,7 @@ class Document(TextDocument):
         """The lines with their ends.
 
         pygls ends a line where Python does (form feed, U+2028 and more); LSP has three line ends.
-        Every position after another one would be off, and an edit would garble the text.
+        Every position after any other would be off, and an edit would garble the text.
         """
         return tuple(_LINE.findall(self.source))
 
@@ -43,7 +43,7 @@ class Documents(Workspace):
         version: int | None = None,
         language_id: str | None = None,
     ) -> Document:
-        # There is no other way to have documents of our own class.
+        # There is no other way to use our own class of documents.
         return Document(
             doc_uri,
             source=source,
@@ -57,7 +57,7 @@ class Documents(Workspace):
 def open_workspace(
     params: types.InitializeParams, encoding: types.PositionEncodingKind | str
 ) -> Documents:
-    """Return the workspace that ``initialize`` names; a malformed root counts as none.
+    """Return the workspace that ``initialize`` names; a malformed root is ignored.
 
     If it names no folders, its root is the only one: older clients send nothing else.
     """

@@ -1,7 +1,7 @@
-"""The commands of ``workspace/executeCommand``: the operations, and what editors alone can do.
+"""The commands of ``workspace/executeCommand``: the operations, and what only editors can do.
 
-docs/protocol.md and the schema are made from these tables. The kinds of our code actions are here,
-too.
+docs/protocol.md and the schema are generated from these tables. The kinds of our code actions are
+here too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceParams(Target):
-    """``block`` is the number, from 0, among those blocks of a reply that may be put in place."""
+    """``block`` is the number, from 0, among a reply's blocks that can replace the selection."""
 
     turn_id: str
     block: int = field(default=0, metadata={"minimum": 0})
@@ -41,7 +41,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class DiffShown:
-    """What a file holds, and what it would hold; lines end with LF in both."""
+    """The present text of a file and the proposed one; lines end with LF in both."""
 
     uri: str
     before: str
@@ -50,10 +50,10 @@ class DiffShown:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """The request ``aish/approve``: what waits for the user's yes.
+    """The request ``aish/approve``: what needs the user's approval.
 
     ``text`` is the command (for the kind ``command``) or the name of the file (for ``edit``, which
-    has a ``diff``); ``cwd`` is the folder in which it runs or lies.
+    has a ``diff``); ``cwd`` is the folder in which it runs or is.
     """
 
     id: str
@@ -67,7 +67,7 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """What a client answers to ``aish/approve``; anything but true is a no."""
+    """The answer to ``aish/approve``; anything but true is a no."""
 
     approved: bool
 
@@ -76,9 +76,9 @@ class Approved:
 class LookupRequest:
     """The request ``aish/lookup``: what the editor's other language servers know of the code.
 
-    ``uri`` is the file that is meant, null for the whole workspace; ``query`` is a text that the
-    names of ``symbols`` are to contain; ``position`` is the place of the name whose ``definition``
-    is asked for, in the units agreed on.
+    ``uri`` is the file in question, null for the whole workspace; ``query`` is a text that the
+    names of ``symbols`` must contain; ``position`` is the place of the name whose ``definition``
+    is wanted, in the agreed units.
     """
 
     what: Literal["diagnostics", "symbols", "definition"]
@@ -98,7 +98,7 @@ class FoundThere:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What a client answers to ``aish/lookup``; null if it cannot tell."""
+    """The answer to ``aish/lookup``; null if the client does not know."""
 
     items: tuple[FoundThere, ...]
 
@@ -110,10 +110,10 @@ class TerminalRequest:
 
 @dataclass(frozen=True, slots=True)
 class LastInTerminal:
-    """What a client answers to ``aish/terminal``; null if there is no terminal.
+    """The answer to ``aish/terminal``; null if there is no terminal.
 
-    If it cannot tell where a command begins, ``command`` is empty, and ``output`` is what the
-    terminal shows last.
+    If the client does not know where a command begins, ``command`` is empty, and ``output`` is what
+    the terminal shows last.
     """
 
     command: str
@@ -124,7 +124,7 @@ class LastInTerminal:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The text, and whether it is in the clipboard now."""
+    """The text, and whether it is now in the clipboard."""
 
     text: str
     copied: bool
@@ -134,8 +134,9 @@ class Copied:
 class ChatParams(Target):
     """``prompt`` is put under the last heading by *open*, and sent by *send*.
 
-    It replaces a prompt that *open* put there and nobody has changed. A draft of the user's stays:
-    *open* then puts nothing there and tells them; *send* writes its prompt above the draft.
+    It replaces a prompt that *open* put there if that has not been changed. A draft of the user's
+    is kept: *open* then puts nothing there and shows a message; *send* writes its prompt above the
+    draft.
     """
 
     prompt: str | None = None
@@ -162,7 +163,7 @@ class ChatLineDone:
 
     ``session`` is the id of the session that the workspace shows now, and ``text`` is the answer,
     in Markdown. If events were sent to the token, ``comes`` says what they were about, and
-    ``result`` is the result of the command that the line means; otherwise both are null.
+    ``result`` is the result of the line's command; otherwise both are null.
     """
 
     session: str
@@ -182,7 +183,7 @@ class ChatCompleteParams(SessionTarget):
 class ChatCompletion:
     """A proposal: ``insert`` replaces the text from ``start`` to the cursor.
 
-    ``start`` counts UTF-16 code units of the line, whatever unit was agreed on for documents.
+    ``start`` counts UTF-16 code units of the line, whatever unit documents use.
     """
 
     label: str
@@ -194,7 +195,7 @@ class ChatCompletion:
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletions:
-    """The proposals, the likeliest first; with ``is_incomplete``, typing more may bring others."""
+    """The proposals, most likely first; if ``is_incomplete``, typing more may bring others."""
 
     items: list[ChatCompletion]
     is_incomplete: bool
@@ -202,7 +203,7 @@ class ChatCompletions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMessage:
-    """A message of somebody else's conversation."""
+    """A message of a conversation that another extension holds."""
 
     role: Literal["user", "assistant"]
     content: str
@@ -210,7 +211,7 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteParams(SessionTarget):
-    """``model`` is the name of one of ``aish.model.list``; the session pays for the reply."""
+    """``model`` is a name from ``aish.model.list``; the reply is charged to the session."""
 
     model: str
     messages: list[PromptMessage]
@@ -219,7 +220,7 @@ class CompleteParams(SessionTarget):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The reply: its text, how it ended, and what it used; ``usage`` is null if nothing came."""
+    """The reply: its text, how it ended, and its usage, which is null if nothing was received."""
 
     text: str
     finish_reason: FinishReason
@@ -228,7 +229,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountParams(SessionTarget):
-    """``model`` is the name of one of ``aish.model.list``."""
+    """``model`` is a name from ``aish.model.list``."""
 
     model: str
     texts: list[str] = field(default_factory=list)
@@ -248,14 +249,14 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A turn that goes on in the chat; null if none was begun."""
+    """A turn that continues in the chat; null if none was started."""
 
     turn_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class BegunCommand:
-    """A command whose output comes in the chat."""
+    """A command whose output is written into the chat."""
 
     command_id: str
 
@@ -277,7 +278,7 @@ class CommandSpec:
     operation: Operation | None = None
 
 
-#: What editors alone can do; editor_commands.md holds what the reference says of each.
+#: What only editors can do; editor_commands.md has the description of each for the reference.
 _EDITOR = (
     CommandSpec("aish.selection.replace", ReplaceParams, Replaced),
     CommandSpec("aish.commands.copy", CommandParams, Copied),
@@ -296,7 +297,7 @@ _SPECS = (
 
 COMMANDS: dict[str, CommandSpec] = {spec.name: spec for spec in _SPECS}
 
-#: What we ask a client that declares it: the types of the params and of its answer.
+#: The requests to a client that declares them: the types of the params and of its answer.
 REQUESTS: Final[Mapping[str, tuple[Any, Any]]] = {
     "aish/approve": (ApprovalRequest, Approved),
     "aish/lookup": (LookupRequest, LookedUp | None),

@@ -1,7 +1,7 @@
 """Asking the user through the editor: ``window/showMessageRequest``, where only a yes is a yes.
 
 The client is also asked about the code (``aish/lookup``, which its other language servers answer),
-and about what its terminal ran last (``aish/terminal``).
+and for what its terminal ran last (``aish/terminal``).
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-#: The event to set before code that runs in this context asks a question.
+#: The event to set before code in this context asks a question.
 _ASKS: ContextVar[asyncio.Event | None] = ContextVar("asks", default=None)
 
-#: Seconds that a question waits for its answer; if nobody has answered by then, that is a no.
+#: Seconds that a question waits for its answer; no answer by then is a no.
 _PATIENCE = 600.0
 
-#: Seconds after which a file is removed that shows what was asked about.
-_FORGOTTEN: Final = 86_400.0
+#: Seconds after which a file that shows the subject of a question is removed.
+_MAX_AGE: Final = 86_400.0
 
-#: The same while it is not known whether the client shows questions at all: ALE does not, and never
-#: answers.
+#: Seconds that a question waits while it is not known whether the client shows questions at all:
+#: ALE does not, and never answers.
 _DOUBT: Final = 60.0
 
 #: Seconds by which a question is delayed, so that the answer to the command that led to it is sent
-#: first: eglot waits ten seconds for that answer, and would ask the user within them.
-_PRECEDENCE = 0.05
+#: first: eglot waits ten seconds for that answer, and would ask the user while it waits.
+_DELAY = 0.05
 
 
 class Questions:
     """Asks the user of a client.
 
-    A client that does not say that it shows buttons asks in its own way, as eglot does in the
-    minibuffer, and may never tell us that the user has turned away from a question. The user's next
-    command shows that they have.
+    A client that does not declare that it shows buttons asks in its own way, as eglot does in the
+    minibuffer, and may never report that the user has dismissed a question. The user's next command
+    shows that they have.
     """
 
     def __init__(self, client: Client, documents: OpenDocuments) -> None:
@@ -69,8 +69,8 @@ class Questions:
         self._documents = documents
         # Seconds that a question without buttons waits for its answer.
         self._patience = _DOUBT
-        self._standing: set[asyncio.Task[Any]] = set()
-        client.on_command(self._turn_away)
+        self._open: set[asyncio.Task[Any]] = set()
+        client.on_command(self._dismiss)
 
     async def ask_user(self, question: Question) -> bool | None:
         """Implement ``ports.AskUser``."""
@@ -82,7 +82,7 @@ class Questions:
     async def choose(self, choice: Choice) -> int | None:
         """Implement ``ports.Choose``.
 
-        A client that does not say that it shows buttons is not asked: there are other ways.
+        A client that does not declare that it shows buttons is not asked: there are other ways.
         """
         if not can_choose(self._client):
             return None
@@ -90,7 +90,7 @@ class Questions:
         return choice.options.index(title) if title in choice.options else None
 
     async def _approved(self, approval: Approval) -> bool | None:
-        """Ask by ``aish/approve``, where only ``{approved: true}`` is a yes; None if unanswered."""
+        """Ask with ``aish/approve``: only ``{approved: true}`` is a yes; None if unanswered."""
         diff = approval.diff
         params = ApprovalRequest(
             id=new_id(),
@@ -101,7 +101,7 @@ class Questions:
             reasons=approval.reasons,
             diff=DiffShown(diff.path.as_uri(), diff.before, diff.after) if diff else None,
         )
-        await asyncio.sleep(_PRECEDENCE)
+        await asyncio.sleep(_DELAY)
         try:
             answer = await self._client.request("aish/approve", params, _PATIENCE)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
@@ -116,77 +116,79 @@ class Questions:
         params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
         if (asks := _ASKS.get()) is not None:
             asks.set()
-        await asyncio.sleep(_PRECEDENCE)
+        await asyncio.sleep(_DELAY)
         has_buttons = can_choose(self._client)
         patience = _PATIENCE if has_buttons else self._patience
         asking = self._client.request("window/showMessageRequest", params, patience)
         try:
-            # With buttons, the user may do something else and come back to them.
-            answer = await (asking if has_buttons else self._stands(asking))
+            # With buttons, the user may do something else and return to them.
+            answer = await (asking if has_buttons else self._unless_dismissed(asking))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
             logger.info("the client could not ask the user: %s", type(error).__name__)
             return None
         title: str | None = _field(answer, "title")
         return title
 
-    async def _stands(self, asking: Coroutine[Any, Any, Any]) -> Any:
-        """Return the client's answer, unless the user turns away from the question.
+    async def _unless_dismissed(self, asking: Coroutine[Any, Any, Any]) -> Any:
+        """Return the client's answer, unless the user dismisses the question.
 
         Raises:
-            TimeoutError: the user has turned away.
+            TimeoutError: the user has dismissed the question.
             Exception: what ``asking`` raises.
         """
         task = asyncio.create_task(asking)
-        self._standing.add(task)
+        self._open.add(task)
         try:
             answer = await task
         except asyncio.CancelledError:
-            if task in self._standing:
+            if task in self._open:
                 raise
             raise TimeoutError from None
         finally:
-            self._standing.discard(task)
+            self._open.discard(task)
         self._patience = _PATIENCE
         return answer
 
-    def _turn_away(self, command: str) -> None:
-        """End the questions that wait, without an answer, when the client sends a ``command``.
+    def _dismiss(self, command: str) -> None:
+        """End the open questions without an answer, since the client sends a ``command``.
 
-        ``aish.cancel`` does not end them, since it stops the work that asks.
+        ``aish.cancel`` does not end them: it stops the work that asks.
         """
         if command == "aish.cancel":
             return
-        for task in list(self._standing):
-            self._standing.discard(task)
+        for task in list(self._open):
+            self._open.discard(task)
             task.cancel()
 
     async def _shown_whole(self, text: str) -> str:
         """Show ``text`` in a document beside the question; return what to add to the question."""
-        # The document is in our data folder: in the workspace it could be changed before it is
-        # read. Each text has its own file, since two editors may ask at the same time.
+        # The document is in our data folder: in the workspace it could be changed before the user
+        # reads it. Each text has its own file, since two editors may ask at the same time.
         digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
         path = data_dir() / "asked" / f"{digest}.txt"
         try:
             await asyncio.to_thread(_write_asked, path, text)
         except AishError as error:
-            logger.info("what a question is about could not be written: %s", error.message)
+            logger.info("the whole text of a question could not be written: %s", error.message)
             return ""
         if self._documents.capabilities.show_document:
             self._documents.show(path, 0)
-        return f"\n\nIt is cut here. All of it: {shown_path(path)}"
+        return f"\n\nIt is cut here. The whole text: {shown_path(path)}"
 
 
 def can_choose(client: Client) -> bool:
-    """Return whether the client says that it shows questions with buttons."""
+    """Return whether the client declares that it shows questions with buttons."""
     return can(client, "window.show_message.message_action_item")
 
 
-async def answer_before_asking(client: Client, work: Awaitable[R], told: Callable[[R], str]) -> R:
+async def answer_before_asking(
+    client: Client, work: Awaitable[R], described: Callable[[R], str]
+) -> R:
     """Return the result of the work for a command, unless the user has to be asked first.
 
-    A client that does not say that questions have buttons may read no question until the command is
-    answered, like eglot, or give up on the command, like Helix after 20 seconds. For such a client
-    the question comes after the answer, and then a message with what is ``told`` of the result.
+    A client that does not declare buttons may read no question until the command is answered, like
+    eglot, or give up on the command, like Helix after 20 seconds. Such a client gets the question
+    after the answer, and then a message: the text that ``described`` returns for the result.
 
     Raises:
         Busy: the user is being asked.
@@ -206,18 +208,18 @@ async def answer_before_asking(client: Client, work: Awaitable[R], told: Callabl
         asked.cancel()
     if task.done():
         return task.result()
-    client.spawn(_tell_later(client, task, told), "tell what comes of a question")
-    raise Busy("aish asks you first. What comes of your answer is told in a message.")
+    client.spawn(_tell_later(client, task, described), "show the result of a question")
+    raise Busy("aish asks you first. A message then shows the result.")
 
 
 async def _awaited(work: Awaitable[R]) -> R:
     return await work
 
 
-async def _tell_later(client: Client, task: asyncio.Task[R], told: Callable[[R], str]) -> None:
+async def _tell_later(client: Client, task: asyncio.Task[R], described: Callable[[R], str]) -> None:
     """Show the user the result of a command that has been answered already."""
     try:
-        message = told(await task)
+        message = described(await task)
     except AishError as error:
         client.tell(error.message, error=True)
     else:
@@ -226,7 +228,7 @@ async def _tell_later(client: Client, task: asyncio.Task[R], told: Callable[[R],
 
 
 def _write_asked(path: Path, text: str) -> None:
-    """Write ``text``, which a question is about, and remove what old questions were about.
+    """Write ``text``, which a question is about, and remove the texts of old questions.
 
     Raises:
         AishError: the text cannot be written.
@@ -234,12 +236,12 @@ def _write_asked(path: Path, text: str) -> None:
     private_dir(path.parent)
     for old in path.parent.glob("*.txt"):
         with suppress(OSError):
-            if time.time() - old.stat().st_mtime > _FORGOTTEN:
+            if time.time() - old.stat().st_mtime > _MAX_AGE:
                 old.unlink()
     write_atomic(path, text)
 
 
-#: Seconds within which a client answers: a language server may have to start for it.
+#: Seconds within which a client must answer: a language server may have to start first.
 _LOOKUP_PATIENCE: Final = 20.0
 
 
@@ -255,7 +257,7 @@ class ClientLookUp:
         return declares(self._client, "lookup")
 
     async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
-        """Return what the client found; None if it cannot tell, or its answer is malformed."""
+        """Return what the client found; None if it does not know, or its answer is malformed."""
         uri = lookup.path.as_uri() if lookup.path else None
         position = None
         if lookup.what == "definition" and lookup.path is not None:
@@ -275,9 +277,9 @@ class ClientLookUp:
 
 
 def _found(answer: object) -> list[Found] | None:
-    """Return what a client answered; None if the answer is malformed.
+    """Return the items of a client's answer; None if the answer is malformed.
 
-    A malformed item is left out: the rest is still of use.
+    A malformed item is left out: the rest is still useful.
     """
     items = _field(answer, "items")
     if not isinstance(items, list):
@@ -287,7 +289,7 @@ def _found(answer: object) -> list[Found] | None:
         uri, line, text = (_field(item, name) for name in ("uri", "line", "text"))
         path = path_of(uri) if isinstance(uri, str) else None
         if path is not None and isinstance(line, int) and line >= 0 and isinstance(text, str):
-            # Its real path tells whether it lies in the workspace.
+            # Its real path shows whether it is in the workspace.
             found.append(Found(Path(os.path.realpath(path)), line, text))
     return found
 
@@ -297,7 +299,7 @@ def _field(value: object, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
-#: Seconds within which a client reads its terminal.
+#: Seconds within which a client must read its terminal.
 _TERMINAL_PATIENCE: Final = 10.0
 
 

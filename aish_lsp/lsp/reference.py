@@ -1,9 +1,9 @@
-"""The reference of the protocol: docs/protocol.md and the schema, made from the code's registries.
+"""The reference of the protocol: docs/protocol.md and the schema, generated from the registries.
 
-``./dev docs`` runs this module, which also renews the commands in capabilities.json. The schema
+``./dev docs`` runs this module, which also updates the commands in capabilities.json. The schema
 (``aish-lsp protocol --json``) describes, as JSON Schema, what a client and the server send each
-other. It is made from the table of commands and the types of their parameters and results, so that
-a client can generate its own types from it.
+other. It is generated from the table of commands and the types of their parameters and results, so
+that a client can generate its own types from it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from aish_lsp import __version__
 from aish_lsp.agent import events
 from aish_lsp.agent.session import Status
 from aish_lsp.chat.colon import COLON_COMMANDS
+from aish_lsp.config.keys import first_line
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.job import Job
@@ -31,7 +32,7 @@ from aish_lsp.lsp.stream import CAPABILITIES
 from aish_lsp.operations.operation import Answer, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
 
-#: The page that docs/protocol.md is made from, without what comes from the code.
+#: The template of docs/protocol.md, without the parts that are generated.
 PAGE = CAPABILITIES.with_name("protocol_page.md")
 
 
@@ -39,7 +40,7 @@ def render() -> str:
     """Return the whole page."""
     definitions = _Definitions()
     lines = ((f"`:{row.name} {row.usage}`".replace(" `", "`"), row.help) for row in _ROWS)
-    errors_told = (
+    error_rows = (
         (str(error.code), f"`{error.kind}`", first_line(error))
         for error in errors.AishError.__subclasses__()
     )
@@ -49,7 +50,7 @@ def render() -> str:
         "tags": ", ".join(f"`{tag}`" for tag in SHELL_TAGS),
         "reasons": ", ".join(f"`{reason}`" for reason in get_args(events.FinishReason)),
         "commands": "\n\n".join(_command_part(spec, definitions) for spec in COMMANDS.values()),
-        "errors": _table(("code", "kind", "meaning"), errors_told),
+        "errors": _table(("code", "kind", "meaning"), error_rows),
     }
     page = PAGE.read_text("utf-8")
     for name, part in parts.items():
@@ -58,9 +59,10 @@ def render() -> str:
 
 
 def _command_part(spec: CommandSpec, definitions: _Definitions) -> str:
-    told = spec.operation.refusals if spec.operation else []
+    refused = spec.operation.refusals if spec.operation else []
     refusals = "".join(
-        f"- {', '.join(f'`{kind}`' for kind in kinds_of(names))}: {when}\n" for names, when in told
+        f"- {', '.join(f'`{kind}`' for kind in kinds_of(names))}: {when}\n"
+        for names, when in refused
     )
     rows = list(_fields(spec.params, definitions.properties(spec.params, taken=True)))
     fields = _table(("field", "type", "default"), rows) if rows else ""
@@ -76,10 +78,10 @@ def doc_of(spec: CommandSpec) -> str:
 
 @cache
 def _editor_commands() -> dict[str, str]:
-    """Return the descriptions of the commands that only editors can carry out, by name."""
+    """Return the descriptions of the commands that only editors have, by name."""
     parts = CAPABILITIES.with_name("editor_commands.md").read_text("utf-8").split("### `")[1:]
-    told = (part.split("`\n\n", 1) for part in parts)
-    return {name: doc.strip() for name, doc in told}
+    pairs = (part.split("`\n\n", 1) for part in parts)
+    return {name: doc.strip() for name, doc in pairs}
 
 
 def _event_row(event: type) -> tuple[str, str, str]:
@@ -102,7 +104,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Return the name of a schema's type, as the page tells it."""
+    """Return the name of a schema's type, as the page shows it."""
     if "anyOf" in schema:
         return " or ".join(_type(one) for one in schema["anyOf"] if one != {"type": "null"})
     if "enum" in schema:
@@ -113,11 +115,11 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _shape(kind: Any, definitions: _Definitions) -> str:
-    """Return the names of a result's fields, with those of the objects that it lists."""
+    """Return the names of a result's fields, and of the fields of the objects in its lists."""
     found = []
     for name, schema in definitions.properties(kind).items():
         items = schema.get("items", {})
-        # If there are several kinds, the last has all fields.
+        # If there are several kinds, the last has all the fields.
         listed = items.get("anyOf", [items])[-1].get("$ref")
         if listed:
             fields = definitions.made[listed.rpartition("/")[2]]["properties"]
@@ -135,7 +137,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def capabilities() -> str:
-    """Return capabilities.json with the commands that there are now."""
+    """Return capabilities.json with the present commands."""
     from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - only to write the references
 
     found = json.loads(CAPABILITIES.read_text("utf-8"))
@@ -162,12 +164,12 @@ _PLAIN: dict[Any, dict[str, str]] = {
 def schema() -> dict[str, Any]:
     """Return the schema of commands, events, errors, notifications and requests.
 
-    ``lines`` are the ``:`` commands of the chat: how people write their arguments, and the words
-    that these may begin with.
+    ``lines`` are the ``:`` commands of the chat: their usage, and the words that their arguments
+    may begin with.
     """
     definitions = _Definitions()
     commands = {name: _command(spec, definitions) for name, spec in COMMANDS.items()}
-    told = {event.__dict__["kind"]: definitions.event(event) for event in EVENTS}
+    events_by_kind = {event.__dict__["kind"]: definitions.event(event) for event in EVENTS}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"https://aish-lsp.invalid/protocol/{__version__}",
@@ -177,7 +179,7 @@ def schema() -> dict[str, Any]:
             row.name: {"usage": row.usage, "help": row.help, "verbs": list(row.verbs)}
             for row in _ROWS
         },
-        "events": told,
+        "events": events_by_kind,
         "notifications": {"aish/status": {"params": definitions.of(Status)}},
         "requests": {
             method: {"params": definitions.of(params), "result": definitions.of(result)}
@@ -188,14 +190,14 @@ def schema() -> dict[str, Any]:
             for error in errors.AishError.__subclasses__()
         },
         "$defs": {
-            "Event": {"oneOf": list(told.values())},
+            "Event": {"oneOf": list(events_by_kind.values())},
             **dict(sorted(definitions.made.items())),
         },
     }
 
 
 def results_of(spec: CommandSpec) -> tuple[Any, ...]:
-    """Return the types that a command's result may have."""
+    """Return the types that a command's result can have."""
     if spec.operation is None:
         return (spec.result,)
     run = spec.operation.run
@@ -211,7 +213,7 @@ def results_of(spec: CommandSpec) -> tuple[Any, ...]:
 
 @cache
 def names_for_types(module: str) -> dict[str, Any]:
-    """Import what a module imports only for type checking; return it by name."""
+    """Import what a module imports only for type checking; return the objects by name."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     blocks = (
         node.body
@@ -228,13 +230,8 @@ def names_for_types(module: str) -> dict[str, Any]:
 
 
 def kinds_of(names: str) -> list[str]:
-    """Return the kinds on the wire of the errors whose class names are given."""
+    """Return the wire names of the errors whose class names are given."""
     return [vars(errors)[name.strip()].kind for name in names.split(",")]
-
-
-def first_line(thing: type) -> str:
-    """Return the first line of a class's docstring."""
-    return (thing.__doc__ or "").partition("\n")[0]
 
 
 def _command(spec: CommandSpec, definitions: _Definitions) -> dict[str, Any]:
@@ -249,14 +246,14 @@ def _command(spec: CommandSpec, definitions: _Definitions) -> dict[str, Any]:
 
 
 class _Definitions:
-    """The schemas of the dataclasses, each made once."""
+    """The schemas of the dataclasses, each generated once."""
 
     def __init__(self) -> None:
         self.made: dict[str, dict[str, Any]] = {}
         self._of: dict[str, type] = {}
 
     def of(self, kind: Any, *, taken: bool = False) -> dict[str, Any]:
-        """Return the schema of a type, which is ``taken`` if a client sends it to us."""
+        """Return the schema of a type; ``taken``: it is one that a client sends."""
         origin, inner = get_origin(kind), get_args(kind)
         if kind in _PLAIN:
             return dict(_PLAIN[kind])
@@ -278,7 +275,7 @@ class _Definitions:
         return found
 
     def event(self, kind: Any) -> dict[str, Any]:
-        """Return the schema of an event, which unlike a part of another object has its ``kind``."""
+        """Return the schema of an event: that of its dataclass, with its ``kind``."""
         name, tag = f"{kind.__name__}Event", kind.__dict__["kind"]
         made = self._object(kind, taken=False)
         made["properties"] = {"kind": {"const": tag}, **made["properties"]}

@@ -2,7 +2,7 @@
 
 *Replace selection* replaces what was asked about with a block of the reply. Nothing is replaced
 before the user has agreed: to a diff (``aish/approve``), to the editor's own question if it asks
-one (change annotations), or else to a question of ours.
+one (change annotations), or else to our question.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.selections import Asked, Selections
     from aish_lsp.lsp.workspaces import Workspaces
 
-#: The most diagnostics at one place that actions are offered for, and characters of one in a title.
+#: The most diagnostics in one place that get actions, and characters of one in a title.
 _MOST_PROBLEMS: Final = 5
 _TITLE: Final = 60
 
-#: The most diagnostics that go with one question.
-_MOST_TOLD: Final = 20
+#: The most diagnostics that are sent with one question.
+_MOST_SENT: Final = 20
 
 #: Asks for a reply that can replace the selection.
 _IN_A_BLOCK: Final = "Reply with the new text of exactly these lines in one fenced code block."
@@ -67,7 +67,7 @@ def selection_actions(
     chats: ChatDocuments,
     params: types.CodeActionParams,
 ) -> Iterator[types.CodeAction]:
-    """Yield what can be asked about a place of an open document."""
+    """Yield what can be asked about a place in an open document."""
     uri = params.text_document.uri
     text = documents.text(uri)
     if text is None:
@@ -78,7 +78,7 @@ def selection_actions(
     for problem in problems[:_MOST_PROBLEMS]:
         which = "" if len(problems) == 1 else f": {_titled(problem.message)}"
         yield from looking.problem_actions(problem, which)
-    # In the chat, a range in one line may only be the word at the cursor, which some clients send.
+    # In the chat, a range in one line may be just the word at the cursor, which some clients send.
     several = params.range.start.line != params.range.end.line
     if looking.holds_text(params.range) and (several or chats.at(uri) is None):
         yield from looking.selection_actions(params.range, problems)
@@ -94,12 +94,12 @@ class _Looking:
         self._uri = uri
         self._lines = lines
         path = path_of(uri)
-        #: Its path in the workspace; empty if it is not in one.
+        #: Its path in the workspace; empty if it is outside.
         self._path = path.relative_to(folder).as_posix() if path and folder else ""
         self._name = escaped(self._path or (path.name if path else "this document"))
 
     def holds_text(self, range_: types.Range) -> bool:
-        """Return whether more than blanks is selected, or than one character, Helix's cursor."""
+        """Return whether more than blanks or one character, Helix's cursor, is selected."""
         points = (self._documents.point(self._lines, at) for at in (range_.start, range_.end))
         start, end = sorted(clamped(self._lines, point) for point in points)
         return len(between(self._lines, start, end).strip()) > 1
@@ -111,7 +111,7 @@ class _Looking:
         first, last = sorted((range_.start, range_.end))
         last_line = last.line - (last.character == 0 and last.line > first.line)
         where = self._where(first.line, last_line)
-        asked = {"uri": self._uri, "range": range_, "diagnostics": _told(problems)}
+        asked = {"uri": self._uri, "range": range_, "diagnostics": _wire_problems(problems)}
         yield _ask("Explain", f"Explain {where}.", asked)
         yield _ask("Fix", f"Fix what is wrong in {where}. {_IN_A_BLOCK}", asked)
         if self._path and is_seen(self._path):
@@ -124,17 +124,17 @@ class _Looking:
             )
 
     def problem_actions(self, problem: types.Diagnostic, which: str) -> Iterator[types.CodeAction]:
-        """Yield what can be asked about a diagnostic; ``which`` tells it from the others."""
+        """Yield what can be asked about a diagnostic; ``which`` distinguishes it from others."""
         first, last = problem.range.start.line, min(problem.range.end.line, len(self._lines) - 1)
         if not 0 <= first <= last:
             return
-        # Whole lines: a diagnostic marks a word, and the fix is seldom in that word alone.
+        # Whole lines: a diagnostic marks a word, and the fix is rarely in that word alone.
         whole = types.Range(
             types.Position(first, 0),
             types.Position(last, self._documents.width(self._lines[last])),
         )
         where = self._where(first, last)
-        asked = {"uri": self._uri, "range": whole, "diagnostics": _told([problem])}
+        asked = {"uri": self._uri, "range": whole, "diagnostics": _wire_problems([problem])}
         fix = f"Suggest a fix for the problem that is reported in {where}. {_IN_A_BLOCK}"
         for title, prompt in (
             ("Explain this problem", f"Explain the problem that is reported in {where}."),
@@ -157,10 +157,10 @@ def _ask(
     return types.CodeAction(title, kind=RUN_KIND, diagnostics=[problem], command=command)
 
 
-def _told(problems: Sequence[types.Diagnostic]) -> list[dict[str, Any]]:
+def _wire_problems(problems: Sequence[types.Diagnostic]) -> list[dict[str, Any]]:
     """Return diagnostics as ``aish.ask`` takes them."""
-    told = ("range", "message", "severity", "source", "code")
-    return [{name: getattr(problem, name) for name in told} for problem in problems[:_MOST_TOLD]]
+    sent = ("range", "message", "severity", "source", "code")
+    return [{name: getattr(problem, name) for name in sent} for problem in problems[:_MOST_SENT]]
 
 
 def _titled(message: str) -> str:
@@ -191,15 +191,15 @@ class Replacing:
         """Put a block of a reply in place, once the user has agreed.
 
         Raises:
-            Busy: the client may show no question before this is answered; the user is asked then.
-            Denied: nobody answered.
+            Busy: the client may show no question before this is answered; the user is asked later.
+            Denied: there was no answer.
             NotFound: there is no such block, or the text has changed.
         """
         return await answer_before_asking(self.client, self._replace(params), lambda _: "")
 
     async def _replace(self, params: ReplaceParams) -> Replaced:
         asked, block = self.selections.of_turn(params.turn_id, params.block)
-        # Checked now, so as not to ask in vain, and again below.
+        # Check now, to avoid a pointless question, and again below.
         question = _question(asked, block, *self.selections.found(asked))
         answer = await self.ask_user(question)
         if answer is None:
@@ -214,7 +214,7 @@ class Replacing:
     def actions(self, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
         """Yield the actions that replace what was asked about.
 
-        They are offered in the document, at the part in question, and in the chat, on the block.
+        They are offered in the document, at that text, and in the chat, on the block.
         """
         offered = self._offered(params.text_document.uri, params.range)
         for asked, number in offered:
@@ -240,7 +240,7 @@ class Replacing:
             yield action
 
     def _annotates(self) -> bool:
-        """Return whether the client itself asks the user about an edit that needs a yes."""
+        """Return whether the client itself asks the user to confirm an edit."""
         return can(self.client, "workspace.workspace_edit.document_changes") and can(
             self.client, "workspace.workspace_edit.change_annotation_support"
         )
@@ -248,7 +248,7 @@ class Replacing:
     def edit_of(self, asked: Asked, block: Block, *, ask: bool = False) -> types.WorkspaceEdit:
         """Return the edit that puts a block in place of the selection.
 
-        With ``ask`` the edit is annotated, so that the client asks for a yes.
+        With ``ask`` the edit is annotated, so that the client asks the user to confirm it.
 
         Raises:
             NotFound: the document is not open, or has changed there.
@@ -284,12 +284,12 @@ class Replacing:
             return [(latest, number) for number in range(len(latest.blocks))] if latest else []
         text = self.documents.text(uri) or ""
         blocks = fenced_blocks(text)
-        standing = [block.text for block in blocks if block.first <= last <= block.last]
+        shown = [block.text for block in blocks if block.first <= last <= block.last]
         return [
             (asked, number)
             for asked in self.selections
             for number, block in enumerate(asked.blocks)
-            if escape_reply(block.text) in standing
+            if escape_reply(block.text) in shown
         ][:1]
 
 
@@ -313,8 +313,8 @@ def _question(
     if path is None:
         return question
     # A document that is a file is also shown as a diff.
-    at, behind = lines[start.line][: start.character], lines[end.line][end.character :]
-    after = "\n".join([*lines[: start.line], f"{at}{text}{behind}", *lines[end.line + 1 :]])
+    prefix, suffix = lines[start.line][: start.character], lines[end.line][end.character :]
+    after = "\n".join([*lines[: start.line], f"{prefix}{text}{suffix}", *lines[end.line + 1 :]])
     reasons = tuple(filter(None, (_warning(block).strip(),)))
     diff = Diff(path, document.text, after)
     approval = Approval("edit", asked.name, path.parent, "caution", reasons, diff)
@@ -322,7 +322,7 @@ def _question(
 
 
 def _warning(block: Block) -> str:
-    """Return a warning of what hides in a block; empty if nothing does."""
+    """Return a warning of invisible characters in a block; empty if there are none."""
     hidden = ", ".join(hidden_characters(block.text)[:5])
     return f" It contains invisible characters: {hidden}." if hidden else ""
 

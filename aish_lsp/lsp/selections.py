@@ -1,4 +1,4 @@
-"""The parts of documents that were asked about, followed through the user's edits.
+"""The parts of documents that were asked about, tracked through the user's edits.
 
 ``selected`` finds what ``uri``, ``range`` and ``diagnostics`` of a question mean: text in the
 editor or in a file.
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 #: Questions that are remembered.
 _MOST: Final = 20
 
-#: Languages of blocks that are not text of a document, but changes to it or a console's session.
+#: Languages of blocks that are not a document's text, but a change to it or a console session.
 _NO_TEXT: Final = ("diff", "patch", "console", "shell-session")
 
 
@@ -80,7 +80,7 @@ class Asked:
 
 
 class Selections:
-    """What the client has asked about lately, the latest question first."""
+    """What the client has asked about recently, the latest question first."""
 
     def __init__(self, client: Client, documents: OpenDocuments) -> None:
         self._client = client
@@ -91,7 +91,7 @@ class Selections:
         return iter(self._asked)
 
     def follow(self, job: Job[AskResult], about: Selected) -> None:
-        """Remember what a new question is about; read its reply at the end."""
+        """Remember what a new question is about; read its reply once it is complete."""
         lines = about.document.lines
         ends = (self._documents.position(lines, point) for point in (about.start, about.end))
         start, end = (Position(at.line, at.character) for at in ends)
@@ -123,7 +123,7 @@ class Selections:
         """Return a question, and the block of its reply with this ``number``, from 0.
 
         Raises:
-            NotFound: there is no such question or block, or there no longer is.
+            NotFound: there is no such question or block any more.
         """
         for asked in self._asked:
             if asked.turn_id == turn_id and number < len(asked.blocks):
@@ -148,15 +148,15 @@ class Selections:
         if between(lines, start, end) == asked.text:
             return document, start, end
         if asked.span.lost and document.text.count(asked.text) == 1:
-            # The whole document was replaced, as by a formatter, and the text is still there.
+            # The whole document was replaced, e.g. by a formatter, and the text is still there.
             before, text, _ = document.text.partition(asked.text)
-            return document, _point_behind(before), _point_behind(before + text)
-        # Short enough for one line of a screen: for a longer message Neovim waits for a key.
+            return document, _end_of(before), _end_of(before + text)
+        # Short enough for one line of a screen: after a longer message Neovim waits for a key.
         raise NotFound(f"The text in {asked.place} has changed since. Select it and ask again.")
 
 
 def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) -> Selected | None:
-    """Return the lines that a message names, if these are in one open document only."""
+    """Return the lines that a message names, if they are in just one open document."""
     root = workspace.root
     if root is None:
         return None
@@ -168,11 +168,11 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
     ]
     if len(found) != 1:
         return None
-    [(named, editors)] = found
-    document = Document(path_in(workspace, editors.uri), editors.text)
+    [(named, shown)] = found
+    document = Document(path_in(workspace, shown.uri), shown.text)
     lines = document.lines
     start, end = (clamped(lines, Point(line, 0)) for line in (named.first - 1, named.last))
-    return Selected(editors.uri, (), start, end, document)
+    return Selected(shown.uri, (), start, end, document)
 
 
 async def _read_reply(job: Job[AskResult], asked: Asked) -> None:
@@ -181,7 +181,7 @@ async def _read_reply(job: Job[AskResult], asked: Asked) -> None:
         result = await job.result()
     except AishError:
         return
-    # If only a part of the selection was sent, the reply cannot replace all of it.
+    # If only a part of the selection was sent, the reply cannot replace the whole.
     if any(
         part.kind == "selection" and part.path == asked.name and not part.cut
         for part in result.attached
@@ -191,13 +191,13 @@ async def _read_reply(job: Job[AskResult], asked: Asked) -> None:
 
 
 def _is_text(block: Block) -> bool:
-    """Return whether a block may be text of a document."""
+    """Return whether a block may be a document's text."""
     language = block.info.partition(" ")[0].lower()
     suggests = any(line.startswith("CMD: ") for line in block.text.split("\n"))
     return bool(block.text.strip()) and language not in _NO_TEXT and not suggests
 
 
-def _point_behind(text: str) -> Point:
+def _end_of(text: str) -> Point:
     lines = text.split("\n")
     return Point(len(lines) - 1, len(lines[-1]))
 
@@ -214,8 +214,8 @@ class Span:
         """Return where the part is after a change; ``width`` measures a text in those units.
 
         A change within the part belongs to it, and so does text typed on its line directly before
-        or after it. The part is lost if the whole document is replaced, since that does not tell
-        what became of its parts.
+        or after it. The part is lost if the whole document is replaced, since that does not show
+        what happened to its parts.
         """
         if change.start is None or change.end is None:
             return Span(self.start, self.end, lost=True)
@@ -223,7 +223,7 @@ class Span:
         goes_on = change.start == self.end and self.end.character > 0 and new[0]
         if change.start >= self.end and not goes_on:
             return self
-        behind = Position(
+        new_end = Position(
             change.start.line + len(new) - 1,
             width(new[-1]) + (change.start.character if len(new) == 1 else 0),
         )
@@ -231,15 +231,15 @@ class Span:
         if change.end == start and new[-1]:
             start = change.start
         elif change.end <= start:
-            start = _moved(start, change.end, behind)
+            start = _moved(start, change.end, new_end)
         elif change.start < start:
-            start = behind
-        end = _moved(self.end, change.end, behind) if change.end <= self.end else behind
+            start = new_end
+        end = _moved(self.end, change.end, new_end) if change.end <= self.end else new_end
         return Span(start, max(start, end), self.lost)
 
 
 def _moved(place: Position, before: Position, after: Position) -> Position:
-    """Return where ``place`` is once the text before it ends at ``after``, not at ``before``."""
+    """Return where ``place`` is once the text before it ends at ``after`` instead of ``before``."""
     if place.line != before.line:
         return Position(place.line - before.line + after.line, place.character)
     return Position(after.line, place.character - before.character + after.character)
@@ -257,7 +257,7 @@ def change_of(event: types.TextDocumentContentChangeEvent) -> Change:
     return Change(event.text)
 
 
-#: The most problems that go with one question, and the most characters of each.
+#: The most problems that are sent with one question, and the most characters of each.
 _MOST_PROBLEMS: Final = 20
 _PROBLEM: Final = 1000
 
@@ -281,7 +281,7 @@ async def selected(
     """Return what a question's fields select; None if they name no range.
 
     Raises:
-        InvalidArgument: there is no such document or place, or it holds nothing but blanks.
+        InvalidArgument: there is no such document or place, or it contains only blanks.
     """
     if params.range is None:
         if params.diagnostics:
@@ -296,10 +296,10 @@ async def selected(
     )
     if start.line >= len(lines):
         raise InvalidArgument(
-            f"The range begins at line {start.line + 1}, and {document.path} has {len(lines)}.",
+            f"The range begins at line {start.line + 1}, but {document.path} has {len(lines)}.",
             path="range.start",
         )
-    # In a thread: a document may be long, and other requests are served meanwhile.
+    # In a thread: a document may be long, and other requests must not wait.
     attached = await asyncio.to_thread(selection, document, start, end)
     if not attached and not params.diagnostics:
         raise InvalidArgument(f"Only blanks are selected in {document.path}.", path="range")
@@ -308,7 +308,7 @@ async def selected(
 
 
 def path_in(workspace: Workspace, uri: str) -> str:
-    """Return the name of a document: its path in the workspace, or else its last part."""
+    """Return the name of a document: its path in the workspace, or else its file name."""
     path = path_of(uri)
     if path is None:
         named = unquote(urlsplit(uri).path) if is_uri(uri) else ""
@@ -319,7 +319,7 @@ def path_in(workspace: Workspace, uri: str) -> str:
 
 
 def _inside(root: Path, path: Path) -> str:
-    """Return a path relative to a folder, by the real paths of both; empty if it lies outside."""
+    """Return a path relative to a folder, by the real paths of both; empty if it is outside."""
     real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
     return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else ""
 
@@ -340,7 +340,7 @@ async def _document(
     root = workspace.root
     inside = await asyncio.to_thread(_inside, root, path) if root else ""
     if root is None or not inside:
-        message = f"{name} is not open in the editor, and does not lie in the workspace."
+        message = f"{name} is not open in the editor, and is not in the workspace."
         raise InvalidArgument(message, path="uri")
     head = await asyncio.to_thread(read_head, root, inside, LARGEST, secret=True)
     if head is None or not head[1]:
@@ -363,5 +363,5 @@ def _problem(problem: Problem) -> str:
     """Return a diagnostic on one line: ``line 3: error: no such name (pyflakes F821)``."""
     severity = _SEVERITIES.get(problem.severity or 0, "problem")
     source = " ".join(str(part) for part in (problem.source, problem.code) if part is not None)
-    told = f"line {problem.range.start.line + 1}: {severity}: {one_line(problem.message)}"
-    return f"{told[:_PROBLEM]}{f' ({one_line(source)[:100]})' if source else ''}"
+    text = f"line {problem.range.start.line + 1}: {severity}: {one_line(problem.message)}"
+    return f"{text[:_PROBLEM]}{f' ({one_line(source)[:100]})' if source else ''}"

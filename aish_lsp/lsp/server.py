@@ -44,7 +44,7 @@ class AishServer(Client):
         services: what all workspaces share.
         workspaces: the folders' workspaces.
         chats: the folders' chat documents.
-        selections: the parts of documents that the client has asked about lately.
+        selections: the parts of documents that the client has asked about recently.
     """
 
     def __init__(self, commands: Mapping[str, CommandSpec]) -> None:
@@ -61,7 +61,7 @@ class AishServer(Client):
             tools_of=tools_of,
         )
         self.configurations = Configurations(self, self.services)
-        # Not the keys: pygls has decoded them, and "a%23b" would lead to the folder "a".
+        # Not the keys: pygls decodes them, and "a%23b" would become the folder "a".
         self.workspaces = Workspaces(
             lambda: [folder.uri for folder in self.workspace.folders.values()], self._open_workspace
         )
@@ -116,26 +116,26 @@ def _offer_actions(server: AishServer) -> None:
     suggestions.setup(server, documents, folders, conversations, others)
 
 
-# Serving, and what all transports share
+# Serving, as far as all transports share it
 
 #: Starts to listen or to read for a server, and returns.
 Open: TypeAlias = Callable[[AishServer], Awaitable[None]]
 
-#: Seconds for the last messages to get out.
+#: Seconds for sending the last messages.
 FLUSH = 1.0
 
-#: Seconds after which a thread that computes (a scan, a parse) gives way to the loop. Python's
-#: default is five times as long: a reply that streams would wait that long for each piece.
-GIVE_WAY = 0.001
+#: Seconds after which a thread that computes (a scan, a parse) yields to the loop. Python's default
+#: is five times as long: a reply that streams would wait that long for each piece.
+SWITCH_INTERVAL = 0.001
 
 
 def run(server: AishServer, connect: Open) -> int:
-    """Serve until the end; return the exit code. Threads may still hang: use ``os._exit``.
+    """Serve to the end; return the exit code. Threads may still hang: use ``os._exit``.
 
     Raises:
         OSError: ``connect`` could not listen.
     """
-    sys.setswitchinterval(GIVE_WAY)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     # Not asyncio.run: it waits for threads that may never end.
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(logs.log_loop_error)
@@ -154,7 +154,7 @@ async def _serve(server: AishServer, connect: Open) -> int:
 
 
 async def flush(outbox: Outbox) -> None:
-    """Wait, but not for long, until the last messages are sent."""
+    """Wait at most FLUSH seconds until the last messages are sent."""
     with suppress(TimeoutError):
         async with asyncio.timeout(FLUSH):
             await outbox.drained(0)
@@ -171,7 +171,7 @@ def attach(server: AishServer, wake: Callable[[], object]) -> Outbox:
 
 
 def client_gone(server: AishServer) -> None:
-    """End the server; a client that closed only one direction may still get what is queued."""
+    """End the server; a client that closed only one direction still gets what is queued."""
     server.lifecycle.end("the client closed the connection", server.exit_code)
 
 
@@ -198,7 +198,7 @@ def _read_all(
     gone: Callable[[], object],
 ) -> None:
     """Read to the end, handing messages to the loop, which then calls ``gone``."""
-    # Two batches may be under way; the next waits here until the loop has taken one.
+    # Two batches may be in flight; the next waits here until the loop has handled one.
     slots = threading.Semaphore(2)
 
     def deliver(bodies: list[bytes | BadFrame]) -> None:
@@ -220,7 +220,7 @@ def _read_all(
 def _write_all(
     sink: int, outbox: Outbox, ready: threading.Event, gone: Callable[[], object]
 ) -> None:
-    """Write what waits to be sent, until nobody reads it."""
+    """Write what is queued, until the client stops reading."""
     while not outbox.closed:
         ready.wait()
         ready.clear()

@@ -1,8 +1,8 @@
-"""Serving over TCP or WebSocket: one client per process, on loopback unless told otherwise.
+"""Serving over TCP or WebSocket: one client per process, on loopback by default.
 
-The first client to say ``initialize`` in time is served. Anybody on the machine may connect, so
-half a message, a lone header or a client that says nothing must not keep an editor out, and such a
-client does not end the server when it goes.
+The first client to send ``initialize`` in time is served. Any program on the machine may connect,
+so half a message, a lone header or a silent client must not keep an editor out, and such a client
+does not end the server when it disconnects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from lsprotocol.types import EXIT, INITIALIZE
 
@@ -53,16 +53,16 @@ logger = logging.getLogger(__name__)
 
 Frame: TypeAlias = bytes | BadFrame
 
-#: Seconds that a client has, from connecting, to say ``initialize``.
+#: Seconds that a client has, from connecting, to send ``initialize``.
 HANDSHAKE: Final = 30.0
-#: Connections that may wait at once; each may have sent megabytes by then.
+#: Connections that may wait at the same time; each may have sent megabytes.
 MOST_WAITING: Final = 16
 
 _OCCUPIED = "this aish-lsp already has a client; start another one"
 
 
 def tcp(host: str, port: int) -> Open:
-    """Return a function that serves the first client to say ``initialize`` to ``host``:``port``."""
+    """Return a function that serves the first client at an address to send ``initialize``."""
 
     async def connect(server: AishServer) -> None:
         waiting = asyncio.Semaphore(MOST_WAITING)
@@ -77,7 +77,7 @@ def tcp(host: str, port: int) -> Open:
 
 
 def websocket(host: str, port: int) -> Open:
-    """Return a function that serves the first client with the token to say ``initialize``."""
+    """Return a function that serves the first client with the token to send ``initialize``."""
 
     async def connect(server: AishServer) -> None:
         from websockets.asyncio.server import serve  # noqa: PLC0415 - for this transport only
@@ -107,7 +107,7 @@ class _Tcp:
         self._reader = reader
         self._writer = writer
         self._frames = FrameReader(strict=True)
-        # The outbox counts what waits: a buffer of the stream's own would hide a slow client.
+        # The outbox counts what is queued: a buffer in the stream would hide a slow client.
         writer.transport.set_write_buffer_limits(0)
 
     async def receive(self) -> list[Frame]:
@@ -117,13 +117,13 @@ class _Tcp:
                 if received := self._frames.feed(data):
                     return received
         except OSError:
-            pass  # gone
+            pass  # the client is gone
         except ForeignHeaderError as error:
             logger.warning("closed a TCP connection that does not come from an editor: %s", error)
         return []
 
     async def send(self, bodies: Sequence[bytes]) -> bool:
-        """Send messages; return whether there was somebody to read them."""
+        """Send messages; return False if the client is gone."""
         self._writer.write(b"".join(map(frame, bodies)))
         try:
             await self._writer.drain()
@@ -132,13 +132,13 @@ class _Tcp:
         return True
 
     async def turn_away(self, *, occupied: bool) -> None:
-        """End the connection, and say why if the place is ``occupied``."""
+        """End the connection; say why if another client is served (``occupied``)."""
         if occupied:
             self._writer.write(frame(_error(None, Busy.code, _OCCUPIED, {"kind": Busy.kind})))
         await self.close()
 
     async def close(self) -> None:
-        """End it."""
+        """End the connection."""
         self._writer.close()
 
 
@@ -159,7 +159,7 @@ class _WebSocket:
             return []
 
     async def send(self, bodies: Sequence[bytes]) -> bool:
-        """Send messages; return whether there was somebody to read them."""
+        """Send messages; return False if the client is gone."""
         try:
             for body in bodies:
                 await self._connection.send(body.decode())
@@ -175,14 +175,14 @@ class _WebSocket:
             await self._connection.close(1008, "the first request must be initialize, and soon")
 
     async def close(self) -> None:
-        """End it."""
+        """End the connection."""
         await self._connection.close()
 
 
 async def _serve(
     server: AishServer, waiting: asyncio.Semaphore, connection: _Tcp | _WebSocket
 ) -> None:
-    """Serve a client to the end of its connection, if no other is served."""
+    """Serve a client to the end of its connection, unless another is served."""
     received: Sequence[Frame] = []
     if server.outbox is None:
         received = await _first_messages(waiting, connection)
@@ -210,10 +210,10 @@ async def _serve(
 async def _first_messages(
     waiting: asyncio.Semaphore, connection: _Tcp | _WebSocket
 ) -> Sequence[Frame]:
-    """Return what a client sends from ``initialize`` on; nothing if it is not to be served.
+    """Return what a client sends from ``initialize`` on; nothing if it must not be served.
 
-    Whatever comes before that is answered here. ``waiting`` limits how many connections may be
-    waited for at once.
+    Whatever comes before that is answered here. ``waiting`` limits how many connections may wait
+    at the same time.
     """
     if waiting.locked():
         return []
@@ -258,13 +258,13 @@ def _refusal(
     request: http11.Request, bound: str, token: str, *, occupied: bool
 ) -> tuple[HTTPStatus, str] | None:
     """Return the answer that refuses a connection; None if it is accepted."""
-    # Browsers send an origin, and any page in one may try to connect. Other clients send none.
+    # Browsers send an origin, and any page in one may try to connect. Other clients do not.
     if request.headers.get_all("Origin"):
         return HTTPStatus.FORBIDDEN, "connections from a browser are refused\n"
     named = request.headers.get_all("Host")
     if len(named) != 1 or not is_our_name(named[0], bound):
         return HTTPStatus.FORBIDDEN, "the Host header does not name this server: use its address\n"
-    shown = parse_qs(urlsplit(request.path).query).get("token", [])
+    shown = parse_qs(request.path.partition("?")[2]).get("token", [])
     for header in request.headers.get_all("Authorization"):
         scheme, _, credentials = header.partition(" ")
         if scheme.lower() == "bearer":
@@ -280,7 +280,7 @@ def _refusal(
 
 
 def _announce(scheme: str, host: str, port: int, rest: str) -> None:
-    """Say on stderr where the server listens, in one line that a program can read."""
+    """Write to stderr where the server listens, in one line that a program can parse."""
     shown = f"[{host}]" if ":" in host else host
     sys.stderr.write(f"aish-lsp: listening on {scheme}://{shown}:{port}{rest}\n")
     if not is_loopback(host):
@@ -304,12 +304,12 @@ def is_loopback(host: str) -> bool:
 
 
 def is_our_name(header: str, bound: str) -> bool:
-    """Return whether the ``Host`` that a client names is one of a server that listens on ``bound``.
+    """Return whether a client's ``Host`` is a name of a server that listens on ``bound``.
 
-    Once a browser has loaded a web page, the page's own name can be made to lead to this machine,
-    and the browser then takes us for the page's server. So only names that nobody else can assign
-    are ours: those of loopback and the one that was bound; if that was all interfaces, also any
-    numeric address and the machine's name.
+    Once a browser has loaded a web page, the page's host name can be changed to resolve to this
+    machine, and the browser then takes us for the page's server. So only names that nobody else can
+    assign are ours: those of loopback and the one that was bound; if that was all interfaces, also
+    any numeric address and the machine's name.
     """
     host = _host_of(header)
     if is_loopback(host) or host == bound.lower():

@@ -1,10 +1,10 @@
 """Messages on a stream of bytes, and the answer to ``initialize`` before anything slow is imported.
 
-A message is header lines, an empty line, a body of Content-Length bytes.
+A message consists of header lines, an empty line, and a body of Content-Length bytes.
 
-An editor shows nothing of us until it has that answer, and lsprotocol alone takes half a second to
-import. What we can do is known before that: it is in capabilities.json, where ``./dev docs`` renews
-the commands, and a test sees that nothing is missing.
+An editor offers none of our features until it has that answer, and lsprotocol alone takes half a
+second to import. Our capabilities are known before that: they are in capabilities.json, where
+``./dev docs`` updates the commands, and a test checks that nothing is missing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from aish_lsp import __version__
 
 #: Bytes of the largest message that is read; a larger one is skipped.
 LARGEST_MESSAGE = 64 << 20
-#: Content-Length beyond this (bytes) is taken for garbage: waiting for it would make us deaf.
+#: A larger Content-Length (bytes) counts as garbage: while waiting for it, nothing else is read.
 LARGEST_SKIPPED = 1 << 30
 #: Bytes of the longest header line.
 LONGEST_LINE = 64 << 10
 
-_LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE)
+_LENGTH = re.compile(rb"content-length[ \t]*:(.*)", re.IGNORECASE)
 _TYPE = re.compile(rb"content-type[ \t]*:", re.IGNORECASE)
 #: Where the next header may begin in the line that ends an unread body.
 _NEXT_HEADER = re.compile(rb"[}\]](?=content-(?:length|type)[ \t]*:)", re.IGNORECASE)
@@ -36,12 +36,12 @@ _SHOWN = 80
 
 
 class ForeignHeaderError(Exception):
-    """What arrives is not the language server protocol, but, say, HTTP."""
+    """What arrives is not the language server protocol, but, for example, HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadFrame:
-    """A message that could not be read; the stream goes on after it."""
+    """A message that could not be read; the stream continues after it."""
 
     message: str
 
@@ -54,8 +54,8 @@ def frame(body: bytes) -> bytes:
 class FrameReader:
     """Cuts a stream into the bodies of its messages, however the bytes arrive.
 
-    A ``strict`` one is for a stream that anybody may have opened. A web page may send a request
-    whose body holds messages for us, so nothing is read after a line that is not a header of LSP.
+    A ``strict`` one is for a stream that any program may have opened. A web page may send a request
+    whose body contains messages for us, so nothing is read after a line that is not an LSP header.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -71,8 +71,8 @@ class FrameReader:
         """Return the messages that ``data`` completes, in order.
 
         Raises:
-            ForeignHeaderError: the reader is strict, and a line is not a header of LSP. The stream
-                must not be read on.
+            ForeignHeaderError: the reader is strict, and a line is not an LSP header. The rest of
+                the stream must not be read.
         """
         self._buffer += data
         return list(self._frames())
@@ -95,7 +95,7 @@ class FrameReader:
                 yield bad
 
     def _skipping(self) -> bool:
-        """Drop what is to be skipped; return whether more of it is still to come."""
+        """Drop what is to be skipped; return whether there is more of it to come."""
         skipped = min(self._to_skip, len(self._buffer))
         del self._buffer[:skipped]
         self._to_skip -= skipped
@@ -117,7 +117,7 @@ class FrameReader:
         if self._lost and (garbage := _NEXT_HEADER.search(line)):
             line = line[garbage.end() :]
         if match := _LENGTH.fullmatch(line):
-            self._declared = match.group(1)
+            self._declared = match.group(1).strip(b" \t")
         elif not _TYPE.match(line):
             self._refuse_if_strict(line)
         return None
@@ -127,13 +127,13 @@ class FrameReader:
             raise ForeignHeaderError(f"{bytes(line[:_SHOWN])!r} is not a message header")
 
     def _end_header(self) -> BadFrame | None:
-        """Decide from the header what follows it; return the error if that cannot be known."""
+        """Determine from the header what follows; return the error if that is not possible."""
         declared, self._declared, self._in_header = self._declared, None, False
-        # A body may follow unrecognised: then the next header is at the end of its last line.
+        # A body may follow unrecognized: then the next header is at the end of its last line.
         self._lost = not self._strict
         if declared is None:
             return BadFrame("a message has no Content-Length")
-        # Nineteen digits at most: int() of very many is slow, and refused by Python.
+        # At most 19 digits: int() of very many is slow, and Python refuses it.
         if not re.fullmatch(rb"\d{1,19}", declared) or int(declared) > LARGEST_SKIPPED:
             return BadFrame("a message's Content-Length is not a valid length")
         length = int(declared)
@@ -150,18 +150,18 @@ CHUNK = 64 << 10
 
 CAPABILITIES = Path(__file__).with_name("capabilities.json")
 
-#: The units of positions that we know, and that of a client which names none.
+#: The units of positions that we support, and that of a client that names none.
 _ENCODINGS = ("utf-8", "utf-16", "utf-32")
 _DEFAULT_ENCODING = "utf-16"
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyInitialize:
-    """What was read from the client so far.
+    """What has been read from the client so far.
 
     Attributes:
-        frames: goes on with what comes next.
-        received: the messages that are here already.
+        frames: reads what comes next.
+        received: the messages that have arrived already.
         answered: the id of the ``initialize`` that was answered, or None.
     """
 
@@ -171,12 +171,12 @@ class EarlyInitialize:
 
     @classmethod
     def none(cls) -> EarlyInitialize:
-        """Return the state in which nothing was read from the client yet."""
+        """Return the state in which nothing has been read from the client yet."""
         return cls(FrameReader(), [], None)
 
 
 def take_stdio() -> tuple[int, int]:
-    """Keep stdin and stdout to ourselves: neither a print nor a child process may touch them."""
+    """Reserve stdin and stdout for the protocol: no print and no child process may touch them."""
     source, sink = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
@@ -186,7 +186,7 @@ def take_stdio() -> tuple[int, int]:
         os.dup2(nowhere, 1)
     os.close(nowhere)
     sys.stdout = sys.stderr
-    # An editor may hand over a stream that does not block; a thread of ours may wait.
+    # An editor may pass streams that do not block; our threads may wait.
     os.set_blocking(source, True)
     os.set_blocking(sink, True)
     return source, sink
@@ -223,16 +223,16 @@ def initialize_result(client: dict[str, Any]) -> dict[str, Any]:
 
 
 def position_encoding(client: dict[str, Any]) -> str:
-    """Return the unit of positions that is agreed on with a client with these capabilities."""
+    """Return the unit of positions for a client with these capabilities."""
     general = client.get("general")
     wanted = general.get("positionEncodings") if isinstance(general, dict) else None
-    # cattrs takes the keys of an object for a list, so they count here, too.
+    # cattrs takes the keys of an object for a list, so they count here too.
     names = wanted if isinstance(wanted, list | dict) else ()
     return next((name for name in names if name in _ENCODINGS), _DEFAULT_ENCODING)
 
 
 def _initialize(body: bytes) -> dict[str, Any] | None:
-    """Return the request if it is an ``initialize`` whose outline is sound."""
+    """Return the request if it is an ``initialize`` whose main fields have the right types."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
@@ -242,13 +242,13 @@ def _initialize(body: bytes) -> dict[str, Any] | None:
     if message.get("jsonrpc") != "2.0" or type(message.get("id")) not in (int, str):
         return None
     params = message.get("params")
-    sound = isinstance(params, dict) and all(
-        isinstance(params.get(name), kinds) for name, kinds in _OUTLINE.items()
+    is_valid = isinstance(params, dict) and all(
+        isinstance(params.get(name), kinds) for name, kinds in _MAIN_FIELDS.items()
     )
-    return message if sound else None
+    return message if is_valid else None
 
 
-_OUTLINE: dict[str, Any] = {
+_MAIN_FIELDS: dict[str, Any] = {
     "capabilities": dict,
     "processId": int | None,
     "rootUri": str | None,
@@ -266,7 +266,7 @@ def read(source: int) -> bytes:
 
 
 def write(sink: int, data: bytes) -> bool:
-    """Write all of ``data``; return whether there was somebody to read it."""
+    """Write all of ``data``; return False if the client is gone."""
     view = memoryview(data)
     try:
         while view:

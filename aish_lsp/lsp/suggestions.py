@@ -1,6 +1,6 @@
 """What can be run in documents: the code actions, code lenses and hints that offer it.
 
-That is, the ``CMD: `` lines of any document, and in the chat the fenced blocks of a reply, too.
+These are the ``CMD: `` lines of any document and, in the chat, also the fenced blocks of a reply.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.shell.suggestions import Suggestion
 
-#: Returns what else can be done at a place.
+#: Returns further actions at a place.
 Offer: TypeAlias = "Callable[[types.CodeActionParams], Iterable[types.CodeAction]]"
 
-#: Seconds after a change before hints are renewed.
+#: Seconds after a change before hints are updated.
 _PAUSE = 0.2
 
-#: The most lines of a document that are offered: it may have millions, and each is judged.
+#: The most lines of a document that are offered: it may have millions, and each is classified.
 _MOST_LINES = 500
 
 #: Seconds within which a client must answer that it will ask for lenses again.
@@ -53,7 +53,7 @@ _ESCAPE: Final = re.compile(r"^([ \t]*)\\(?=[:#-])", re.MULTILINE)
 
 
 class _Rank(IntEnum):
-    """Where an action stands among the others."""
+    """The place of an action in the list, the lowest first."""
 
     HERE = 0
     OTHER = 1
@@ -65,7 +65,7 @@ class _Rank(IntEnum):
 class Runnable:
     """A ``CMD: `` line of a document, or a fence, with its first and last line.
 
-    ``waiting`` is the suggestion that it is, if it is one that waits; a fence always is.
+    ``waiting`` is its suggestion, if that has not been run or dismissed; a fence always has one.
     """
 
     first: int
@@ -76,7 +76,7 @@ class Runnable:
 
     @classmethod
     def of(cls, waiting: Suggestion, first: int = 0, last: int = 0) -> Runnable:
-        """Return a suggestion that waits, at its place in a document if it stands in it."""
+        """Return a suggestion that was not run yet, at its lines in a document if it has any."""
         return cls(first, last, waiting.info.text, waiting.info.risk, waiting)
 
     @property
@@ -86,7 +86,7 @@ class Runnable:
 
     @property
     def runs(self) -> bool:
-        """Whether it can be run as it stands."""
+        """Whether it can be run without being edited."""
         return self.waiting is None or self.waiting.runs
 
     @property
@@ -95,7 +95,7 @@ class Runnable:
         return self.waiting.obstacle if self.waiting else ""
 
     def run(self, uri: str) -> types.Command:
-        """Return the command that runs what stands here."""
+        """Return the command that runs it."""
         what = {"commandId": self.waiting.info.id} if self.waiting else {"text": self.text}
         return types.Command("Run", "aish.run", arguments=[{**what, "uri": uri}])
 
@@ -124,14 +124,15 @@ class Suggestions:
         self._chats = chats
         self._others = others
         self._hinted: set[str] = set()
-        self._given: dict[str, list[types.CodeLens]] = {}
+        # By URI, the lenses that the client has or was asked to request.
+        self._known: dict[str, list[types.CodeLens]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
         """Return what can be run in an open document, in order.
 
-        Only lines ``first`` to ``last`` are judged, since that takes time, and only so many of
-        their commands are returned.
+        Only lines ``first`` to ``last`` are classified, since that takes time, and at most
+        ``_MOST_LINES`` of their commands are returned.
         """
         document = self._documents.text(uri)
         if document is None:
@@ -148,7 +149,7 @@ class Suggestions:
             and found[-1].waiting is None
             and _ends_at(document, found[-1].last)
         ):
-            # The rest of the line is still to come.
+            # The rest of the line has yet to arrive.
             found.pop()
         if any(suggestion.info.source == "fence" for suggestion in waiting.values()):
             fences = _fences(document, waiting)
@@ -157,7 +158,7 @@ class Suggestions:
         return found
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return the actions at a place: first those that run its lines, last destructive ones."""
+        """Return the actions at a place: those that run its lines first, destructive ones last."""
         uri = params.text_document.uri
         only = params.context.only
         is_chat = self._chats.at(uri) is not None
@@ -185,10 +186,10 @@ class Suggestions:
     def lenses(self, uri: str) -> list[types.CodeLens]:
         """Return the lenses of a document.
 
-        A Run and an Edit for what can be run, a Stop for what runs, a Send for the last heading.
+        Run and Edit for what can be run, Stop for what is running, Send for the last heading.
         """
-        self._given[uri] = self._lenses(uri)
-        return self._given[uri]
+        self._known[uri] = self._lenses(uri)
+        return self._known[uri]
 
     def _lenses(self, uri: str) -> list[types.CodeLens]:
         lenses = []
@@ -208,7 +209,7 @@ class Suggestions:
         return lenses
 
     def _running(self, uri: str) -> list[tuple[int, str]]:
-        """Return the chat's lines that tell of a running command, with the command's id."""
+        """Return the chat's lines that report a running command, with the command's id."""
         document, workspace = self._documents.text(uri), self._workspaces.of_document(uri)
         if document is None or workspace is None or self._chats.at(uri) is None:
             return []
@@ -216,16 +217,16 @@ class Suggestions:
         return [(line, job) for line, job in running(document) if job in jobs]
 
     def _heading(self, uri: str) -> int | None:
-        """Return the line of the heading to write under, if ``uri`` is a chat and has one."""
+        """Return the line of the heading to write under, if ``uri`` is a chat that has one."""
         chat = self._chats.at(uri)
         return chat.heading() if chat else None
 
     def changed(self) -> None:
-        """Renew hints and lenses soon: a document or a suggestion has changed."""
+        """Update hints and lenses soon: a document or a suggestion has changed."""
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_PAUSE, self._renew)
+            self._timer = asyncio.get_running_loop().call_later(_PAUSE, self._update)
 
-    def _renew(self) -> None:
+    def _update(self) -> None:
         self._timer = None
         uris = self._documents.uris()
         for uri in uris:
@@ -233,8 +234,9 @@ class Suggestions:
             hints = [self._hint(found, lines[found.first]) for found in self.runnable(uri)]
             if hints or uri in self._hinted:
                 self._publish(uri, hints)
+        before, self._known = self._known, {uri: self._lenses(uri) for uri in uris}
         # A refresh is costly: the client requests the lenses of every document from every server.
-        if any(self._lenses(uri) != self._given.get(uri, []) for uri in uris):
+        if any(lenses != before.get(uri, []) for uri, lenses in self._known.items()):
             self._client.spawn(self._refresh_lenses(), "refresh the code lenses")
 
     async def _refresh_lenses(self) -> None:
@@ -244,7 +246,7 @@ class Suggestions:
 
     def closed(self, uri: str) -> None:
         """Remove the hints of a document that was closed."""
-        self._given.pop(uri, None)
+        self._known.pop(uri, None)
         if uri in self._hinted:
             self._publish(uri, [])
 
@@ -301,7 +303,7 @@ def _ends_at(document: str, line: int) -> bool:
 
 
 def _waiting(workspace: Workspace | None) -> dict[str, Suggestion]:
-    """Return the suggestions by their text; the later of two with the same text."""
+    """Return the suggestions by their text; of two with the same text, the later one."""
     if workspace is None:
         return {}
     return {_key(suggestion.info.text): suggestion for suggestion in workspace.shown.commands}
@@ -335,9 +337,9 @@ def _lines(
 
 
 def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:
-    """Yield the fences of the chat that are suggestions; the later of two with the same text.
+    """Yield the fences of the chat that are suggestions; of two with the same text, the later one.
 
-    An output is not one, nor is what stands below a ``:run``: the user is about to send that.
+    An output is not one, nor is a fence below ``:run``: the user is about to send that.
     """
     lines = document.split("\n")
     found: dict[str, Runnable] = {}
@@ -356,9 +358,9 @@ def _actions_of(
 ) -> Iterator[tuple[_Rank, types.CodeAction]]:
     """Yield the actions for what can be run, each with its rank.
 
-    ``is_here``: it is what was pointed at; ``is_chat``: it is in the chat, where *Edit* comes first
-    and *Run* last for what can do harm. For that, and for a fence, *Run* is never the first of its
-    kind: some editors take the first without asking, or when return is pressed.
+    ``is_here``: it is at the cursor; ``is_chat``: it is in the chat, where *Edit* comes first and
+    *Run* last for what can do harm. For that, and for a fence, *Run* is never the first of its
+    kind: some editors apply the first without asking, or when return is pressed.
     """
     dangerous = found.risk == "destructive"
     edits_first = dangerous or found.is_fence
@@ -415,7 +417,7 @@ def _titled(text: str) -> str:
 
 
 def _wanted(kind: object, only: Sequence[object] | None) -> bool:
-    """Return whether a kind was asked for; ``quickfix`` asks for ``quickfix.aish.run`` too."""
+    """Return whether a kind was requested; ``quickfix`` includes ``quickfix.aish.run``."""
     if not only:
         return True
     own = str(getattr(kind, "value", kind))

@@ -1,7 +1,7 @@
 """The workspace folders of the client, each with its own context, as they come and go.
 
-Changes in their projects are noticed here, too. A client that is able to is asked to watch the
-files. Any other still tells what is saved, created, renamed and deleted in the editor, and the
+Changes in their projects are noticed here too. A client that is able to is asked to watch the
+files. Any other still reports what is saved, created, renamed and deleted in the editor, and the
 project itself looks for changes at each turn.
 """
 
@@ -60,13 +60,13 @@ class Workspaces:
 
     @property
     def _folders(self) -> list[Path]:
-        """The folders that are open now, except those on another machine."""
+        """The folders that are open now, except those on other machines."""
         return [path for uri in self._uris() if (path := path_of(uri)) is not None]
 
     def removed(self, uri: str) -> None:
         """Close the workspace of a folder, unless the folder is still open.
 
-        Work that runs there is stopped; everything else is on disk already.
+        Running work there is stopped; everything else is on disk already.
         """
         path = path_of(uri)
         if path in self._folders:
@@ -92,8 +92,8 @@ class Workspaces:
     def resolve_or_guess(self, target: Target) -> tuple[Workspace, str]:
         """Return the workspace that ``resolve`` returns and, as a clause, why it is a guess.
 
-        It is a guess if the folder last used is taken, or if the document lies outside every
-        folder. Otherwise the clause is empty.
+        It is a guess if the command gets the folder that was used last, or if the document is
+        outside every folder. Otherwise the clause is empty.
 
         Raises:
             NotFound: the command names a folder that is not open.
@@ -116,17 +116,17 @@ class Workspaces:
         if not folders:
             return workspace, "since the editor has opened no folder"
         name = escaped(unquote(target.uri).rpartition("/")[2])
-        return workspace, f"the folder that is open; {name} lies outside it"
+        return workspace, f"the folder that is open; {name} is outside it"
 
     def of_document(self, uri: str) -> Workspace | None:
-        """Return the workspace that a document lies in, if it is open already."""
+        """Return the workspace that a document is in, if the workspace is open already."""
         path = self.folder_of(uri)
         if path is None and self._folders:
             return None
         return self._open.get(path)
 
     def folder_of(self, uri: str) -> Path | None:
-        """Return the innermost folder that a document lies in."""
+        """Return the innermost folder that a document is in."""
         path = path_of(uri)
         if path is None:
             return None
@@ -147,7 +147,7 @@ class Workspaces:
         return workspace
 
     async def aclose(self) -> None:
-        """Close all workspaces; running work is stopped and recorded."""
+        """Close all workspaces; running work is stopped and saved."""
         closing = [workspace.aclose() for workspace in self._open.values()]
         self._open.clear()
         await asyncio.gather(*closing, *self._closing, return_exceptions=True)
@@ -158,7 +158,7 @@ def setup(client: Client, workspaces: Workspaces) -> None:
 
     @client.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
-        # Removed first: a folder that was renamed, or moved among the others, is in both lists.
+        # Remove first: a folder that was renamed, or changed its order, is in both lists.
         for folder in params.event.removed:
             client.workspace.remove_folder(folder.uri)
         for folder in params.event.added:
@@ -169,22 +169,22 @@ def setup(client: Client, workspaces: Workspaces) -> None:
     client.on_shutdown(workspaces.aclose)
 
 
-#: Seconds within which a client answers that it will watch.
+#: Seconds within which a client must answer that it will watch.
 _ANSWER = 60.0
 
-#: Seconds that a scan takes before it is shown, and between two reports of it.
+#: Seconds before the progress of a scan is shown, and between two reports of it.
 _SHOWN_AFTER = 1.0
 _REPORT_EVERY = 0.5
 
-_COMES_OR_GOES = types.WatchKind.Create | types.WatchKind.Delete
+_CREATED_OR_DELETED = types.WatchKind.Create | types.WatchKind.Delete
 _WATCHED = (
-    types.FileSystemWatcher("**/*", _COMES_OR_GOES),
+    types.FileSystemWatcher("**/*", _CREATED_OR_DELETED),
     types.FileSystemWatcher("**/.gitignore", types.WatchKind.Change),
 )
 
 
 class FileWatch:
-    """Passes on to the workspaces what the client says about their files."""
+    """Passes on to the workspaces what the client reports about their files."""
 
     def __init__(self, client: Client, workspaces: Workspaces, documents: OpenDocuments) -> None:
         self._client = client
@@ -228,9 +228,9 @@ class FileWatch:
             files.changed([name])
 
     def _places(self, uris: Iterable[str]) -> Iterator[tuple[CurrentFiles, str]]:
-        """Yield, for each workspace that a URI lies in, its files and the URI's name among them.
+        """Yield, for each workspace that a URI is in, its files and the URI's path in it.
 
-        URIs elsewhere, or on another machine, are skipped.
+        URIs elsewhere, or on other machines, are skipped.
         """
         open_now = [
             (workspace.project.files, str(workspace.root).rstrip(os.sep) + os.sep)
@@ -259,7 +259,7 @@ class FileWatch:
             self._client.spawn(self._ask_to_watch(), "ask to watch files")
 
     async def _ask_to_watch(self) -> None:
-        """Ask the client to report all files that come and go, if it can be asked."""
+        """Ask the client to report all files that are created and deleted, if it can be asked."""
         if not can(self._client, "workspace.did_change_watched_files.dynamic_registration"):
             return
         method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
@@ -267,7 +267,7 @@ class FileWatch:
         params = types.RegistrationParams([types.Registration("aish-files", method, options)])
         try:
             await self._client.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
-        except Exception as error:  # noqa: BLE001 - without it, the project looks for itself
+        except Exception as error:  # noqa: BLE001 - without it, the project looks itself
             logger.info("the client does not watch files: %s", type(error).__name__)
             return
         self._watches = True

@@ -39,7 +39,7 @@ ACCEPTED: Final = "accepted"
 #: Characters; a shorter candidate may occur in an output by chance.
 _READ: Final = 12
 
-#: Characters; the end of a longer candidate may be out of sight.
+#: Characters; the end of a longer candidate may not be visible.
 _LONG: Final = 300
 
 # Perhaps a bullet, a number or a box; the kind, perhaps in bold or in parentheses; a colon.
@@ -58,7 +58,7 @@ class Candidate:
         kind: what it is.
         content: its text, on one line.
         duplicate_of: the id of an item that already says the same.
-        flags: what the user should look at twice, in a phrase each.
+        flags: what the user should check, each as a phrase.
     """
 
     kind: Kind
@@ -96,13 +96,13 @@ def candidates(
 
 
 def dangers(content: str) -> tuple[str, ...]:
-    """Return what is suspicious about a text that is to be remembered, in a phrase each."""
+    """Return what is suspicious about a text that is to be remembered, each as a phrase."""
     flags = []
     secret = find_secret(content)
     if secret is not None:
         flags.append(f"looks like it holds {secret}")
     elif REDACTED in content:
-        flags.append("held a secret, which was blacked out")
+        flags.append("held a secret, which was removed")
     if len(content) > _LONG:
         flags.append("is long: read it to its end")
     does = disguised_instruction(content)

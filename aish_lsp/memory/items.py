@@ -87,12 +87,12 @@ def check_content(content: str, *, force: bool) -> None:
     try:
         content.encode()
     except UnicodeEncodeError:
-        msg = "The text holds half of a surrogate pair, which is not a character."
+        msg = "The text contains half of a surrogate pair, which is not a character."
         raise InvalidArgument(msg, path="content") from None
     secret = None if force else find_secret(content)
     if secret is not None:
         msg = (
-            f"This looks like it holds {secret}. What is remembered lies in a plain file and is"
+            f"This looks like it holds {secret}. What is remembered is in a plain file and is"
             " sent to the model. Leave the secret out, or add it with force."
         )
         raise InvalidArgument(msg, path="content")
@@ -123,7 +123,10 @@ class Contents:
         self._unknown: dict[int, dict[str, Any]] = {}
         # The targets of all tombstones, known or not: a target may come after its tombstone.
         self._forgotten: set[int] = set()
+        # The item of each text, as ``normalized``, and the texts of more than one item. Made when
+        # it is first needed.
         self._by_text: dict[str, int] | None = None
+        self._repeated: set[str] = set()
         self._sorted: tuple[MemoryItem, ...] | None = None
         self.highest = 0
         self._flaws = Flaws(path, "The line is skipped; it stays in the file.")
@@ -174,7 +177,7 @@ class Contents:
         if not record.keys() <= _KNOWN:
             self._unknown[item_id] = {k: v for k, v in record.items() if k not in _KNOWN}
         if self._by_text is not None and item_id not in self._forgotten:
-            self._by_text.setdefault(normalized(item.content), item_id)
+            self._index(self._by_text, item)
 
     def _take_header(self, meta: object) -> None:
         version = meta.get("version") if isinstance(meta, dict) else None
@@ -191,9 +194,21 @@ class Contents:
             self.highest = max(self.highest, highest)
 
     def _forget(self, target: int) -> None:
-        # Another item may say the same as the forgotten one.
-        self._by_text = None
         self._forgotten.add(target)
+        item = self._items.get(target)
+        if self._by_text is None or item is None:
+            return
+        text = normalized(item.content)
+        if text in self._repeated:
+            # Another item says the same: which one is found when it is needed.
+            self._by_text = None
+        elif self._by_text.get(text) == target:
+            del self._by_text[text]
+
+    def _index(self, by_text: dict[str, int], item: MemoryItem) -> None:
+        text = normalized(item.content)
+        if by_text.setdefault(text, item.id) != item.id:
+            self._repeated.add(text)
 
     def __contains__(self, item_id: int) -> bool:
         """Return whether there is an item of that id that is not forgotten."""
@@ -228,9 +243,9 @@ class Contents:
     def same(self, content: str) -> int | None:
         """Return the id of the item that says the same as ``content``, or None."""
         if self._by_text is None:
-            self._by_text = {}
+            self._by_text, self._repeated = {}, set()
             for item_id in self.ids():
-                self._by_text.setdefault(normalized(self._items[item_id].content), item_id)
+                self._index(self._by_text, self._items[item_id])
         return self._by_text.get(normalized(content))
 
     def ids(self) -> list[int]:
@@ -261,7 +276,7 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
     kind, ts, content = record.get("kind"), record.get("ts"), record.get("content")
     tags, source = record.get("tags"), record.get("source")
     if kind not in KINDS:
-        msg = f"its kind is none of {', '.join(KINDS)}, forget"
+        msg = f"its kind is not one of {', '.join(KINDS)}, forget"
         raise ValueError(msg)
     if type(ts) is not str:
         raise ValueError("its ts is not a text")
@@ -274,7 +289,7 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
     return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)
 
 
-# Compaction: the lines that are kept, and what a crash during an earlier one left behind.
+# Compaction: the lines that are kept, and the leftovers of an earlier one that crashed.
 
 
 def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[list[bytes], int]:
@@ -307,7 +322,7 @@ def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[li
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove files that a crash kept from replacing ``path``. The lock is held."""
+    """Remove temporary files that a crash kept from replacing ``path``. The lock is held."""
     path = Path(os.path.realpath(path))
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):

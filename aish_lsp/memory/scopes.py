@@ -36,7 +36,7 @@ class MemoryScopes:
         self._holds_key = holds_key
         self.prune_older_than_days: int | None = None
         self._stores: dict[Scope, MemoryStore] = {"workspace": workspace, "user": user}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @classmethod
     def open(
@@ -65,8 +65,8 @@ class MemoryScopes:
     def refresh(self) -> list[str]:
         """Read what other processes have changed; return what is wrong with the files.
 
-        Each trouble is returned once. A file that cannot be read is not an error here: the question
-        that is about to be asked does without that scope.
+        Each problem is returned once. A file that cannot be read is not an error here: the next
+        question is asked without that scope.
         """
         troubles: list[str] = []
         for store in self._stores.values():
@@ -75,8 +75,8 @@ class MemoryScopes:
             except StoreUnavailable as error:
                 troubles.append(error.message)
             troubles += store.notices
-        new = [trouble for trouble in troubles if trouble not in self._told]
-        self._told.update(new)
+        new = [trouble for trouble in troubles if trouble not in self._reported]
+        self._reported.update(new)
         return new
 
     def items(self, scope: Scope | None = None) -> tuple[MemoryItem, ...]:
@@ -127,7 +127,7 @@ class MemoryScopes:
         if any(isinstance(text, str) and self._holds_key(text) for text in texts):
             raise InvalidArgument(
                 "This holds the key of a model, or another secret of your environment. What is"
-                " remembered lies in a plain file and is sent to the model. Leave it out.",
+                " remembered is in a plain file and is sent to the model. Leave it out.",
                 path="content",
             )
 
@@ -178,7 +178,7 @@ class MemoryScopes:
         stores = self._chosen(scope)
         for store in stores:
             store.refresh()
-        having = [store for store in stores if any(item.id == item_id for item in store.items())]
+        having = [store for store in stores if item_id in store]
         if len(having) > 1:
             msg = (
                 f"Both the workspace and the user have an item {item_id}: say which scope"
@@ -201,8 +201,8 @@ async def clear_by_consent(
 ) -> int | None:
     """Forget every item of one scope, or of both, if the user says yes.
 
-    Items that are added or changed while the user is being asked are not what the question was
-    about: they stay. Items that are hidden because of their age are forgotten too.
+    Items that are added or changed while the user is being asked were not part of the question:
+    they stay. Items that are hidden because of their age are forgotten too.
 
     Return how many were forgotten; None if the user did not say yes.
 
@@ -320,5 +320,5 @@ def background_text(items: Iterable[MemoryItem]) -> str:
 
 
 def _line(item: MemoryItem) -> str:
-    """Return an item as one line, whatever is in it: it cannot pass for a block of aish's."""
+    """Return an item as one line, so that nothing in it can imitate one of aish's blocks."""
     return f"- ({item.kind}) {without_hidden(one_line(item.content))}"

@@ -90,6 +90,11 @@ class MemoryStore:
         with self._mutex:
             return self._contents.items()
 
+    def __contains__(self, item_id: int) -> bool:
+        """Return whether there was an item of that id at the last ``refresh``."""
+        with self._mutex:
+            return item_id in self._contents
+
     def records(self) -> list[dict[str, Any]]:
         """Return the lines of the items that are not forgotten now, in the file's order.
 
@@ -115,7 +120,7 @@ class MemoryStore:
                 return changed
             changed = self._catch_up(fd)
         if changed and self._torn_at is not None:
-            self._mend_at_leisure()
+            self._try_to_repair()
         return changed
 
     def add(
@@ -171,7 +176,7 @@ class MemoryStore:
             if fresh:
                 ids.update(zip(fresh, self._append(fd, *fresh.values()), strict=True))
             else:
-                # Whoever wrote them may have died before they were synced.
+                # The process that wrote them may have died before it synced them.
                 with store_errors(self.path, "write to"):
                     os.fsync(fd)
         return [
@@ -258,7 +263,7 @@ class MemoryStore:
         with self._reading() as readable:
             if readable is not None:
                 self._catch_up(readable)
-        # In this order, so that a mere reader does not wait while another process has the lock.
+        # In this order, so that a reader does not wait while another process has the lock.
         with locked(self.path), self._mutex:
             fd = open_append(self.path)
             try:
@@ -299,12 +304,12 @@ class MemoryStore:
         written = records if os.fstat(fd).st_size else [header, *records]
         append_line(fd, self.path, "\n".join(map(json_line, written)), sync=True)
         with store_errors(self.path, "read"):
-            # What was just written is read back: one way into the contents, whoever wrote it.
+            # Read back what was just written, so that there is one way into the contents.
             self._take(fd)
         return ids
 
     def _catch_up(self, fd: int) -> bool:
-        """Read what has changed since the last look; return whether anything has.
+        """Read what has changed since the last read; return whether anything has.
 
         If the file has only grown, only its new lines are parsed: parsing 100,000 items again for
         each line of another process would take longer than the lock may be held.
@@ -324,7 +329,7 @@ class MemoryStore:
 
     def _take(self, fd: int) -> None:
         """Read what has not been read yet."""
-        # The time before the read, and the size that was read: what is added meanwhile still shows.
+        # The time before the read and the size that was read, so that later additions are noticed.
         device, inode, _, modified = stamp_of(os.fstat(fd))
         data = _read(fd, self._end)
         torn = self._contents.take(iter_jsonl(data, self._lines + 1))
@@ -335,7 +340,7 @@ class MemoryStore:
         self._lines += data.count(b"\n")
         self._stamp = (device, inode, self._end, modified)
 
-    def _mend_at_leisure(self) -> None:
+    def _try_to_repair(self) -> None:
         """Put a torn last line aside, if it is still torn once the lock is held."""
         try:
             with self._writing():

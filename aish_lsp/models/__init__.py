@@ -1,1 +1,1 @@
-"""Model servers: what is sent to them, what comes back, and one module per wire protocol."""
+"""Model servers: requests, streamed replies, and one adapter module per wire protocol."""

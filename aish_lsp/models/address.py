@@ -1,4 +1,4 @@
-"""Endpoints as users write them, the addresses that follow from them, and keys they expose."""
+"""URLs built from the endpoints that users configure, and checks for keys sent unencrypted."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 _VERSION = re.compile(r"v\d+\w*")
 
-# The end of an endpoint that was written out in full.
+# The last part of an endpoint that is a full URL of the API.
 _WRITTEN_OUT = re.compile(r"/(chat/completions|responses|messages|models)$")
 
 
 def api_url(endpoint: str, path: str, *, version: str = "v1") -> str:
-    """Return the address of ``path`` in the endpoint's API, e.g. ``chat/completions``.
+    """Return the URL of ``path`` in the endpoint's API, e.g. ``chat/completions``.
 
-    ``version`` is added unless the endpoint names one itself (``/v1``, ``/api/paas/v4``,
-    ``/v1beta/openai``) or was written out up to ``/chat/completions``, ``/responses``,
-    ``/messages`` or ``/models``. A query is kept.
+    ``version`` is added unless the endpoint contains one (``/v1``, ``/api/paas/v4``,
+    ``/v1beta/openai``) or ends in ``/chat/completions``, ``/responses``, ``/messages`` or
+    ``/models``. A query is kept.
 
     Raises:
-        InvalidArgument: the endpoint is not an http address.
+        InvalidArgument: the endpoint is not an HTTP URL.
     """
     parts = _split(endpoint)
     path_given = parts.path.rstrip("/")
@@ -40,10 +40,10 @@ def api_url(endpoint: str, path: str, *, version: str = "v1") -> str:
 
 
 def server_url(endpoint: str, path: str) -> str:
-    """Return the address of ``path`` outside of the endpoint's API, without ``/v1`` before it.
+    """Return the URL of ``path`` on the same server but outside the API, without ``/v1``.
 
     Raises:
-        InvalidArgument: the endpoint is not an http address.
+        InvalidArgument: the endpoint is not an HTTP URL.
     """
     parts = _split(endpoint)
     base = _WRITTEN_OUT.sub("", parts.path.rstrip("/"))
@@ -56,27 +56,27 @@ def server_url(endpoint: str, path: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of ``url``, as messages name a server."""
+    """Return the scheme, host and port of ``url``, without a user or password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def without_secrets(url: str) -> str:
-    """Return ``url`` without its user, password and query."""
+    """Return ``url`` without user, password and query."""
     return origin(url) + urlsplit(url).path
 
 
 def host(url: str) -> str:
-    """Return the host's name in lower case."""
+    """Return the host name in lower case; empty if there is none."""
     return (urlsplit(url).hostname or "").lower()
 
 
 def server_name(url: str) -> str:
-    """Return host and port, without the scheme's usual port. Two ports are two servers."""
+    """Return the host, and the port unless it is the scheme's default. Each port is a server."""
     parts = urlsplit(url)
-    usual = {"http": 80, "https": 443}.get(parts.scheme)
-    named = "" if parts.port in {None, usual} else f":{parts.port}"
-    return host(url) + named
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    port = "" if parts.port in {None, default} else f":{parts.port}"
+    return host(url) + port
 
 
 def is_loopback(url: str) -> bool:
@@ -92,7 +92,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _split(endpoint: str) -> SplitResult:
-    """Split an endpoint; raise InvalidArgument if it is not an http address."""
+    """Split an endpoint; raise InvalidArgument if it is not an HTTP URL."""
     if not endpoint.strip():
         raise InvalidArgument(
             "The model has no endpoint. Set `endpoint`, for example http://127.0.0.1:8080.",
@@ -110,20 +110,20 @@ def _split(endpoint: str) -> SplitResult:
     return parts
 
 
-# Where a server of Gemini's protocol has its methods.
+# URLs of Gemini's protocol.
 
-#: The version of the API that has thoughts, JSON schemas and the counting of whole requests.
+#: The API version that supports thoughts, JSON schemas and counting the tokens of a request.
 _GEMINI_VERSION: Final = "v1beta"
 
-# More than Google has; by default a page has 50 models.
-_ALL: Final = "pageSize=1000"
+# More models than Google has; the default is 50 a page.
+_ONE_PAGE: Final = "pageSize=1000"
 
 
 def gemini_model(preset: Preset) -> str:
-    """Return the name of the model, without the ``models/`` that Google's lists put before it.
+    """Return the model's name, without the ``models/`` prefix that Google's lists use.
 
     Raises:
-        InvalidArgument: the preset names none; these servers have no default model.
+        InvalidArgument: the preset has no model; these servers have no default.
     """
     name = preset.model.strip().removeprefix("models/")
     if not name:
@@ -136,61 +136,61 @@ def gemini_model(preset: Preset) -> str:
 
 
 def gemini_method_url(preset: Preset, method: str, query: str = "") -> str:
-    """Return the address of a model's method, e.g. ``countTokens``, or of the model if empty.
+    """Return the URL of a model's method, e.g. ``countTokens``; of the model itself if empty.
 
     Raises:
-        InvalidArgument: the endpoint is not an address, or the preset names no model.
+        InvalidArgument: the endpoint is not an HTTP URL, or the preset has no model.
     """
     path = f"models/{quote(gemini_model(preset), safe='/')}"
     return _gemini_url(preset, f"{path}:{method}" if method else path, query)
 
 
 def gemini_models_url(preset: Preset) -> str:
-    """Return the address of the list of models, all on one page.
+    """Return the URL of the list of models, all on one page.
 
     Raises:
-        InvalidArgument: the endpoint is not an address.
+        InvalidArgument: the endpoint is not an HTTP URL.
     """
-    return _gemini_url(preset, "models", _ALL)
+    return _gemini_url(preset, "models", _ONE_PAGE)
 
 
 def is_vertex(preset: Preset) -> bool:
-    """Return whether the endpoint is Google Cloud's, which names the publisher of each model."""
+    """Return whether the endpoint is Google Cloud's, whose paths contain a model's publisher."""
     return "/publishers/" in urlsplit(preset.endpoint).path
 
 
 def _gemini_url(preset: Preset, path: str, query: str) -> str:
-    """Return an address within the API; the endpoint's own query is kept."""
+    """Return a URL in the API; a query in the endpoint is kept."""
     url = api_url(preset.endpoint, path, version=_GEMINI_VERSION)
     if not query:
         return url
     return f"{url}{'&' if '?' in url else '?'}{query}"
 
 
-# Keys that would be sent unencrypted: over http to another machine.
+# Keys that would be sent unencrypted: over HTTP to another machine.
 
 _SECRET_HEADERS: Final = ("auth", "key", "token", "secret", "cookie")
 
 
 def is_secret_header(name: str) -> bool:
-    """Return whether a header of this name may hold a key."""
+    """Return whether a header with this name may contain a key."""
     return any(word in name.lower() for word in _SECRET_HEADERS)
 
 
 def exposes(url: str, headers: Iterable[str]) -> bool:
-    """Return whether a request exposes a key on its way, in a header or in the address."""
+    """Return whether a request would send a key unencrypted, in a header or in the URL."""
     parts = urlsplit(url)
     if parts.scheme != "http" or is_loopback(url):
         return False
-    in_address = parts.password or any(is_secret_name(name) for name, _ in parse_qsl(parts.query))
-    return bool(in_address) or any(map(is_secret_header, headers))
+    in_url = parts.password or any(is_secret_name(name) for name, _ in parse_qsl(parts.query))
+    return bool(in_url) or any(map(is_secret_header, headers))
 
 
 def shows_key(preset: Preset, environ: Mapping[str, str]) -> bool:
-    """Return whether requests to the server of ``preset`` would expose a key on their way."""
+    """Return whether requests to the server of ``preset`` would send a key unencrypted."""
     has_key = preset.api_key_command or (preset.api_key_env and environ.get(preset.api_key_env))
     headers = [*preset.extra_headers, *(["Authorization"] if has_key else [])]
     try:
         return exposes(preset.endpoint, headers)
     except ValueError:
-        return False  # not an address: nothing is sent there
+        return False  # not a URL: nothing is sent there

@@ -1,4 +1,4 @@
-"""Which models there are, and which answers: configured, found, offered, or offline."""
+"""The available models (configured, found, offered, offline), and the choice of one to answer."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ if TYPE_CHECKING:
     from aish_lsp.models.endpoint import Discovered, KeyOffer
     from aish_lsp.models.http import HttpClient
 
-#: The model that needs no server. It looks only at the last question, so its window is nominal.
+#: The model that needs no server. It reads only the last question, so its window is nominal.
 OFFLINE = Preset(
     name="offline", provider="offline", model="offline", context_window=8192, token_budget=4096
 )
 
-#: Seconds for which what was or was not found on the loopback ports stays valid, as does that a
-#: server does not say how large its window is.
-_BELIEVED = 15.0
+#: Seconds for which the result of discovery is cached, and the fact that a server did not report
+#: its window or its prices.
+_DISCOVERY_TTL = 15.0
 
-#: Seconds for which a window stays valid: the server may be restarted with another.
-_WINDOW_BELIEVED = 300.0
+#: Seconds for which a window is cached: the server may be restarted with another.
+_WINDOW_TTL = 300.0
 
-#: Seconds for which a price stays valid.
-_PRICE_BELIEVED = 3600.0
-
+#: Seconds for which a price is cached.
+_PRICE_TTL = 3600.0
 
 Source: TypeAlias = Literal["configured", "found", "offered", "built-in"]
 
@@ -55,7 +54,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The model that answers a question, and why it was chosen."""
+    """The model chosen to answer a question, and why."""
 
     preset: Preset
     why: str
@@ -63,7 +62,7 @@ class Chosen:
 
 
 class Catalog:
-    """The models for all workspaces of a process. None is looked for before the first question."""
+    """The models for all workspaces of a process. Discovery waits for the first question."""
 
     def __init__(self, http: HttpClient, trust: TrustStore, environ: Mapping[str, str]) -> None:
         self._http = http
@@ -74,20 +73,21 @@ class Catalog:
         self._windows: dict[tuple[str, str], _Window] = {}
         self._prices: dict[tuple[str, str], _Price] = {}
         self._without_tools: set[tuple[str, str]] = set()
+        # Held while the user is asked, so that questions at the same time ask once.
         self._asking = asyncio.Lock()
         self._answers: dict[tuple[Consent, str, str], bool] = {}
-        self._troubles: list[str] = []
+        self._warnings: list[str] = []
 
     async def choose(self, config: Config, name: str | None, ask_user: AskUser) -> Chosen:
-        """Return the model for a question; ``name`` is the one the user named, if any.
+        """Return the model for a question; ``name`` is the one that the user named, if any.
 
-        The user is asked before a key that was merely found is used, and before a key is sent
-        unencrypted; the answers are kept.
+        The user is asked before a key found in the environment is used, and before a key is sent
+        unencrypted; the answers are remembered.
 
         Raises:
-            NotFound: no model of that name.
-            Denied: the user named a model behind a found key, and did not agree to it; or the key
-                of the model would go out unencrypted, and the user did not agree to that.
+            NotFound: there is no model with that name.
+            Denied: the user did not agree to use the found key of the named model, or to send the
+                model's key unencrypted.
         """
         chosen = await self._choose(config, name, ask_user)
         if shows_key(chosen.preset, self._environ):
@@ -126,11 +126,11 @@ class Catalog:
                 return Chosen(offer.preset, why)
         known = [info.name for info in await self.list(config)]
         near = difflib.get_close_matches(name, known, n=3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(known)}."
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Available: {', '.join(known)}."
         raise NotFound(f"There is no model {name[:60]!r}. {hint}")
 
     async def list(self, config: Config) -> list[ModelInfo]:
-        """Return all models: what is configured first, the offline one last."""
+        """Return all models, each name once: configured ones first, the offline one last."""
         found = await self.discover()
         rows = [_row(preset, "configured") for preset in config.models.values()]
         rows += [_row(preset, "found") for preset in found.presets]
@@ -142,7 +142,7 @@ class Catalog:
         return [*first_of_name.values()]
 
     async def window(self, preset: Preset) -> int | None:
-        """Return the context window (tokens), asked of the server where it is not configured.
+        """Return the context window in tokens, asking the server if it is not configured.
 
         None if the server does not say.
         """
@@ -153,39 +153,39 @@ class Catalog:
         return self.known_window(preset)
 
     def known_window(self, preset: Preset) -> int | None:
-        """Return the context window (tokens), or None if it is not known without asking."""
+        """Return the context window in tokens, or None if unknown, without asking the server."""
         known = self._windows.get((preset.endpoint, preset.model))
-        told = known.tokens if known else None
-        if preset.context_window is None or known is None or told is None:
-            return preset.context_window or told
-        # The server may have been restarted with the window that is configured.
-        believed = time.monotonic() < known.until
-        return min(preset.context_window, told) if believed else preset.context_window
+        reported = known.tokens if known else None
+        if preset.context_window is None or known is None or reported is None:
+            return preset.context_window or reported
+        # Once expired: the server may have been restarted with the configured window.
+        fresh = time.monotonic() < known.until
+        return min(preset.context_window, reported) if fresh else preset.context_window
 
     def asked_window(self, preset: Preset) -> bool:
-        """Return whether the window is known, or the server was asked and answered without it."""
+        """Return whether the window is known, or the server answered without reporting one."""
         known = self._windows.get((preset.endpoint, preset.model))
         return preset.context_window is not None or (known is not None and known.answered)
 
     def told_window(self, preset: Preset, tokens: int) -> None:
-        """Remember the window that a server mentioned when a request was too long for it."""
-        until = time.monotonic() + _WINDOW_BELIEVED
+        """Remember the window that a server reported when it refused a request as too long."""
+        until = time.monotonic() + _WINDOW_TTL
         self._windows[preset.endpoint, preset.model] = _Window(tokens, until)
 
     def takes_tools(self, preset: Preset) -> bool:
-        """Return whether to offer tools to a model: its server has not refused them so far."""
+        """Return whether to offer the model tools: true until its server refuses them."""
         if preset.provider == OFFLINE.provider:
             return False
         return (preset.endpoint, preset.model) not in self._without_tools
 
     def refused_tools(self, preset: Preset) -> None:
-        """Offer a model no more tools, as its server has refused them."""
+        """Stop offering tools to a model whose server has refused them."""
         self._without_tools.add((preset.endpoint, preset.model))
 
     async def price(self, preset: Preset) -> Price | None:
-        """Return the model's price in its server's own list, asking servers that list prices.
+        """Return the model's price in its server's list of models, fetching the list if needed.
 
-        None if the preset has a price itself, or the list has none.
+        None if the preset has a price, or the server lists none.
         """
         if preset.price is not None or not lists_prices(preset.endpoint):
             return None
@@ -195,36 +195,36 @@ class Catalog:
         return self.known_price(preset)
 
     def known_price(self, preset: Preset) -> Price | None:
-        """Return the model's price in its server's own list, or None if that was not asked for."""
+        """Return the model's price in its server's list, or None if that was not fetched."""
         known = self._prices.get((preset.endpoint, preset.model))
         return known.price if known else None
 
     async def _ask_window(self, preset: Preset) -> None:
-        """Ask the server for the window, and for the price if its list has prices."""
+        """Ask the server for the window, and for the price if it lists prices."""
         from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
 
         info = await describe(self._http, preset, self._environ)
         key, now = (preset.endpoint, preset.model), time.monotonic()
         if preset.context_window is None:
-            told = info.context_window
+            reported = info.context_window
             # A server that is briefly down must not shrink the budget, or turns would be evicted.
-            tokens = told or self.known_window(preset)
-            until = now + (_WINDOW_BELIEVED if told else _BELIEVED)
+            tokens = reported or self.known_window(preset)
+            until = now + (_WINDOW_TTL if reported else _DISCOVERY_TTL)
             self._windows[key] = _Window(tokens, until, answered=bool(tokens or info.models))
         if lists_prices(preset.endpoint):
             listed = bool(info.models)
             price = info.price if listed else self.known_price(preset)
-            self._prices[key] = _Price(price, now + (_PRICE_BELIEVED if listed else _BELIEVED))
+            self._prices[key] = _Price(price, now + (_PRICE_TTL if listed else _DISCOVERY_TTL))
 
     def drain_warnings(self) -> tuple[str, ...]:
-        """Return, once each, warnings about answers of the user that could not be kept."""
-        troubles = tuple(self._troubles)
-        self._troubles.clear()
-        return troubles
+        """Return and clear the warnings about answers of the user that could not be stored."""
+        warnings = tuple(self._warnings)
+        self._warnings.clear()
+        return warnings
 
     async def discover(self) -> Discovered:
-        """Look at the loopback ports and at the environment, unless that was done just now."""
-        if self._found is None or time.monotonic() - self._found_at > _BELIEVED:
+        """Probe the loopback ports and look for keys in the environment; the result is cached."""
+        if self._found is None or time.monotonic() - self._found_at > _DISCOVERY_TTL:
             from aish_lsp.models.endpoint import discover  # noqa: PLC0415 - brings httpx
 
             self._found = await discover(self._http, self._environ)
@@ -232,42 +232,43 @@ class Catalog:
         return self._found
 
     async def _agreed(self, offer: KeyOffer, ask_user: AskUser, *, again: bool = False) -> bool:
-        """Return whether the user lets the project be sent to ``offer``; keep a clear answer.
+        """Return whether the user agrees to send text to ``offer``; remember a yes or no.
 
-        ``again`` asks once more after a no, as the user has just named that model.
+        ``again`` asks even after a no, because the user has just named that model.
         """
         async with self._asking:
-            answer = self._said("provider", offer.label, offer.host)
+            answer = self._answer("provider", offer.label, offer.host)
             if answer is None or (again and not answer):
                 answer = await ask_user(_consent(offer))
-                # No answer is a no for now.
+                # No answer counts as a no until the process ends.
                 self._answers["provider", offer.label, offer.host] = bool(answer)
                 if answer is not None:
                     await self._keep("provider", offer.label, offer.host, granted=answer)
             return bool(answer)
 
     def may_show_key(self, place: str) -> bool:
-        """Return whether the user agreed to send a key to ``place``, an origin, unencrypted."""
-        return self._said("key", place, place) is True
+        """Return whether the user agreed to send a key to the origin ``place`` unencrypted."""
+        return self._answer("key", place, place) is True
 
     async def _agree_to_show(self, preset: Preset, ask_user: AskUser, *, again: bool) -> None:
         """Ask whether the key of ``preset`` may be sent unencrypted; raise Denied if it may not."""
         place = origin(preset.endpoint)
         async with self._asking:
-            answer = self._said("key", place, place)
+            answer = self._answer("key", place, place)
             if answer is None or (again and not answer):
                 answer = await ask_user(_exposure(preset, place))
                 if answer is not None:
                     await self._keep("key", place, place, granted=answer)
         if not answer:
             raise Denied(
-                f"The key of {preset.name} was not sent to {place}, where it would go unencrypted."
+                f"The key of {preset.name} was not sent to {place}: it would be sent unencrypted."
                 f" Write https:// in models.{preset.name}.endpoint, or name the model to be asked"
                 f" again: `:model {preset.name}`, or `aish-lsp ask --model {preset.name}` in a"
                 " terminal."
             )
 
-    def _said(self, what: Consent, name: str, place: str) -> bool | None:
+    def _answer(self, what: Consent, name: str, place: str) -> bool | None:
+        """Return the user's earlier answer, or None if there is none."""
         kept = self._trust.answer(what, name, place)
         return self._answers.get((what, name, place)) if kept is None else kept
 
@@ -276,16 +277,16 @@ class Catalog:
         try:
             await asyncio.to_thread(self._trust.keep_answer, what, name, place, granted=granted)
         except AishError as error:
-            self._troubles.append(
-                f"Your answer about {name} holds until the editor is closed: {error.message}"
+            self._warnings.append(
+                f"Your answer about {name} is kept only until the editor is closed: {error.message}"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What a server said about its window, in tokens, and until when on the clock that holds.
+    """The window that a server reported, in tokens, and when this expires (monotonic seconds).
 
-    ``answered`` is whether the server said anything about itself.
+    ``answered`` is whether the server answered at all.
     """
 
     tokens: int | None
@@ -295,7 +296,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class _Price:
-    """The price in a server's list, if any, and until when on the clock it holds."""
+    """The price in a server's list, if any, and when this expires (monotonic seconds)."""
 
     price: Price | None
     until: float
@@ -308,7 +309,7 @@ _OFFLINE_NOTICE = (
 
 
 def configured(config: Config) -> Chosen | None:
-    """Return the model that the configuration names, if it names any."""
+    """Return the default model, or else the first configured one; None if there is none."""
     preset = config.models.get(config.default_model)
     if preset is not None:
         return Chosen(preset, "the default model")
@@ -331,7 +332,7 @@ def _exposure(preset: Preset, place: str) -> Question:
     key = f"The key in {preset.api_key_env}" if preset.api_key_env else "A key"
     return Question(
         f"models.{preset.name}.endpoint is {place}, which is not this machine. {key} would go there"
-        " unencrypted, with your questions: anyone on the way can read them. Send it?",
+        " unencrypted, with your questions: anyone on the network path can read them. Send it?",
         yes="Send the key",
         no="Do not send it",
     )

@@ -1,4 +1,4 @@
-"""Which endpoints there are, and what each says about itself: its kind, models, window, price."""
+"""What an endpoint reports about itself (kind, models, window, price), and endpoint discovery."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from aish_lsp.models.address import (
     server_url,
 )
 from aish_lsp.models.keys import headers_for
-from aish_lsp.models.loose_json import Json, as_dict, as_list
+from aish_lsp.models.loose_json import Json, as_dict, as_list, as_tokens
 from aish_lsp.models.prices import listed_price, lists_prices
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Preset, Price
+    from aish_lsp.config.schema import Price
     from aish_lsp.models.http import HttpClient
 
 
@@ -33,13 +33,13 @@ ServerKind: TypeAlias = Literal[
     "llama.cpp", "ollama", "lm-studio", "vllm", "openrouter", "anthropic"
 ]
 
-#: Seconds for each question to a server about itself.
+#: Seconds for each request that asks a server about itself.
 DESCRIBE_TIMEOUT = 3.0
 
-#: Tokens that Ollama gives a model on a small machine, however many the model could take.
+#: Ollama's default window on a small machine, in tokens, whatever the model supports.
 OLLAMA_DEFAULT_WINDOW = 4096
 
-# How each server signs the models in its list.
+# The ``owned_by`` that each server gives the models in its list.
 _OWNERS: dict[str, ServerKind] = {
     "llamacpp": "llama.cpp",
     "vllm": "vllm",
@@ -47,8 +47,8 @@ _OWNERS: dict[str, ServerKind] = {
     "organization_owner": "lm-studio",
 }
 
-# Where servers and providers put a model's window in their lists. LM Studio has two fields; that of
-# the loaded model is the smaller.
+# The fields in which servers report a model's window in their lists. LM Studio has two; the smaller
+# one, of the loaded model, comes first.
 _WINDOW_KEYS = (
     "loaded_context_length",
     "max_model_len",
@@ -58,17 +58,16 @@ _WINDOW_KEYS = (
     "max_input_tokens",
 )
 
-
-#: Asks the server at a path beside its API: by a GET, or a POST of a body.
+#: Sends a GET to a path outside the API, or a POST if there is a body, and returns the reply.
 _Ask: TypeAlias = Callable[..., Awaitable[Json]]
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointInfo:
-    """What an endpoint says about itself; None and empty if it does not say.
+    """What an endpoint reports about itself; None or empty if it does not.
 
-    ``models`` are the names of its chat models. ``context_window`` is that of the preset's model,
-    in tokens, and ``price`` is its price in the server's own list.
+    ``models`` are the names of its chat models. ``context_window`` (tokens) and ``price`` (from the
+    server's list) are those of the preset's model.
     """
 
     kind: ServerKind | None = None
@@ -86,7 +85,7 @@ async def describe(
 ) -> EndpointInfo:
     """Ask the endpoint of ``preset`` about itself. Never raises.
 
-    ``timeout_s`` is in seconds, for each of at most three questions.
+    ``timeout_s`` is in seconds, for each of at most three requests.
     """
     if preset.provider == "gemini":
         return await _describe_gemini(http, preset, environ, timeout_s=timeout_s)
@@ -105,12 +104,12 @@ async def describe(
     names = chat_models(models)
     name = preset.model or next(iter(names), "")
     try:
-        told = await _ask_window(ask, kind, name)
+        window = await _ask_window(ask, kind, name)
     except AishError:
-        told = None
+        window = None
     entry = _entry(models, name)
     price = listed_price(entry) if lists_prices(preset.endpoint) else None
-    return EndpointInfo(kind, names, told or _window(entry), price)
+    return EndpointInfo(kind, names, window or _window(entry), price)
 
 
 async def list_models(
@@ -120,7 +119,7 @@ async def list_models(
 
     Raises:
         BackendUnavailable, BackendRejected: as ``HttpClient.fetch_json``.
-        InvalidArgument: the endpoint is not an address.
+        InvalidArgument: the endpoint is not an HTTP URL.
     """
     url = api_url(preset.endpoint, "models")
     reply = await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
@@ -133,7 +132,7 @@ def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
-    """Return the kind of the server, recognised by how it signs its models."""
+    """Return the kind of server, recognized by the entries of its list of models."""
     if lists_prices(preset.endpoint):
         return "openrouter"
     owners = (_OWNERS.get(str(model.get("owned_by"))) for model in models)
@@ -144,72 +143,67 @@ def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
 
 
 async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | None:
-    """Ask the server in its own way for the window of model ``name``, in tokens."""
+    """Return the window of model ``name``, in tokens, as this kind of server reports it."""
     if kind == "llama.cpp":
         settings = as_dict((await ask("props")).get("default_generation_settings"))
-        return _tokens(settings.get("n_ctx"))
+        return as_tokens(settings.get("n_ctx"))
     if kind == "lm-studio":
         return _window(_entry(_entries(await ask("api/v0/models"), "data"), name))
     if kind == "anthropic":
-        # Its list is cut into pages, and has no aliases.
-        return _window(await ask(f"v1/models/{quote(name, safe='')}"))
+        # Its list is paged, and has no aliases.
+        return _window(await ask(f"v1/models/{quote(name, safe='', errors='replace')}"))
     if kind == "ollama":
         running = _entries(await ask("api/ps"), "models", key="name")
         for model in running:
             if model["name"] == name:
-                return _tokens(model.get("context_length"))
+                return as_tokens(model.get("context_length"))
         return _ollama_window(await ask("api/show", {"model": name}))
     return None
 
 
 def _ollama_window(shown: Mapping[str, Any]) -> int | None:
-    """Return the window that Ollama will give a model which it has not loaded yet, in tokens.
+    """Return the window, in tokens, that Ollama will give a model that is not loaded yet.
 
-    That is the model's own ``num_ctx``, or else the server's default, but at most the model's own
-    length. Ollama silently cuts off what exceeds the loaded window.
+    That is the model's ``num_ctx``, or else the server's default, limited by the model's context
+    length. Ollama silently truncates input that exceeds the loaded window.
     """
     for line in str(shown.get("parameters") or "").splitlines():
         match line.split():
             case ["num_ctx", value]:
-                return _tokens(int(value)) if value.isdecimal() else None
+                return as_tokens(int(value)) if value.isdecimal() else None
     info = as_dict(shown.get("model_info"))
     lengths = [value for key, value in info.items() if key.endswith(".context_length")]
-    length = _tokens(lengths[0]) if lengths else None
+    length = as_tokens(lengths[0]) if lengths else None
     return min(length, OLLAMA_DEFAULT_WINDOW) if length else None
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
-    """Return the window in an entry of a list, in tokens."""
+    """Return the window in a list's entry, in tokens, or None."""
     meta = as_dict(model.get("meta"))
-    values = (_tokens(model.get(key)) for key in _WINDOW_KEYS)
-    return next((value for value in values if value), None) or _tokens(meta.get("n_ctx"))
+    values = (as_tokens(model.get(key)) for key in _WINDOW_KEYS)
+    return next((value for value in values if value), None) or as_tokens(meta.get("n_ctx"))
 
 
 def _entry(entries: list[Json], name: str) -> Json:
-    """Return the entry called ``name``, or the only one there is; else an empty one."""
+    """Return the entry called ``name``, or the only one if there is one; else an empty one."""
     if len(entries) == 1:
         return entries[0]
     return next((entry for entry in entries if entry["id"] == name), {})
 
 
 def _entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[Json]:
-    """Return the objects of a reply's list ``name`` that have a text under ``key``."""
+    """Return the objects of a reply's list ``name`` whose ``key`` is a string."""
     found = map(as_dict, as_list(reply.get(name)))
     return [item for item in found if isinstance(item.get(key), str)]
-
-
-def _tokens(value: Any) -> int | None:
-    """Return a positive number of tokens, or None."""
-    return value if type(value) is int and value > 0 else None
 
 
 async def _describe_gemini(
     http: HttpClient, preset: Preset, environ: Mapping[str, str], *, timeout_s: float
 ) -> EndpointInfo:
-    """Return the models that generate text, and the window of the preset's. Never raises.
+    """Return the models that generate text, and the window of the preset's model. Never raises.
 
-    The window is what Google calls the input limit; the reply has a limit of its own.
-    ``timeout_s`` is in seconds, for each of two questions.
+    The window is what Google calls the input limit; replies have a separate limit. ``timeout_s`` is
+    in seconds, for each of at most two requests.
     """
     try:
         headers = await headers_for(preset, environ)
@@ -220,34 +214,34 @@ async def _describe_gemini(
     models = {
         model["name"].removeprefix("models/"): model for model in _entries(listed, "models", "name")
     }
-    talking = (name for name, model in models.items() if name and _can_generate(model))
-    named = models.get(preset.model)
+    names = (name for name, model in models.items() if name and _can_generate(model))
+    entry = models.get(preset.model)
     try:
         # An alias is not in the list.
         url = gemini_method_url(preset, "")
-        named = named or await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
+        entry = entry or await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
     except AishError:
-        named = None
-    window = _tokens(as_dict(named).get("inputTokenLimit"))
-    return EndpointInfo(models=tuple(talking), context_window=window)
+        entry = None
+    window = as_tokens(as_dict(entry).get("inputTokenLimit"))
+    return EndpointInfo(models=tuple(names), context_window=window)
 
 
 def _can_generate(model: Json) -> bool:
-    """Return whether a model generates text, as far as it says; others embed, for example."""
+    """Return whether a model generates text (some only embed); true if it does not say."""
     methods = model.get("supportedGenerationMethods")
     return not isinstance(methods, list) or "generateContent" in methods
 
 
-# What can answer without any configuration: model servers on this machine, and keys in the
-# environment.
+# Discovery: what can answer without configuration, which is model servers on this machine and keys
+# in the environment.
 #
-# A server that is found may be used. A key that is found is only offered: nothing goes to a
-# provider before the user has agreed. ``AISH_DISCOVERY=off`` in the environment turns both off.
+# A server that is found may be used at once. A key is only offered: nothing is sent to its provider
+# before the user has agreed. ``AISH_DISCOVERY=off`` in the environment turns both off.
 
 #: The default ports of model servers: llama.cpp, Ollama, LM Studio, vLLM.
 LOCAL_PORTS = (8080, 11434, 1234, 8000)
 
-#: Seconds for each question to a port.
+#: Seconds for each request to a port.
 PROBE_TIMEOUT = 0.3
 
 
@@ -255,8 +249,8 @@ PROBE_TIMEOUT = 0.3
 class KeyOffer:
     """A provider whose key is in the environment.
 
-    ``variable`` is the name of the key's variable; its value is not kept. ``preset`` is ready to
-    use once the user has agreed that text of the project goes to ``host``.
+    ``variable`` is the name of the key's variable; its value is not stored. ``preset`` is ready to
+    use once the user has agreed to send text of the project to ``host``.
     """
 
     label: str
@@ -267,14 +261,14 @@ class KeyOffer:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Servers that may be used, and keys that may be asked about."""
+    """Servers that may be used, and keys that the user may be asked about."""
 
     presets: tuple[Preset, ...] = ()
     offers: tuple[KeyOffer, ...] = ()
 
 
 def _providers() -> dict[str, Json]:
-    """Return the providers by label, each with a preset and the variables of its key."""
+    """Return the providers by label, each with a preset and the names of its key variables."""
     return tomllib.loads(Path(__file__).with_name("providers.toml").read_text("utf-8"))
 
 
@@ -285,9 +279,9 @@ async def discover(
     ports: Iterable[int] = LOCAL_PORTS,
     timeout_s: float = PROBE_TIMEOUT,
 ) -> Discovered:
-    """Look at the loopback ``ports`` and at the key variables of ``environ``. Never raises.
+    """Probe the loopback ``ports`` and look for key variables in ``environ``. Never raises.
 
-    ``timeout_s`` is in seconds, for each question to a port.
+    ``timeout_s`` is in seconds, for each request to a port.
     """
     if environ.get("AISH_DISCOVERY", "").strip().lower() == "off":
         return Discovered()
@@ -298,11 +292,11 @@ async def discover(
 async def find_local(
     http: HttpClient, *, ports: Iterable[int] = LOCAL_PORTS, timeout_s: float = PROBE_TIMEOUT
 ) -> tuple[Preset, ...]:
-    """Return a preset for each model server on the loopback ``ports``, in their order.
+    """Return a preset for each model server on the loopback ``ports``, in the order of the ports.
 
-    A server must list models in OpenAI's form, as many other things listen on these ports. The
-    preset is named after the server (``llama.cpp``, ``ollama``, ``lm-studio``, ``vllm``), or
-    ``local`` if that is not known; a second server of a kind has its port in the name.
+    Only a server that lists models in OpenAI's form counts: many other programs use these ports.
+    The preset is named after the kind of server (``llama.cpp``, ``ollama``, ``lm-studio``,
+    ``vllm``), or ``local`` if that is unknown; a second server of a kind has its port in the name.
     """
     found = await asyncio.gather(*(_probe(http, port, timeout_s) for port in ports))
     presets: dict[str, Preset] = {}
@@ -329,7 +323,7 @@ def find_offers(environ: Mapping[str, str]) -> tuple[KeyOffer, ...]:
 
 
 async def _probe(http: HttpClient, port: int, timeout_s: float) -> Preset | None:
-    """Return a preset for the model server on ``port``, or None if there is none with a model."""
+    """Return a preset for the model server on ``port``, or None if no server there has a model."""
     preset = Preset(name="local", endpoint=f"http://127.0.0.1:{port}")
     info = await describe(http, preset, {}, timeout_s=timeout_s)
     if not info.models:

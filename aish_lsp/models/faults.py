@@ -1,6 +1,6 @@
-"""Refusals of servers, in their many shapes, turned into one kind of error with a hint.
+"""Turns servers' errors, in their many shapes, into AishErrors with a hint.
 
-Also how long a server asks to wait before the next request, in each provider's notation.
+Also reads how long a server asks to wait before the next request, in each provider's notation.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import urljoin
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.masking import Mask
@@ -27,13 +28,13 @@ from aish_lsp.models.loose_json import as_dict, as_list
 
 Redactor: TypeAlias = Callable[[str], str]
 
-#: Characters of a provider's own words that a message quotes.
+#: Characters to quote of a provider's own message.
 QUOTE_LIMIT = 600
 
-#: What Google calls an invalid key; the status is 400.
+#: Google's reason for refusing an invalid key; the status is 400.
 BAD_GOOGLE_KEY = "API_KEY_INVALID"
 
-#: The type of an error that says that a provider's filter blocked the question or the reply.
+#: The type of an error if a provider's filter blocked the question or the reply.
 BLOCKED = "blocked"
 
 _TOO_MANY = 429
@@ -44,12 +45,12 @@ _DETAIL_KEYS = ("type", "code", "n_prompt_tokens", "n_ctx")
 
 @cache
 def _hints() -> dict[str, Any]:
-    """Return the table of what to look at if a server refuses a request."""
+    """Return the table of hints: what the user should check if a server refuses a request."""
     return tomllib.loads(Path(__file__).with_name("hints.toml").read_text("utf-8"))
 
 
 def redactor(headers: Mapping[str, str]) -> Redactor:
-    """Return a function that masks the secrets of ``headers`` in what a server says."""
+    """Return a function that masks the secrets of ``headers`` in a server's message."""
     mask = Mask(
         secret
         for name, value in headers.items()
@@ -61,7 +62,7 @@ def redactor(headers: Mapping[str, str]) -> Redactor:
 
 
 def _credentials(value: str) -> Iterator[str]:
-    """Yield the secret parts of a header's value, without the word that names the scheme."""
+    """Yield the secret parts of a header's value, without the name of the scheme."""
     scheme, space, credentials = value.strip().partition(" ")
     yield credentials.strip() if space else scheme
     if scheme.lower() == "basic":
@@ -74,43 +75,55 @@ def refusal(
 ) -> BackendRejected | BackendUnavailable:
     """Return the error for a response whose status is not 2xx.
 
-    ``data`` holds ``status``, ``provider_message`` and, where they came, ``type``, ``code``,
-    ``n_prompt_tokens``, ``n_ctx`` and ``retry_after`` (seconds).
+    Its ``data`` contains ``status``, ``provider_message`` and, if the server sent them, ``type``,
+    ``code``, ``n_prompt_tokens``, ``n_ctx`` and ``retry_after`` (seconds).
     """
     where = without_secrets(url)
     if 300 <= status < 400:
-        target = origin(headers.get("location", ""))
-        to = f" to {target}" if target != "://" else ""
+        target = _redirect_target(url, headers.get("location", ""))
+        to = f" to {target}" if target else ""
         return BackendRejected(
             f"{where} redirects{to} ({status}), and a key is not sent on to another address. "
             "Put the final address into `endpoint`.",
             status=status,
         )
-    told = _decode(body)
-    words = _quote(told, redact)
+    decoded = _decode(body)
+    words = _quote(decoded, redact)
     said = _sentence(words)
-    data = {"status": status, "provider_message": words, **_details(told, redact)}
-    if _google_detail(told, "reason") == BAD_GOOGLE_KEY:
+    data = {"status": status, "provider_message": words, **_details(decoded, redact)}
+    if _google_detail(decoded, "reason") == BAD_GOOGLE_KEY:
         data["type"] = BAD_GOOGLE_KEY
     if status < 500 and status not in _TRANSIENT_STATUS:
         look = hint(401 if is_bad_key(data) and status == 400 else status, words)
         return BackendRejected(f"{where} refused the request ({status}): {said} {look}", **data)
     message = f"{where} cannot answer now ({status}): {said}"
-    seconds = _wait(headers, told, words, limited=status == _TOO_MANY)
+    seconds = _wait(headers, decoded, words, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
         message += f" It asks to wait {seconds:g} s."
     return BackendUnavailable(message, **data)
 
 
+def _redirect_target(url: str, location: str) -> str:
+    """Return the origin that ``url`` redirects to; empty if it is the same one or malformed."""
+    try:
+        target = origin(urljoin(url, location))
+    except ValueError:
+        return ""
+    return "" if target == origin(url) else target
+
+
 def is_bad_key(data: Mapping[str, Any]) -> bool:
-    """Return whether, by a refusal's ``data``, the server did not accept the key."""
-    named = names_bad_key(str(data.get("provider_message")))
-    return data.get("status") in {401, 403} or data.get("type") == BAD_GOOGLE_KEY or named
+    """Return whether an error's ``data`` says that the server did not accept the key."""
+    return (
+        data.get("status") in {401, 403}
+        or data.get("type") == BAD_GOOGLE_KEY
+        or names_bad_key(str(data.get("provider_message")))
+    )
 
 
 def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected | BackendUnavailable:
-    """Return the error for an ``error`` object within a 200 response."""
+    """Return the error for an ``error`` object in the stream of a 200 response."""
     words = _quote(error, redact)
     data: dict[str, Any] = {"provider_message": words, **_details(error, redact)}
     status = _status(error)
@@ -120,9 +133,9 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
         rejected = 400 <= status < 500 and status not in _TRANSIENT_STATUS
     else:
         rejected = any(word in kind for word in _hints()["refusals"])
-    message = f"{origin(url)} broke the reply off: {_sentence(words)}"
+    message = f"{origin(url)} broke off the reply: {_sentence(words)}"
     if rejected:
-        # No setting changes what a filter blocks.
+        # No setting helps against a filter.
         look = "" if data.get("type") == BLOCKED else f" {hint(status, words, kind)}"
         return BackendRejected(f"{message}{look}", **data)
     message += " Ask again."
@@ -132,24 +145,24 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
     return BackendUnavailable(message, **data)
 
 
-def _quote(told: Any, redact: Redactor) -> str:
-    """Return a provider's own words on one line, with secrets masked."""
-    return _shorten(redact(_words(told) or "")) or "no reason given"
+def _quote(error: Any, redact: Redactor) -> str:
+    """Return a provider's own message on one line, with secrets masked."""
+    return _shorten(redact(_words(error) or "")) or "no reason given"
 
 
 def quoted(body: bytes) -> str:
-    """Return the start of a body that is not what was expected, on one line."""
+    """Return the start of an unexpected body on one line."""
     return _shorten(_words(_decode(body)) or "", limit=120)
 
 
 def _decode(body: bytes) -> Any:
-    """Return the body's JSON, else its text without HTML tags."""
+    """Return the decoded JSON of a body, or else its text without HTML tags."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         text = body.decode("utf-8", "replace")
     if re.match(r"\s*<(!doctype|html|head|body)", text, re.IGNORECASE):
-        # No pattern looks beyond the next tag: a page of nothing but beginnings would take seconds.
+        # No pattern crosses the next tag: on a page of unclosed tags that would take seconds.
         title = re.search(r"<title[^<>]*>([^<]*)</title>", text, re.IGNORECASE)
         text = html.unescape(title[1] if title else re.sub(r"<[^<>]*>", " ", text))
         return f"an HTML page ({_shorten(text, limit=120)})"
@@ -157,7 +170,7 @@ def _decode(body: bytes) -> Any:
 
 
 def _words(value: Any, depth: int = 6) -> str | None:
-    """Return the message in a decoded error of any usual shape, or None."""
+    """Return the message of a decoded error of any usual shape, or None."""
     if isinstance(value, str):
         before, inner = _nested(value) if depth else ("", None)
         words = _words(inner, depth - 1) if inner else None
@@ -179,7 +192,7 @@ def _words(value: Any, depth: int = 6) -> str | None:
 
 
 def _nested(text: str) -> tuple[str, dict[str, Any] | None]:
-    """Return the error object that a proxy put into its words as JSON, and what it says before."""
+    """Return what precedes the JSON error object that a proxy quotes, and the object or None."""
     before, brace, _ = text.partition("{")
     if not brace:
         return "", None
@@ -187,21 +200,21 @@ def _nested(text: str) -> tuple[str, dict[str, Any] | None]:
         inner, _ = json.JSONDecoder().raw_decode(text, len(before))
     except (ValueError, RecursionError):
         return "", None
-    # Other objects than errors are quoted in messages too: a schema, an argument.
+    # Messages also quote objects that are not errors: a schema, an argument.
     is_error = "error" in inner or ("message" in inner and inner.keys() & {"code", "type"})
     return before.lstrip(), inner if is_error else None
 
 
-def _details(told: Any, redact: Redactor) -> dict[str, Any]:
-    """Return the fields of an error object that a program can act on.
+def _details(body: Any, redact: Redactor) -> dict[str, Any]:
+    """Return the fields of an error that a program can act on.
 
-    Of an error within an error, the innermost says the most.
+    The innermost of nested errors takes precedence: it says the most.
     """
-    told = _first(told)
-    if isinstance(told, str):
-        return _details(_nested(told)[1], redact)
-    told = as_dict(told)
-    error = as_dict(told.get("error")) or told
+    body = _first(body)
+    if isinstance(body, str):
+        return _details(_nested(body)[1], redact)
+    body = as_dict(body)
+    error = as_dict(body.get("error")) or body
     details: dict[str, Any] = {}
     for key in _DETAIL_KEYS:
         value = error.get(key)
@@ -210,14 +223,14 @@ def _details(told: Any, redact: Redactor) -> dict[str, Any]:
         elif isinstance(value, int):
             details[key] = value
     raw = as_dict(error.get("metadata")).get("raw")
-    for said in (error.get("error"), error.get("message"), raw):
-        if isinstance(said, str):
-            details |= _details(said, redact)
+    for text in (error.get("error"), error.get("message"), raw):
+        if isinstance(text, str):
+            details |= _details(text, redact)
     return details
 
 
 def _status(error: Any) -> int | None:
-    """Return the HTTP status that an error object carries, or None."""
+    """Return the HTTP status in an error object, or None."""
     if not isinstance(error, dict):
         return None
     for key in ("status_code", "code", "status"):
@@ -227,32 +240,32 @@ def _status(error: Any) -> int | None:
     return None
 
 
-def _google_detail(told: Any, name: str) -> str | None:
-    """Return a text of the details that Google adds to an error, each with fields of its own."""
-    error = as_dict(as_dict(_first(told)).get("error"))
+def _google_detail(body: Any, name: str) -> str | None:
+    """Return the string field ``name`` of the first of Google's error details that has it."""
+    error = as_dict(as_dict(_first(body)).get("error"))
     values = (as_dict(detail).get(name) for detail in as_list(error.get("details")))
     return next((value for value in values if isinstance(value, str)), None)
 
 
-def _first(told: Any) -> Any:
-    """Return the first of a list of errors, or an error that is not in a list."""
-    return next(iter(told), None) if isinstance(told, list) else told
+def _first(body: Any) -> Any:
+    """Return the first of a list of errors, or ``body`` itself if it is not a list."""
+    return next(iter(body), None) if isinstance(body, list) else body
 
 
-def _wait(headers: Mapping[str, str], told: Any, words: str, *, limited: bool) -> float | None:
-    """Return the seconds that a server asks to wait, wherever it says so, or None.
+def _wait(headers: Mapping[str, str], body: Any, words: str, *, limited: bool) -> float | None:
+    """Return the seconds that a server asks to wait, in headers, body or message, or None.
 
-    OpenRouter repeats headers among an error's metadata.
+    OpenRouter repeats headers in an error's metadata.
     """
-    metadata = as_dict(as_dict(as_dict(told).get("error")).get("metadata"))
+    metadata = as_dict(as_dict(as_dict(body).get("error")).get("metadata"))
     both = {**headers, **as_dict(metadata.get("headers"))}
     all_headers = {name.lower(): str(value) for name, value in both.items()}
-    delay = _google_detail(told, "retryDelay") or ""
+    delay = _google_detail(body, "retryDelay") or ""
     return retry_after(all_headers, words, delay, limited=limited)
 
 
 def _sentence(words: str) -> str:
-    """Return ``words`` with the end of a sentence."""
+    """Return ``words``, ending with a full stop unless they already end like a sentence."""
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
@@ -273,33 +286,33 @@ def names_bad_key(words: str) -> bool:
 
 
 def hint(status: int | None, words: str, kind: str = "") -> str:
-    """Return a sentence with the setting to look at.
+    """Return a sentence that says which setting to check.
 
-    ``words`` are the server's own. ``kind`` is what the error calls itself, for an error without a
+    ``words`` are the server's message. ``kind`` is the error's type and code, used if there is no
     ``status``.
     """
     if status is None:
         status = next((known for name, known in _hints()["kinds"].items() if name in kind), 400)
     if names_bad_key(words):
         status = 401
-    if look := _hints()["status"].get(str(status)):
-        return str(look)
-    for setting, named in _hints()["settings"].items():
-        if re.search(named, words, re.IGNORECASE):
+    if by_status := _hints()["status"].get(str(status)):
+        return str(by_status)
+    for setting, pattern in _hints()["settings"].items():
+        if re.search(pattern, words, re.IGNORECASE):
             return f"Check the model's `{setting}`."
     return "Check the model's settings."
 
 
-#: The most seconds that a server's wish to wait may come to.
+#: The most seconds that ``retry_after`` returns.
 LONGEST: Final = 86400.0
 
-#: A larger number of seconds, or of milliseconds, can only be a time since 1970.
-_MOMENT, _MOMENT_MS = 1e9, 1e12
+#: A larger number is a Unix timestamp, in seconds or in milliseconds.
+_TIMESTAMP, _TIMESTAMP_MS = 1e9, 1e12
 
 _UNITS: Final = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER: Final = r"\d{1,15}(?:\.\d{1,9})?"
 _AMOUNT: Final = rf"({_NUMBER}) ?(ms|milli|s|m|h|d)(?:econds?|seconds?|inutes?|ours?)?(?![a-z])"
-# Each amount has its unit: otherwise digits could be split in very many ways.
+# Each amount needs a unit: otherwise digits could be split in exponentially many ways.
 _AMOUNTS: Final = rf"(?:{_AMOUNT}){{1,5}}"
 _IN_WORDS: Final = re.compile(
     rf"\b(?:try again|retry) (?:in|after) ({_AMOUNTS})(?!\d)", re.IGNORECASE
@@ -309,52 +322,52 @@ _IN_WORDS: Final = re.compile(
 def retry_after(
     headers: Mapping[str, str], words: str, delay: str = "", *, limited: bool = False
 ) -> float | None:
-    """Return the seconds that a server asks to wait, or None if it does not say.
+    """Return the seconds that a server asks to wait, at most ``LONGEST``; None if it does not say.
 
-    OpenAI says it in milliseconds, in seconds, as the time until a used-up limit is reset, or in
-    the ``words`` of its refusal; Anthropic in seconds, or as the date of the reset; OpenRouter as
-    the reset in milliseconds since 1970; Google as the ``delay`` in its error's details.
+    OpenAI states milliseconds, seconds, the time until a used-up limit is reset, or a time in the
+    ``words`` of its message; Anthropic seconds, or the date of the reset; OpenRouter the reset as a
+    timestamp in milliseconds; Google the ``delay`` in its error's details.
 
-    The names of ``headers`` are in lower case. ``limited`` says that a limit is used up, even if no
-    header says which.
+    The names of ``headers`` are in lower case. ``limited`` means that some limit is used up, even
+    if no header says which.
     """
-    said = _IN_WORDS.search(words)
-    told = (
+    in_words = _IN_WORDS.search(words)
+    candidates = (
         _seconds(f"{headers.get('retry-after-ms', '').strip()}ms"),
         _seconds(headers.get("retry-after", "")),
         _until_reset(headers, limited=limited),
         _seconds(delay),
-        _seconds(said[1].lower()) if said else None,
+        _seconds(in_words[1].lower()) if in_words else None,
     )
-    seconds = next((value for value in told if value is not None), None)
+    seconds = next((value for value in candidates if value is not None), None)
     return None if seconds is None else min(max(seconds, 0.0), LONGEST)
 
 
 def _until_reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
     """Return the seconds until all used-up limits are reset.
 
-    The reset of a limit that is not used up says nothing. If a limit must be used up and none is
-    reported as such, it is one of those without a report.
+    The reset of a limit that is not used up is ignored. If some limit must be used up and none is
+    reported as such, it is one of those whose remainder is not reported.
     """
-    spent, unknown = [], []
+    used_up, unknown = [], []
     for reset, left in _limits(headers):
         seconds = _seconds(reset)
-        # A negative number is no time, though a date may be past.
+        # A date may be in the past; a negative number is nonsense.
         if seconds is None or reset.strip().startswith("-"):
             continue
-        if seconds >= _MOMENT:
-            seconds = seconds / (1000 if seconds >= _MOMENT_MS else 1) - time.time()
+        if seconds >= _TIMESTAMP and re.fullmatch(_NUMBER, reset.strip()):
+            seconds = seconds / (1000 if seconds >= _TIMESTAMP_MS else 1) - time.time()
         if left is None:
             unknown.append(seconds)
         elif re.fullmatch(r"0(\.0*)?", left.strip()):
-            spent.append(seconds)
-    return max(spent or (unknown if limited else ()), default=None)
+            used_up.append(seconds)
+    return max(used_up or (unknown if limited else ()), default=None)
 
 
 def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Yield when each limit is reset, and what is left of it if that is reported.
+    """Yield each limit's reset, and its remainder if that is reported.
 
-    They are called ``x-ratelimit-reset-tokens``, ``anthropic-ratelimit-tokens-reset``,
+    The headers are called ``x-ratelimit-reset-tokens``, ``anthropic-ratelimit-tokens-reset``,
     ``ratelimit-reset`` and the like.
     """
     for name, value in headers.items():
@@ -363,9 +376,9 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
 
 
 def _seconds(text: str) -> float | None:
-    """Return the seconds of ``1.5``, ``6m0s`` or ``20 milliseconds``, or until a date, or None.
+    """Return the seconds in ``1.5``, ``6m0s`` or ``20 milliseconds``, or until a date; else None.
 
-    A date is one of HTTP, or like ``2030-01-01T00:00:00Z``.
+    A date has the form of HTTP's or of ``2030-01-01T00:00:00Z``.
     """
     text = text.strip()
     with suppress(ValueError):
@@ -376,8 +389,7 @@ def _seconds(text: str) -> float | None:
         return sum(float(number) * _UNITS[unit] for number, unit in amounts)
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         with suppress(ValueError, OverflowError):
-            moment = read(text)
-            # It is in UTC unless it says otherwise.
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            date = read(text)
+            aware = date if date.tzinfo else date.replace(tzinfo=UTC)
             return (aware - datetime.now(UTC)).total_seconds()
     return None

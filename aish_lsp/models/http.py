@@ -1,6 +1,7 @@
-"""The only module that speaks HTTP: requests, event streams, and what can go wrong with them.
+"""The only module that uses HTTP: requests, event streams, and their errors.
 
-httpx and its certificates take a quarter of a second to load, so the first request loads them.
+httpx and its certificates take a quarter of a second to load, so they are loaded at the first
+request.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from aish_lsp.models.faults import quoted, redactor, refusal
 if TYPE_CHECKING:
     import httpx
 
-#: Seconds for a connection to be accepted, unless the request's own timeout is shorter.
+#: Seconds to wait for a connection, unless the request's own timeout is shorter.
 CONNECT_TIMEOUT = 15.0
 
-#: Bytes that are read of a reply that is not a stream.
+#: Bytes to read of a reply that is not a stream.
 BODY_LIMIT = 32 << 20
 
-#: Bytes that are read of a refusal, for the provider's words.
+#: Bytes to read of an error response, for the provider's message.
 REFUSAL_LIMIT = 64 << 10
 
 #: Seconds for which an idle connection is kept.
@@ -41,11 +42,11 @@ KEEP_ALIVE = 30.0
 
 
 class HttpClient:
-    """HTTP for all adapters: connections are shared and kept open.
+    """The HTTP client of all adapters: connections are shared and kept open.
 
     Proxies and certificates come from the environment, but servers on this machine are never
-    reached through a proxy. Redirects are not followed: a key must not go on to another host.
-    ``timeout_s`` is in seconds everywhere.
+    reached through a proxy. Redirects are not followed: a key must not be sent to another host.
+    ``timeout_s`` is always in seconds.
 
     Args:
         may_show_key: returns whether the user agreed to send a key to an origin unencrypted.
@@ -68,12 +69,12 @@ class HttpClient:
     ) -> AsyncGenerator[str, None]:
         """Post ``body`` as JSON and yield the data of each server-sent event as it arrives.
 
-        ``timeout_s`` bounds the silence between two packets. A JSON reply is yielded as one event.
+        ``timeout_s`` limits the time between two packets. A JSON reply is yielded as one event.
         Closing the generator closes the connection.
 
         Raises:
-            BackendUnavailable: no answer, or it broke off. What was yielded stands.
-            BackendRejected: the server refused; ``faults.refusal`` says what ``data`` holds.
+            BackendUnavailable: no answer, or it broke off. What was yielded remains valid.
+            BackendRejected: the server refused; ``faults.refusal`` documents ``data``.
         """
         async with self._respond(url, body, headers, timeout_s) as response:
             kind = _content_type(response)
@@ -100,12 +101,12 @@ class HttpClient:
     ) -> Any:
         """Send a GET request, or ``body`` as JSON in a POST request, and return the JSON reply.
 
-        ``timeout_s`` bounds the whole request.
+        ``timeout_s`` limits the whole request.
 
         Raises:
             BackendUnavailable, BackendRejected: as ``stream_sse``.
         """
-        await self._client(url)  # Loading httpx is not the server's time.
+        await self._client(url)  # Loading httpx does not count as the server's time.
         try:
             async with (
                 asyncio.timeout(timeout_s),
@@ -115,7 +116,9 @@ class HttpClient:
                 try:
                     return json.loads(content)
                 except (ValueError, RecursionError):
-                    raise await _unexpected(url, response, "JSON", content) from None
+                    raise await _unexpected(
+                        url, response, "JSON", content[:REFUSAL_LIMIT]
+                    ) from None
         except TimeoutError:
             msg = f"{origin(url)} did not answer within {timeout_s:g} s."
             raise BackendUnavailable(msg) from None
@@ -128,28 +131,28 @@ class HttpClient:
         headers: Mapping[str, str],
         timeout_s: float,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request and yield its response; the status is 2xx, and the body is unread."""
+        """Send a request and yield its response, whose status is 2xx and whose body is unread."""
         import httpx  # noqa: PLC0415 - loaded at the first request
 
         if exposes(url, headers) and not self._may_show_key(origin(url)):
             msg = (
-                f"No key was sent to {origin(url)}: it would go there unencrypted, and nobody has"
-                " agreed to that. Write https:// in `endpoint`, or name the model to be asked:"
+                f"No key was sent to {origin(url)}: it would be sent unencrypted, and you have"
+                " not agreed to that. Write https:// in `endpoint`, or name the model to be asked:"
                 " `:model NAME`, or `aish-lsp ask --model NAME` in a terminal."
             )
             raise BackendRejected(msg)
         client = await self._client(url)
         method, content = "GET", None
-        # Compression would save nothing, and would let proxies hold back what should stream.
-        own = {"Accept-Encoding": "identity", "User-Agent": f"aish-lsp/{__version__}"}
+        # Compression would save little, and would let proxies buffer what should stream.
+        defaults = {"Accept-Encoding": "identity", "User-Agent": f"aish-lsp/{__version__}"}
         if body is not None:
             # A character that cannot be encoded (a lone surrogate) must not stop the request.
             content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-            method, own["Content-Type"] = "POST", "application/json"
+            method, defaults["Content-Type"] = "POST", "application/json"
         limits = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT))
         with _translated_errors(url, timeout_s):
             request = client.build_request(
-                method, url, content=content, headers={**own, **headers}, timeout=limits
+                method, url, content=content, headers={**defaults, **headers}, timeout=limits
             )
             async with aclosing(await _send(client, request)) as response:
                 if not response.is_success:
@@ -157,7 +160,7 @@ class HttpClient:
                 yield response
 
     async def _client(self, url: str) -> httpx.AsyncClient:
-        """Return the client for servers on this machine, or the one for all others."""
+        """Return the client for servers on this machine, or else the client for all others."""
         local = is_loopback(url)
         async with self._opening:
             if local not in self._clients:
@@ -166,17 +169,17 @@ class HttpClient:
 
 
 def _open_client(local: bool) -> httpx.AsyncClient:
-    """Load httpx and make a client. The first call blocks for a quarter of a second."""
+    """Load httpx and return a client. The first call blocks for a quarter of a second."""
     import httpx  # noqa: PLC0415 - loaded at the first request
 
-    # httpx would load this with its first connection, within the server's time to answer.
+    # httpx would load this at its first connection, while the server's timeout is running.
     with suppress(ImportError):
         import_module("anyio._backends._asyncio")
-    # httpx logs each address with its query, which may hold a key.
+    # httpx logs each URL with its query, which may contain a key.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE)
     if local:
-        # A client with its own transport takes no proxy from the environment.
+        # A client with an explicit transport ignores the environment's proxies.
         return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(limits=limits))
     try:
         return httpx.AsyncClient(limits=limits)
@@ -191,8 +194,8 @@ def _open_client(local: bool) -> httpx.AsyncClient:
 async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
     """Send ``request`` and return its response, whose body is unread.
 
-    A server may close a kept connection just as it is used again, as llama.cpp does after five
-    seconds. The request is then sent again, until its connection is a new one.
+    A server may close an idle connection just as it is reused, as llama.cpp does after five
+    seconds. The request is then sent again, until a new connection is used.
     """
     import httpx  # noqa: PLC0415 - loaded at the first request
 
@@ -220,68 +223,68 @@ def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
     try:
         yield
     except (httpx.LocalProtocolError, UnicodeEncodeError):
-        # Not chained: httpx shows the header, which may be the key.
+        # Not chained: httpx's message contains the header, which may be the key.
         msg = f"A header for {where} cannot be sent. Check the key and `extra_headers`."
         raise BackendRejected(msg) from None
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError) as error:
-        msg = f"The endpoint {where} is not an address: {_ended(error)}"
+        msg = f"The endpoint {where} is not an address: {_as_sentence(error)}"
         raise InvalidArgument(msg, path="endpoint") from error
     except httpx.TransportError as error:
         reason, message = _transport_fault(error, url, timeout_s)
         raise BackendUnavailable(message, **({"reason": reason} if reason else {})) from error
     except httpx.DecodingError as error:
-        msg = f"The answer of {where} is damaged: {_ended(error)}"
+        msg = f"The answer from {where} is damaged: {_as_sentence(error)}"
         raise BackendUnavailable(msg) from error
 
 
 def _transport_fault(
     error: httpx.TransportError, url: str, timeout_s: float
 ) -> tuple[str | None, str]:
-    """Return the kind of a connection's failure, and a message that says what to do.
+    """Return the kind of a connection failure, and a message that says what to do.
 
-    Another try depends on the kind: ``timeout``, ``refused``, ``broken``, or None for others.
+    Whether to retry depends on the kind: ``timeout``, ``refused``, ``broken``, or None for others.
     """
     import httpx  # noqa: PLC0415 - loaded at the first request
 
-    where, said = origin(url), str(error)
+    where, reason = origin(url), str(error)
     match error:
         case httpx.ConnectTimeout():
-            # A server without TLS may take the handshake for a request, and wait for the rest.
+            # A server without TLS may mistake the handshake for a request and wait for the rest.
             tls = " Does the server speak https?" if where.startswith("https:") else ""
-            look = f"Check `endpoint` and the network.{tls}"
-            return "timeout", f"{where} did not accept the connection in time. {look}"
+            check = f"Check `endpoint` and the network.{tls}"
+            return "timeout", f"{where} did not accept the connection in time. {check}"
         case httpx.TimeoutException():
-            look = "If the model needs longer, raise `timeout`."
-            return "timeout", f"{where} sent nothing for {timeout_s:g} s. {look}"
+            check = "If the model needs longer, raise `timeout`."
+            return "timeout", f"{where} sent nothing for {timeout_s:g} s. {check}"
         case httpx.ProxyError():
-            look = "Check HTTPS_PROXY and NO_PROXY."
-            return None, f"The proxy to {where} failed: {_ended(error)} {look}"
+            check = "Check HTTPS_PROXY and NO_PROXY."
+            return None, f"The proxy to {where} failed: {_as_sentence(error)} {check}"
         case httpx.ConnectError():
-            is_tls = "SSL" in said or "CERTIFICATE" in said
-            return None if is_tls else "refused", _connect_message(said, url)
+            is_tls = "SSL" in reason or "CERTIFICATE" in reason
+            return None if is_tls else "refused", _connect_message(reason, url)
     is_broken = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
-    message = f"The connection to {where} broke off: {_break(said)}"
+    message = f"The connection to {where} broke off: {_break_reason(reason)}"
     return "broken" if is_broken else None, message
 
 
-def _break(words: str) -> str:
-    """Return how a connection broke off, from the library's message, and what to do."""
+def _break_reason(words: str) -> str:
+    """Return why a connection broke off, from the library's message, and what to do."""
     if "illegal status line" in words:
-        return "what came is not HTTP. Check the port of `endpoint`, and the https:// before it."
+        return "the answer is not HTTP. Check the port of `endpoint`, and the https:// before it."
     if "Receive buffer too long" in words:
-        return "its headers have no end. Is it a model server?"
+        return "its headers never end. Is it a model server?"
     words = words.partition(": bytearray(")[0].rstrip(". ")
     return f"{words or 'it was reset'}. Ask again."
 
 
-def _ended(error: Exception) -> str:
-    """Return an error's own words, or its name, as the end of a sentence."""
+def _as_sentence(error: Exception) -> str:
+    """Return an error's message, or else its class name, with a full stop."""
     words = str(error).rstrip(". ") or type(error).__name__
     return f"{words}."
 
 
 def _connect_message(reason: str, url: str) -> str:
-    """Return why there is no connection, and what to do."""
+    """Return why the connection failed, and what to do."""
     where = origin(url)
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         return (
@@ -309,19 +312,19 @@ async def _refusal(url: str, response: httpx.Response, headers: Mapping[str, str
 async def _unexpected(
     url: str, response: httpx.Response, wanted: str, body: bytes | None = None
 ) -> BackendUnavailable:
-    """Return the error for a 2xx response of the wrong kind."""
+    """Return the error for a 2xx response that is not what was ``wanted``."""
     if body is None:
         body = await _read(response, REFUSAL_LIMIT)
-    said = redactor(response.request.headers)(quoted(body))
+    start = redactor(response.request.headers)(quoted(body))
     return BackendUnavailable(
-        f"{without_secrets(url)} answered with {said or 'nothing'} and not with {wanted}. "
+        f"{without_secrets(url)} answered with {start or 'nothing'} and not with {wanted}. "
         "Is `endpoint` a model server?",
         status=response.status_code,
     )
 
 
 async def _read(response: httpx.Response, limit: int) -> bytes:
-    """Return the body, cut to about ``limit`` bytes."""
+    """Return the body, truncated after about ``limit`` bytes."""
     body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
@@ -338,17 +341,17 @@ def _content_type(response: httpx.Response) -> str:
 
 # Server-sent events: from the bytes of a response to the data of each event.
 #
-# httpx-sse decodes them; the text that it is given makes up for what real servers get wrong: a byte
-# order mark, a character cut in two, a last event without its blank line, an event without end.
+# httpx-sse decodes them. The text that it receives is first rid of what real servers get wrong: a
+# byte order mark, a split character, a last event without its blank line, an event that never ends.
 
-#: Characters of one event; a server that sends more without an end is not speaking the protocol.
+#: Characters of one event; a server that sends more does not speak the protocol.
 EVENT_LIMIT = 64 << 20
 
 
 async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
-    """Yield the data of each event of a stream that arrives in pieces cut anywhere.
+    """Yield the data of each event of a stream whose pieces may be split anywhere.
 
-    Only ``data`` is kept: every provider's JSON says what kind of event it is.
+    Only ``data`` is used: every provider's JSON says what kind of event it is.
 
     Raises:
         ValueError: an event is longer than EVENT_LIMIT.
@@ -367,23 +370,27 @@ async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
 class _Response:
     """The part of a response's interface that httpx-sse uses.
 
-    ``pending`` counts the characters since the last event; whoever reads that resets it.
+    ``pending`` counts the characters since the last event; the reader of the events resets it.
     """
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        # Some servers forget the content type; the caller has checked it already.
+        # Some servers omit the content type; the caller has checked it already.
         self.headers: dict[str, Any] = {"content-type": "text/event-stream"}
         self.pending = 0
         self._pieces = pieces
 
     async def aiter_text(self) -> AsyncIterator[str]:
-        """Yield the text, and a blank line that ends the last event."""
+        """Yield the text, then a blank line to end the last event.
+
+        Raises:
+            ValueError: an event is longer than EVENT_LIMIT.
+        """
         decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         async for piece in self._pieces:
             text = decoder.decode(piece)
             self.pending += len(text)
             if self.pending > EVENT_LIMIT:
-                raise ValueError("an event without end")
+                raise ValueError("an event that never ends")
             if text:
                 yield text
         yield decoder.decode(b"", final=True) + "\n\n"

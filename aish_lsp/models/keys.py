@@ -1,4 +1,4 @@
-"""API keys: looked up when a request needs one, never stored, shown or logged."""
+"""API keys: looked up when a request needs one; never stored on disk, shown or logged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.faults import is_bad_key
@@ -20,36 +21,39 @@ if TYPE_CHECKING:
 #: Seconds for a key command: a password manager may ask its user first.
 COMMAND_TIMEOUT = 60.0
 
-#: Seconds for which a failed command is not run again: a question needs the key several times.
+#: Seconds before a failed command is run again: a question needs the key several times.
 FAILURE_BELIEVED = 2.0
 
 _BEARER: Final = "Authorization"
 
-# The header in which a protocol wants the key, and its other fixed headers; others take a bearer
-# token.
+# The header in which a protocol expects the key, and its other fixed headers. The protocols that
+# are not listed take a bearer token.
 _PROTOCOL_HEADERS: dict[str, tuple[str, dict[str, str]]] = {
     "anthropic": ("x-api-key", {"anthropic-version": "2023-06-01"}),
     "gemini": ("x-goog-api-key", {}),
 }
 
-# What each command printed, for the life of the process: a password manager that asks its user must
-# not ask at every question.
+# The key that each command printed, for the life of the process: a password manager must not ask
+# its user at every question.
 _printed: dict[tuple[str, ...], str] = {}
 
-# The error of each command that failed, and until when it is not run again.
+# The error of each command that failed, and the time (monotonic) before which it is not run again.
 _failed: dict[tuple[str, ...], tuple[str, float]] = {}
+
+# A lock for each command that is running, so that questions asked at the same time run it once.
+_locks: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
 
 
 async def resolve_key(
     preset: Preset, environ: Mapping[str, str], *, timeout_s: float = COMMAND_TIMEOUT
 ) -> str | None:
-    """Return the key of ``preset``, or None if it names none.
+    """Return the key of ``preset``, or None if it has no setting for one.
 
-    ``api_key_command`` is run without a shell, its first line is the key, and it is remembered
-    until a server refuses it (``key_of``). ``timeout_s`` is in seconds.
+    ``api_key_command`` is run without a shell. The first line that it prints is the key, which is
+    remembered until a server refuses it (``key_of``). ``timeout_s`` is in seconds.
 
     Raises:
-        BackendRejected: the variable is not set, the command failed, or what came is not a key.
+        BackendRejected: the variable is not set, the command failed, or the value is not a key.
     """
     if preset.api_key_env:
         source = f"The environment variable {preset.api_key_env}"
@@ -60,22 +64,23 @@ async def resolve_key(
         return _checked(key, source)
     if preset.api_key_command:
         command = tuple(preset.api_key_command)
-        if command not in _printed:
-            await _print(command, timeout_s)
-        return _printed[command]
+        async with _locks.setdefault(command, asyncio.Lock()):
+            if command not in _printed:
+                await _print(command, timeout_s)
+            return _printed[command]
     return None
 
 
 def printed_keys() -> tuple[str, ...]:
-    """Return the keys that commands have printed and that are remembered."""
+    """Return the remembered keys that commands have printed."""
     return tuple(_printed.values())
 
 
 async def _print(command: tuple[str, ...], timeout_s: float) -> None:
     """Run a key command and remember its key; raise BackendRejected if it prints none."""
-    said, until = _failed.get(command, ("", 0.0))
+    message, until = _failed.get(command, ("", 0.0))
     if time.monotonic() < until:
-        raise BackendRejected(said)
+        raise BackendRejected(message)
     source = f"The key command {command[0]!r}"
     try:
         _printed[command] = _checked(await _run(command, source, timeout_s), source)
@@ -86,20 +91,25 @@ async def _print(command: tuple[str, ...], timeout_s: float) -> None:
 
 @contextmanager
 def key_of(preset: Preset) -> Iterator[None]:
-    """Forget the key that a command printed if, within this context, the server refuses it."""
+    """Forget the key that a command printed if the server refuses it within this context.
+
+    A key that the command has printed since then is kept: it answers a refusal of the same old key.
+    """
+    command = tuple(preset.api_key_command or ())
+    key = _printed.get(command)
     try:
         yield
     except BackendRejected as error:
-        if is_bad_key(error.data):
-            _printed.pop(tuple(preset.api_key_command or ()), None)
+        if is_bad_key(error.data) and _printed.get(command) == key:
+            _printed.pop(command, None)
         raise
 
 
 async def headers_for(preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of a request to the server of ``preset``, as its protocol wants them.
+    """Return the headers of a request to the server of ``preset``, in the form of its protocol.
 
     These are the key, the protocol's fixed headers, and ``extra_headers``. No key is looked up if
-    ``extra_headers`` contain it, or an ``Authorization`` for a proxy.
+    ``extra_headers`` contain it, or contain an ``Authorization`` for a proxy.
 
     Raises:
         BackendRejected: as ``resolve_key``.
@@ -130,6 +140,9 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
     except OSError as error:
         msg = f"{source} cannot be run: {error.strerror}."
         raise BackendRejected(msg) from error
+    except ValueError as error:  # a NUL character, or half a surrogate pair
+        msg = f"{source} cannot be run: {error}."
+        raise BackendRejected(msg) from error
     try:
         async with asyncio.timeout(timeout_s):
             output, _ = await process.communicate()
@@ -138,7 +151,7 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
         raise BackendRejected(msg) from None
     finally:
         if process.returncode is None:
-            # With its children: they hold the pipe open, and the wait is for that too.
+            # Its children too: they hold the pipe open, which the wait below is also for.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
@@ -153,7 +166,7 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
 
 
 def _checked(key: str, source: str) -> str:
-    """Return ``key`` if it can stand in a header; the error for any other does not show it."""
+    """Return ``key`` if it is valid in a header; otherwise the error does not show it."""
     if not (key.isascii() and key.isprintable()) or " " in key:
         msg = f"{source} holds something that is not a key."
         raise BackendRejected(msg)

@@ -1,21 +1,20 @@
-"""JSON as servers send it, with anything in any place: a value of a wrong type counts as absent."""
+"""Lenient access to servers' JSON: a value of the wrong type counts as absent."""
 
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 
-#: Tokens or dollars above which a server's number is taken for nonsense.
+#: A number of tokens or dollars above this is treated as nonsense.
 ABSURD = 10**9
 
 
 def decoded(text: str | bytes, *, strict: bool = False) -> Any:
     """Return the value that ``text`` encodes, or None if it is not JSON.
 
-    With ``strict``, NaN and Infinity are not JSON either, although Python reads them.
+    With ``strict``, NaN and Infinity are not JSON either, although Python accepts them.
     """
     try:
         return json.loads(text, parse_constant=_refuse if strict else None)
@@ -38,17 +37,22 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """Return ``value`` if it is a text, else an empty one."""
+    """Return ``value`` if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def as_number(value: Any) -> float | None:
-    """Return ``value`` if it is a number that makes sense as an amount, else None."""
+    """Return ``value`` if it is a plausible amount of tokens or dollars, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and 0 <= value <= ABSURD else None
+    return float(value) if 0 <= value <= ABSURD else None  # NaN is never within the range
 
 
 def as_count(value: Any) -> int:
     """Return ``value`` if it is a plausible count of tokens, else 0."""
     return int(as_number(value) or 0)
+
+
+def as_tokens(value: Any) -> int | None:
+    """Return ``value`` if it is a plausible positive number of tokens, else None."""
+    return value if type(value) is int and 0 < value <= ABSURD else None

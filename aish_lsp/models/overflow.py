@@ -1,7 +1,7 @@
-"""Whether a server says that a request is too long for the model, and what it counted.
+"""Recognizes a server's refusal of a request as too long, and the tokens that it counted.
 
-Few servers say it in fields; most say it in a sentence. The sentences stand in a table,
-``too_long.txt``, as they are said, with marks where their numbers are.
+Few servers say so in fields; most say it in a sentence. The table ``too_long.txt`` contains these
+sentences verbatim, with placeholders for their numbers.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.models.loose_json import as_tokens
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.errors import AishError
 
-#: No window and no prompt has more tokens than this; a greater number is nonsense.
-_MOST_TOKENS: Final = 10**9
-
-#: What a server's ``type`` or ``code`` says of a request that is too long.
+#: The ``type`` or ``code`` that servers give a request that is too long.
 _CODES: Final = frozenset(
     {
         "context_length_exceeded",  # OpenAI, Groq, Cerebras and many more
@@ -33,13 +31,13 @@ _CODES: Final = frozenset(
     }
 )
 
-#: Statuses that refuse for another reason, whatever the words: key, money, address, method, pace.
+#: Statuses that mean another reason, whatever the message says: key, money, URL, method, rate.
 _OTHER_REASONS: Final = frozenset({401, 402, 403, 404, 405, 429})
 
 _TOO_LARGE: Final = 413
 
-#: A limit on tokens in a stretch of time is not a limit on tokens in a request.
-_PACE: Final = re.compile(
+#: A limit on tokens per minute is not a limit on the tokens of a request.
+_RATE_LIMIT: Final = re.compile(
     r"rate.?limit|per (?:min|hour|day)|\b[TR]P[MD]\b|too many requests|throttl|quota"
     r"|please wait",
     re.IGNORECASE,
@@ -49,10 +47,10 @@ _SENTENCES: Final = Path(__file__).with_name("too_long.txt")
 
 _SENTENCE: Final = re.compile(r"^  \S.*(?:\n    .*)*", re.MULTILINE)
 
-# Longer numbers are nonsense, and the sentence is then taken without its numbers.
+# A longer number is nonsense; the table's sentences without numbers may still match.
 _NUMBER: Final = r"\d[\d,_]{0,15}"
 
-_MARKS: Final = {
+_PLACEHOLDERS: Final = {
     "<prompt>": rf"(?P<prompt>{_NUMBER})",
     "<window>": rf"(?P<window>{_NUMBER})",
     "<reply>": rf"(?P<reply>{_NUMBER})",
@@ -63,18 +61,18 @@ _MARKS: Final = {
     "'": r"['\u2019]",
 }
 
-# A server's own sentence begins the text, or follows a mark that ends what stands before it, or is
-# the value of a field of an error that a proxy quotes.
+# A server's own sentence is at the start of the text, or follows punctuation that ends what comes
+# before it, or is the value of a field in an error that a proxy quotes.
 _FIELD: Final = r"""["'](?:message|error|detail)\\*["']\s*:\s*\\*["']"""
 _BEGIN: Final = rf"(?:^|[:;.,>)\]}}-]\s+|{_FIELD})"
 
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """What a server counted, in tokens; None where it did not say, or said only "at least".
+    """What a server counted, in tokens; None if it did not say, or said only "at least".
 
-    ``prompt_tokens`` is the request's input, without the reply that some servers count in.
-    ``window`` is what it said fits: with the reply or without, as the server has it.
+    ``prompt_tokens`` is the request's input, without the reply that some servers include.
+    ``window`` is the limit that the server reported, with or without room for the reply.
     """
 
     prompt_tokens: int | None = None
@@ -82,10 +80,10 @@ class Overflow:
 
 
 def overflow_of(error: AishError) -> Overflow | None:
-    """Return what a failed model call says about the context's length, or None.
+    """Return what the error of a model call says about the context's length, or None.
 
-    None is for every other reason, and for a reply that is asked to be as long as the window:
-    that no shorter input can cure.
+    None if the call failed for another reason, or if the reply's limit alone fills the window: no
+    shorter input helps then.
     """
     data = error.data
     if (
@@ -95,24 +93,24 @@ def overflow_of(error: AishError) -> Overflow | None:
         return None
     status, words = data.get("status"), str(data["provider_message"])
     names = {str(data.get(field)).lower() for field in ("type", "code")}
-    if status in _OTHER_REASONS or any(_PACE.search(text) for text in (words, *names)):
+    if status in _OTHER_REASONS or any(_RATE_LIMIT.search(text) for text in (words, *names)):
         return None
-    said = _numbers_in(words)
-    if said is None and status != _TOO_LARGE and not names & _CODES:
+    numbers = _numbers_in(words)
+    if numbers is None and status != _TOO_LARGE and not names & _CODES:
         return None
-    said = said or {}
-    window = _tokens(data.get("n_ctx")) or _tokens(said.get("window"))
-    reply, total = said.get("reply"), said.get("total")
+    numbers = numbers or {}
+    window = as_tokens(data.get("n_ctx")) or as_tokens(numbers.get("window"))
+    reply, total = numbers.get("reply"), numbers.get("total")
     if reply is not None and window is not None and reply >= window:
         return None
-    prompt = _tokens(data.get("n_prompt_tokens")) or _tokens(said.get("prompt"))
+    prompt = as_tokens(data.get("n_prompt_tokens")) or as_tokens(numbers.get("prompt"))
     if prompt is None and reply is not None and total is not None:
-        prompt = _tokens(total - reply)
+        prompt = as_tokens(total - reply)
     return Overflow(prompt, window)
 
 
 def _numbers_in(words: str) -> dict[str, int] | None:
-    """Return the numbers of the first sentence of the table in ``words``, or None."""
+    """Return the numbers in the first of the table's sentences that ``words`` contain, or None."""
     for pattern in _patterns():
         match = pattern.search(words)
         if match and not _is_quoted(words[: match.start("sentence")]):
@@ -124,31 +122,25 @@ def _numbers_in(words: str) -> dict[str, int] | None:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Return the table's sentences as patterns; a tenth of a second, at the first refusal."""
-    marks = re.compile("|".join(map(re.escape, _MARKS)))
+    """Return the table's sentences as patterns. Compiling takes 0.1 s, at the first refusal."""
+    placeholders = re.compile("|".join(map(re.escape, _PLACEHOLDERS)))
 
     def pattern(sentence: str) -> re.Pattern[str]:
-        literals = map(re.escape, marks.split(sentence))
-        found = [_MARKS[mark] for mark in marks.findall(sentence)]
+        literals = map(re.escape, placeholders.split(sentence))
+        found = [_PLACEHOLDERS[name] for name in placeholders.findall(sentence)]
         body = "".join(a + b for a, b in zip(literals, [*found, ""], strict=True))
         return re.compile(f"{_BEGIN}(?P<sentence>{body})", re.IGNORECASE)
 
-    said = _SENTENCES.read_text("utf-8")
-    return tuple(pattern(" ".join(lines.split())) for lines in _SENTENCE.findall(said))
+    table = _SENTENCES.read_text("utf-8")
+    return tuple(pattern(" ".join(lines.split())) for lines in _SENTENCE.findall(table))
 
 
 def _is_quoted(before: str) -> bool:
-    """Return whether what follows ``before`` is quoted: then it is the user's, not the server's.
+    """Return whether what follows ``before`` is quoted: it is then the user's text.
 
-    The value of an error's field is the server's own.
+    The value of an error's field counts as the server's own words.
     """
     rest = re.split(_FIELD, before)[-1]
     opened = len(re.findall(r"(?<!\w)'", rest)) > len(re.findall(r"'(?!\w)", rest))
     curly = rest.rfind("\u201c") > rest.rfind("\u201d")
     return opened or curly or any(rest.count(mark) % 2 for mark in '"`')
-
-
-def _tokens(value: Any) -> int | None:
-    """Return a number of tokens, or None where it is none."""
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 < value <= _MOST_TOKENS else None

@@ -1,21 +1,23 @@
-"""The price table that ships with the package: what well-known models cost at their own providers.
+"""Model prices: the table in the package, and the prices in OpenRouter's list of models.
 
-It was compiled on the day ``AS_OF`` from the providers' price pages and from several public tables
-that agreed (readings of August to November 2026). To update it: read the providers' pages, change
-the rows of ``prices.txt``, add what is new, drop what is retired, and set ``AS_OF``.
+The table (``prices.txt``) has the prices of well-known models at their own providers. It was
+compiled on the date ``AS_OF`` from the providers' price pages and from several public tables that
+agreed (read from August to November 2026). To update it: read the providers' pages, change the
+rows, add new models, remove retired ones, and set ``AS_OF``.
 
-Where one row cannot hold the whole truth, it is on the dear side, so that a cap holds:
+A model whose price varies has the highest one, so that a cost cap holds:
 
-- An introductory offer is left out: the row has the price after it (Gemini 3.6 to 3.8 Flash cost
-  half until the end of 2026; GPT-5.6 Sol 4 and 20 dollars until 2026-11-21 at least; Mistral Large
-  4 half in its first weeks).
+- Introductory offers are ignored: the row has the later price (Gemini 3.6 to 3.8 Flash cost half
+  until the end of 2026; GPT-5.6 Sol 4 and 20 dollars until 2026-11-21 at least; Mistral Large 4
+  half in its first weeks).
 - DeepSeek's rows are for its peak hours; at other hours it costs half.
-- A moving name (``mistral-large-latest``, ``gemini-flash-latest``) has the price of the dearest
+- An alias (``mistral-large-latest``, ``gemini-flash-latest``) has the price of the most expensive
   model that it may have stood for in 2026.
-- Cache writes are those that last five minutes; Anthropic asks more for an hour.
+- Cache writes are those that last five minutes; Anthropic charges more for an hour.
 
-Not in it: what has fees beside tokens (searches, images, stored caches), OpenRouter (its replies
-tell the cost), Azure and other resellers (their prices are their own).
+The table does not include models with fees other than for tokens (searches, images, stored
+caches), OpenRouter (its replies report the cost), or Azure and other resellers (they set their own
+prices).
 """
 
 from __future__ import annotations
@@ -34,41 +36,41 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset
 
-#: The date that the table was compiled.
+#: The date on which the table was compiled.
 AS_OF: Final = "2026-11-22"
 
 _TABLE: Final = Path(__file__).with_name("prices.txt")
 
-# Where a provider's own protocol goes when the preset names no endpoint.
+# The host of each provider's own protocol, for a preset without an endpoint.
 _HOSTS: Final = {
     "openai-responses": "api.openai.com",
     "anthropic": "api.anthropic.com",
     "gemini": "generativelanguage.googleapis.com",
 }
 
-# The same model at another date. Where a date has another price, it has a row of its own.
+# The same model with a date. A dated model with a different price has its own row.
 _DATE: Final = re.compile(r"-(?:latest|20\d\d-\d\d-\d\d|20\d{6})$")
 
-# What a request can ask for that is priced in another way: a faster lane, a place.
+# Fields of a request that change its price: a faster tier, a region.
 _OTHER_TARIFFS: Final = frozenset({"service_tier", "speed", "inference_geo"})
 
-# The tokens above which a price holds, and the price.
+# The tokens of a prompt above which a price applies, and the price.
 _Tier: TypeAlias = tuple[int, Price]
 
 
 def price_of(preset: Preset, prompt_tokens: int | None = None) -> Price | None:
-    """Return the price in the table, in dollars a million tokens, or None where there is none.
+    """Return the price in the table, in dollars per million tokens, or None if it has none.
 
-    The table is of hosts and models: a name that it does not have, a gateway, a server of one's
-    own, or a tariff that ``extra_body`` asks for are unknown, never guessed.
+    Rows are found by host and model. The price of another model, a gateway, a self-hosted server or
+    a tariff that ``extra_body`` asks for is unknown and never guessed.
 
-    Some models cost more where the prompt is long. ``prompt_tokens`` is the whole input, with what
-    comes from the cache; without it the price is the dearest.
+    Some models cost more if the prompt is long. ``prompt_tokens`` is the whole input, including
+    cached input; without it the highest price is returned.
     """
     if not _OTHER_TARIFFS.isdisjoint(preset.extra_body):
         return None
-    named = preset.endpoint.strip()
-    server = host(named) if named else _HOSTS.get(preset.provider, "")
+    endpoint = preset.endpoint.strip()
+    server = host(endpoint) if endpoint else _HOSTS.get(preset.provider, "")
     models = _table().get(server, {})
     model = preset.model.strip().lower().removeprefix("models/")
     tiers = models.get(model) or models.get(_DATE.sub("", model))
@@ -86,7 +88,7 @@ def _lines() -> list[str]:
 
 @cache
 def _table() -> dict[str, dict[str, list[_Tier]]]:
-    """Return the table by host and model; a model's tiers begin with the one for any prompt."""
+    """Return the table by host and model; a model's first tier applies to any prompt."""
     hosts: dict[str, dict[str, list[_Tier]]] = {}
     models: dict[str, list[_Tier]] = {}
     tiers: list[_Tier] = []
@@ -110,30 +112,30 @@ def _price(input_: str, output: str, cache_read: str, cache_write: str) -> Price
     )
 
 
-# Prices as a server's own list of models tells them: OpenRouter's.
+# Prices in a server's own list of models: OpenRouter's.
 #
-# Its ``/models`` has dollars a token, as decimal strings. Other lists look alike and mean dollars
-# a million tokens, so no list is believed for its looks.
+# Its ``/models`` has dollars per token, as decimal strings. Other lists look the same but mean
+# dollars per million tokens, so only a known host's list is used.
 
 _HOST: Final = "openrouter.ai"
 
 _MILLION: Final = 1_000_000
 
-#: Digits behind the point that a price keeps: a double's dust goes.
+#: Decimal places of a price: enough to drop floating-point errors.
 _DIGITS: Final = 9
 
 
 def lists_prices(endpoint: str) -> bool:
-    """Return whether the list of models behind ``endpoint`` is known to hold prices."""
+    """Return whether the server at ``endpoint`` is known to list prices with its models."""
     return host(endpoint) == _HOST
 
 
 def listed_price(entry: Mapping[str, Any]) -> Price | None:
-    """Return the price of a model in dollars a million tokens, None where the list has none.
+    """Return the price in a model's ``entry``, in dollars per million tokens, or None.
 
-    Where it has several, by the prompt's length or the time of the day, it is the dearest, so that
-    a cap holds. None too for a router, whose price is that of the model it chooses (-1), and for
-    what has a fee for each request.
+    Of several prices, by the prompt's length or the time of day, it is the highest, so that a cost
+    cap holds. None also for a router (-1), whose price is that of the model it chooses, and for a
+    model with a fee per request.
     """
     pricing = entry.get("pricing")
     if not isinstance(pricing, dict) or _rate(pricing.get("request", "0")) != 0:
@@ -141,7 +143,7 @@ def listed_price(entry: Mapping[str, Any]) -> Price | None:
     overrides = pricing.get("overrides")
     tariffs = [pricing, *(overrides if isinstance(overrides, list) else ())]
 
-    def dearest(*names: str) -> float | None:
+    def highest(*names: str) -> float | None:
         given = [
             _rate(tariff[name])
             for tariff in tariffs
@@ -152,19 +154,19 @@ def listed_price(entry: Mapping[str, Any]) -> Price | None:
         rates = [rate for rate in given if rate is not None]
         return max(rates) if rates and len(rates) == len(given) else None
 
-    input_, output = dearest("prompt"), dearest("completion", "internal_reasoning")
+    input_, output = highest("prompt"), highest("completion", "internal_reasoning")
     if input_ is None or output is None:
         return None
     return Price(
         input=input_,
         output=output,
-        cache_read=dearest("input_cache_read"),
-        cache_write=dearest("input_cache_write"),
+        cache_read=highest("input_cache_read"),
+        cache_write=highest("input_cache_write"),
     )
 
 
 def _rate(value: Any) -> float | None:
-    """Return dollars a million tokens, None for what is not a price."""
+    """Return dollars per million tokens, or None if ``value`` is not a price."""
     try:
         dollars = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):

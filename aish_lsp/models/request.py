@@ -1,4 +1,4 @@
-"""One request to a model, independent of any protocol: its reply, what goes back, its tokens."""
+"""Requests and replies, independent of any protocol; returned reasoning; memory of token counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A whole call, put together from its pieces; ``arguments`` is JSON text as it came."""
+    """A complete tool call, joined from its pieces; ``arguments`` is the JSON text as received."""
 
     id: str
     name: str
@@ -41,7 +41,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningMetadata:
-    """What must go back with the reasoning, but only to the provider that it came from."""
+    """What must be returned with the reasoning, and only to the provider that it came from."""
 
     provider: str
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class ReasoningMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The reply is over. Always the last event of a stream that did not raise."""
+    """The end of the reply. Always the last event of a stream that does not raise."""
 
     reason: FinishReason
 
@@ -59,7 +59,7 @@ ModelEvent: TypeAlias = Text | Reasoning | ToolCall | ReasoningMetadata | Usage 
 
 @dataclass(frozen=True, slots=True)
 class StoredReasoning:
-    """An earlier reply's reasoning, with what its provider wants back."""
+    """An earlier reply's reasoning, with the metadata that its provider needs back."""
 
     text: str
     provider: str
@@ -68,10 +68,10 @@ class StoredReasoning:
 
 @dataclass(frozen=True, slots=True)
 class RequestMessage:
-    """One message as the model is to see it.
+    """One message as the model sees it.
 
     The first message of a request is ``system``; then ``user`` and ``assistant`` alternate;
-    ``tool`` follows the assistant message that contains its call, before the next one.
+    ``tool`` comes after the assistant message that contains its call, and before the next one.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -83,13 +83,13 @@ class RequestMessage:
 
 @dataclass(slots=True)
 class Exchange:
-    """A reply, and what follows it up to the next one.
+    """A reply, and the messages that follow it up to the next one.
 
     Attributes:
-        reply: the assistant's message; empty for what precedes the first one.
-        results: each result of its calls, in the order of the messages, with the number of the
-            call; then None for each call that has no result.
-        others: what the user said, and results of calls that the reply does not contain.
+        reply: the assistant's message; an empty one for the messages before the first reply.
+        results: the index of a call in the reply, and its result, in the order of the messages;
+            then the calls without a result, with None.
+        others: the user's messages, and results of calls that the reply does not contain.
     """
 
     reply: RequestMessage
@@ -100,8 +100,8 @@ class Exchange:
 def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
     """Yield a conversation reply by reply.
 
-    A result belongs to its call even if the user's next message precedes it: servers want nothing
-    between the two.
+    A result is assigned to its call even if the user's next message precedes it: servers accept
+    nothing between the two.
     """
     replies = [(RequestMessage("assistant", ""), list[RequestMessage]())]
     for message in messages:
@@ -125,7 +125,7 @@ def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
 
 
 def reply_limit(preset: Preset) -> int:
-    """Return the most tokens that a reply may have, by ``extra_body`` or else by the preset."""
+    """Return the most tokens that a reply may have: from ``extra_body``, or else the preset's."""
     own = preset.extra_body
     names = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
     if preset.provider == "gemini":
@@ -152,7 +152,7 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that one call needs. ``max_output_tokens`` overrides the preset's."""
+    """Everything that one model call needs. ``max_output_tokens`` overrides the preset's."""
 
     preset: Preset
     messages: tuple[RequestMessage, ...]
@@ -169,15 +169,15 @@ class Model(Protocol):
         Closing the generator (or cancelling the task that reads it) closes the connection at once.
 
         Raises:
-            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
-            BackendRejected: the server refused; the message holds its own words.
+            BackendUnavailable: no answer, or it broke off. What was yielded remains valid.
+            BackendRejected: the server refused; the message quotes it.
         """
         ...
 
 
-# Where a reply's reasoning came from, and whether it goes back with the next request.
+# Where a reply's reasoning came from, and whether it is returned with the next request.
 
-# Protocols that many servers speak, and the metadata whose presence makes reasoning go back.
+# Protocols that many servers speak, and the metadata fields that make reasoning go back.
 _RETURNED = {
     "openai": ("reasoning_details", "reasoning_field"),
     "openai-responses": ("output",),
@@ -185,7 +185,7 @@ _RETURNED = {
 
 
 def reasoning_source(preset: Preset) -> str:
-    """Return whose reasoning comes with a reply from ``preset``; it goes back to nobody else.
+    """Return the name of the source of a reply's reasoning, the only one that it goes back to.
 
     For OpenAI's protocols, which many servers speak, that is the server, otherwise the provider.
     """
@@ -195,10 +195,10 @@ def reasoning_source(preset: Preset) -> str:
 def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
     """Return whether a request to ``preset`` carries this reasoning of an earlier reply.
 
-    Over OpenAI's protocols it does if it came with parts to return (OpenRouter's
-    ``reasoning_details``, encrypted content) or led to a call; other plain reasoning is not sent
-    again. Over Anthropic's and Gemini's it does if it was signed by the same server: a signature is
-    valid nowhere else. Over others it does unless it has neither text nor metadata.
+    With OpenAI's protocols, it does if it came with parts to return (OpenRouter's
+    ``reasoning_details``, encrypted content) or led to a call; other plain reasoning is not sent.
+    With Anthropic's and Gemini's, it does if the same server signed it: a signature is not valid
+    anywhere else. With others, it does unless it is empty.
     """
     if reasoning.provider != reasoning_source(preset):
         return False
@@ -211,18 +211,17 @@ def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
     return bool(reasoning.text or reasoning.metadata)
 
 
-# How large requests are, in tokens: one memory of counts, whoever counted, and a template's share.
-# The budget needs this at the start, whether or not a server's tokenizer is ever asked.
+# Token counts: a memory of counts, whoever counted, and what a chat template adds. This is in this
+# module because the budget needs it at startup, even if a server's tokenizer is never asked.
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateOverhead:
     """Tokens that a chat template adds: to a request, to a message of each role, to a tool call.
 
-    ``request`` includes what precedes the first message and what opens the reply. For some parts
-    only the sum can be learned: ``request`` and ``system``, which are in every request, and
-    ``tool`` and ``call``, which come in pairs. In these cases ``system`` and ``tool`` are assumed
-    to equal ``user``.
+    ``request`` includes what precedes the first message and what opens the reply. Only sums can be
+    measured for ``request`` and ``system``, which are in every request, and for ``tool`` and
+    ``call``, which come in pairs; ``system`` and ``tool`` are therefore assumed to equal ``user``.
     """
 
     request: int
@@ -234,10 +233,10 @@ class TemplateOverhead:
 
 
 class TokenCounts:
-    """How many tokens each text and each message has, and who counted them.
+    """How many tokens each text and each message has, by who counted them.
 
-    Nothing that was counted is kept alive: ``text_key`` stands for a text, its serial number for a
-    message. Once there are ``most`` counts, the older half is forgotten.
+    The counted objects are not kept alive: the keys are ``text_key`` for a text and the serial
+    number for a message. Once there are ``most`` counts, the older half is forgotten.
     """
 
     def __init__(self, most: int = 1 << 17) -> None:
@@ -262,7 +261,7 @@ class TokenCounts:
         self._held = 0
 
     def _forget_half(self) -> None:
-        """Forget the older half of what each has counted: a plan under way needs what is new."""
+        """Forget the older half of each one's counts: a plan in progress needs the newer half."""
         for who, counts in list(self._by.items()):
             for what in list(islice(counts, (len(counts) + 1) // 2)):
                 del counts[what]
@@ -272,10 +271,10 @@ class TokenCounts:
 
 
 def text_key(text: str) -> Hashable:
-    """Return what stands for a text in a memory of counts.
+    """Return the key of a text in ``TokenCounts``.
 
-    Python stores a text's hash with the text, and hashes it with a secret key, so that nobody can
-    make two texts collide.
+    Python caches a string's hash, and hashes with a secret key, so that collisions cannot be
+    provoked.
     """
     return hash(text), len(text)
 

@@ -1,11 +1,11 @@
-"""A reply from a server that may need a moment: it is tried again, and not waited for forever.
+"""Retries and time limits for streamed replies, and a guard against endless repetition.
 
-Libraries for retries stop helping once a reply begins to stream, and none sees an error within a
-response that began with 200; so retries are done here, above the adapters and for all of them.
+Retry libraries do not help once a reply has begun to stream, and they do not see an error in a
+response that began with status 200. Retries are therefore made here, above all adapters.
 
-``guarded`` stops a reply that runs in circles, as those of small models sometimes do: the same 50
-characters occur ten times within 1,000, in succession or not. Inside a fenced block, a table or a
-list, where much is rightly alike, it takes forty times within 4,000.
+``guarded`` stops a reply that repeats itself, as those of small models sometimes do: the same 50
+characters occur 10 times within 1,000 characters, adjacent or not. In a fenced block, a table or a
+list, where repetition is normal, the limit is 40 times within 4,000 characters.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.models.request import Model, ModelEvent, ModelRequest
 
-#: How often a request is sent again; only once if the connection is refused.
+#: How many times a request is retried; only once if the connection is refused.
 RETRIES: Final = 2
 
-#: Seconds from the first try within which the last one begins.
+#: Seconds after the first attempt within which the last one must begin.
 PATIENCE: Final = 20.0
 
-#: Times a preset's ``timeout`` that a server may keep a connection alive before its reply begins.
+#: The time limit for the first event of a reply, as a multiple of the preset's ``timeout``.
 FIRST_TOKEN: Final = 3
 
-#: Seconds of the first pause, at most; each later one is twice as long.
+#: The longest first pause, in seconds; each later pause is twice as long.
 _FIRST_PAUSE: Final = 1.0
 
-#: Statuses that another try would not change: not implemented, HTTP version.
-_LASTING: Final = frozenset({501, 505})
+#: Statuses for which a retry is useless: not implemented, HTTP version.
+_PERMANENT: Final = frozenset({501, 505})
 
-#: What OpenAI and similar servers call an exhausted account; the status is 429.
-_SPENT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+#: The type or code for an exhausted account at OpenAI and similar servers; the status is 429.
+_NO_CREDIT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 Tell: TypeAlias = Callable[[Level, str], Awaitable[None]]
 
@@ -56,14 +56,15 @@ async def nobody(_level: Level, _message: str) -> None:
 async def stream_with_retries(
     model: Model, request: ModelRequest, tell: Tell = nobody
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Send ``request`` and yield its reply; send it again if the server is only busy.
+    """Send ``request`` and yield its reply; retry if the server is only busy.
 
-    Nothing is sent again once anything was yielded. ``tell`` is called for each pause, and for a
-    reply that takes longer than the preset's ``total_timeout``: it is cut, and ends as ``timeout``.
+    There is no retry once anything was yielded. ``tell`` is called before each pause, and when a
+    reply takes longer than the preset's ``total_timeout``: it is cut off and ends as ``timeout``.
 
     Raises:
-        BackendUnavailable: no answer, after all tries, or it broke off. What was yielded stands.
-        BackendRejected: as the model's own ``stream``.
+        BackendUnavailable: no answer after all retries, or it broke off. What was yielded remains
+            valid.
+        BackendRejected: as the model's ``stream``.
     """
     clock = asyncio.get_running_loop().time
     begun, attempt, started = clock(), 0, False
@@ -87,26 +88,28 @@ async def stream_with_retries(
 
 
 def cause(error: AishError) -> str:
-    """Return what an error says, without the advice to ask again, which is being done."""
+    """Return an error's message without the advice to ask again, as a retry follows."""
     return error.message.removesuffix(" Ask again.")
 
 
 def pause_before(error: BackendUnavailable, attempt: int) -> float | None:
-    """Return the seconds to wait before another try, varied a little at random.
+    """Return the seconds to wait before a retry, partly random; None if there is to be no retry.
 
-    None if there is to be none: ``attempt`` (from 0) was the last, or another would change nothing.
+    There is none if ``attempt`` (from 0) was the last, or if a retry would be useless.
     """
     data = error.data
-    lasting = data.get("status") in _LASTING or {data.get("type"), data.get("code")} & _SPENT
-    if lasting or overflow_of(error) is not None:
+    permanent = (
+        data.get("status") in _PERMANENT or {data.get("type"), data.get("code")} & _NO_CREDIT
+    )
+    if permanent or overflow_of(error) is not None:
         return None
     if "provider_message" in data:
-        tries = RETRIES
+        retries = RETRIES
     else:
-        tries = {"broken": RETRIES, "refused": 1}.get(data.get("reason", ""), 0)
-    if attempt >= tries:
+        retries = {"broken": RETRIES, "refused": 1}.get(data.get("reason", ""), 0)
+    if attempt >= retries:
         return None
-    # At random, so that clients which were refused together do not return together.
+    # Random, so that clients that were refused at the same time do not retry at the same time.
     pause = _FIRST_PAUSE * 2.0**attempt * random.uniform(0.5, 1)  # noqa: S311 - no secret
     wanted: float | None = data.get("retry_after")
     return pause if wanted is None else max(pause, wanted + random.uniform(0, 0.25))  # noqa: S311
@@ -117,8 +120,8 @@ async def _timed(
 ) -> AsyncGenerator[ModelEvent, None]:
     """Yield ``stream`` within the time limits for its first event and for all of it.
 
-    The HTTP client already bounds the silence between two packets, by ``timeout``. To it, a comment
-    that only keeps the connection alive is not silence; here, it is not a reply either.
+    The HTTP client already limits the time between two packets, to ``timeout``. For it, a comment
+    that keeps the connection alive is a packet; here, it does not count as a reply.
     """
     now = asyncio.get_running_loop().time()
     end = begun + preset.total_timeout
@@ -147,31 +150,31 @@ async def _timed(
 
 def _no_reply(preset: Preset, seconds: float, setting: str) -> BackendUnavailable:
     return BackendUnavailable(
-        f"{preset.name} began no reply within {round(seconds, 1):g} s. If it needs longer, "
+        f"{preset.name} did not begin to reply within {round(seconds, 1):g} s. If it needs longer, "
         f"raise `{setting}`.",
         reason="timeout",
     )
 
 
-# Questions that a turn can do without, such as how many tokens a text has: they are not tried again
-# but put off, or given up.
+# Requests that a turn can do without, such as how many tokens a text has. They are not retried but
+# postponed, or given up.
 
-#: Seconds for which a busy server is not asked: the first time, and at most.
+#: The first and the longest pause after a server was busy, in seconds.
 FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 300.0
 
 
 def is_busy(error: AishError) -> bool:
-    """Return whether the server may answer later: it was not reached, or was overloaded."""
+    """Return whether the server may answer later: it was unreachable or overloaded."""
     status = error.data.get("status")
     if status is None:
         return not isinstance(error, InvalidArgument)
-    # A 2xx status means that the body was not JSON; 501, that the server will never count.
+    # A 2xx status means that the body was not JSON; 501 means that the server cannot count.
     return isinstance(error, BackendUnavailable) and status >= 400 and status != 501
 
 
 class Pause:
-    """A time without questions, each twice as long as the last until a question is answered.
+    """A pause between requests, each twice as long as the last one until a request succeeds.
 
     ``clock`` returns seconds.
     """
@@ -182,29 +185,29 @@ class Pause:
         self._next = FIRST_PAUSE
 
     @property
-    def lasts(self) -> bool:
-        """Whether nothing is to be asked."""
+    def is_active(self) -> bool:
+        """Whether a pause is in progress."""
         return self._clock() < self._end
 
     def begin(self) -> None:
-        """Begin a pause, unless one lasts: questions asked before it do not prolong it."""
-        if not self.lasts:
+        """Begin a pause, unless one is in progress: requests sent before it do not extend it."""
+        if not self.is_active:
             self._end = self._clock() + self._next
             self._next = min(2 * self._next, LONGEST_PAUSE)
 
     def reset(self) -> None:
-        """Make the next pause a short one."""
+        """Make the next pause as short as the first one."""
         self._next = FIRST_PAUSE
 
 
 #: Characters that are compared.
 GRAM: Final = 50
 
-#: How often these occur in a circle, and within how many characters.
+#: How many times they occur in a repetitive text, and within how many characters.
 MOST: Final = 10
 WITHIN: Final = 1_000
 
-#: The same inside a fenced block, a table or a list.
+#: The same in a fenced block, a table or a list.
 MOST_ALIKE: Final = 40
 WITHIN_ALIKE: Final = 4_000
 
@@ -215,13 +218,13 @@ _MARKS: Final = r"(?:[ \t]|>|[-*+][ \t]|\d{1,9}[.)][ \t])*"
 _FENCE: Final = re.compile(rf"{_MARKS}(`{{3,}}|~{{3,}})(.*)")
 _TABLE_OR_LIST: Final = re.compile(r"[ \t>]*(?:\||(?:[-*+]|\d{1,9}[.)])[ \t])")
 #: A line that continues the one before, or may still become one of the above.
-_GOES_ON: Final = re.compile(r"[ \t>]*(?:[-*+`~]{0,3}|\d{0,9}[.)]?)|[ \t]{2}.*")
+_CONTINUES: Final = re.compile(r"[ \t>]*(?:[-*+`~]{0,3}|\d{0,9}[.)]?)|[ \t]{2}.*")
 
 
 async def guarded(
     stream: AsyncGenerator[ModelEvent, None],
 ) -> AsyncGenerator[ModelEvent, None]:
-    """Yield a reply as it comes, but end it as ``repetition`` once it runs in circles.
+    """Yield a reply as it arrives, but end it as ``repetition`` once it repeats itself.
 
     ``stream`` is closed before the finish is yielded. Text and reasoning are checked separately.
     """
@@ -241,74 +244,74 @@ async def guarded(
 
 
 class RepetitionGuard:
-    """Finds circles in a text that arrives in pieces, however it is split."""
+    """Detects repetition in a text that arrives in pieces, however it is split."""
 
     def __init__(self) -> None:
         # The last ``WITHIN_ALIKE`` characters.
         self._tail = ""
-        # How often each run has ended, by its hash: since the last multiple of ``WITHIN_ALIKE``
-        # characters, and in as many characters before that.
-        self._ended: dict[int, int] = {}
-        self._ended_before: dict[int, int] = {}
-        self._taken = 0
+        # How many times each run of ``GRAM`` characters has occurred, by its hash: since the last
+        # multiple of ``WITHIN_ALIKE`` characters, and in the ``WITHIN_ALIKE`` before that.
+        self._counts: dict[int, int] = {}
+        self._counts_before: dict[int, int] = {}
+        self._length = 0
         self._place = _Place()
 
     def take(self, delta: str) -> int | None:
-        """Take the next piece; return after how many of its characters the text runs in circles.
+        """Add the next piece; return after how many of its characters the text repeats itself.
 
         None if it does not.
         """
         text = self._tail + delta
         begin = looked = len(self._tail)
         for end in range(begin + 1, len(text) + 1):
-            # Most runs are new: they are not searched for, and the place does not matter to them.
-            is_often = self._count_end(text[max(0, end - GRAM) : end]) >= MOST
+            # Most runs are new: for these, neither the search nor the place is needed.
+            is_often = self._count_run(text[max(0, end - GRAM) : end]) >= MOST
             if is_often and _times(text, end, WITHIN_ALIKE) >= MOST:
                 self._place.take(text[looked:end])
                 looked = end
-                if self._is_circle(text, end):
+                if self._is_repetition(text, end):
                     return end - begin
         self._place.take(text[looked:])
         self._tail = text[-WITHIN_ALIKE:]
         return None
 
-    def _count_end(self, run: str) -> int:
-        """Count that ``run`` has ended; return how often it did in recent characters.
+    def _count_run(self, run: str) -> int:
+        """Count ``run``; return its occurrences in the last ``WITHIN_ALIKE`` characters, or more.
 
-        These are at least the last ``WITHIN_ALIKE`` ones. Overlaps are included, and so is another
-        run in the rare case that it has the same hash.
+        The count may be too high: it includes overlaps, some older occurrences and, rarely,
+        another run with the same hash.
         """
-        if self._taken % WITHIN_ALIKE == 0:
-            self._ended_before, self._ended = self._ended, {}
-        self._taken += 1
+        if self._length % WITHIN_ALIKE == 0:
+            self._counts_before, self._counts = self._counts, {}
+        self._length += 1
         key = hash(run)
-        times = self._ended[key] = self._ended.get(key, 0) + 1
-        return times + self._ended_before.get(key, 0)
+        times = self._counts[key] = self._counts.get(key, 0) + 1
+        return times + self._counts_before.get(key, 0)
 
-    def _is_circle(self, text: str, end: int) -> bool:
-        """Return whether the characters before ``end`` occur too often for what they are in."""
-        if not self._place.is_alike():
+    def _is_repetition(self, text: str, end: int) -> bool:
+        """Return whether the run before ``end`` occurs too often for the place that it is in."""
+        if not self._place.is_repetitive():
             return _times(text, end, WITHIN) >= MOST
         # A wide table consists mostly of blanks and rules.
-        told = any(map(str.isalnum, text[end - GRAM : end]))
-        return told and _times(text, end, WITHIN_ALIKE) >= MOST_ALIKE
+        has_words = any(map(str.isalnum, text[end - GRAM : end]))
+        return has_words and _times(text, end, WITHIN_ALIKE) >= MOST_ALIKE
 
 
 def _times(text: str, end: int, within: int) -> int:
-    """Return how often the last characters before ``end`` occur in so many, without overlaps."""
+    """Return how often the run before ``end`` occurs in the last ``within``, without overlaps."""
     return text.count(text[max(0, end - GRAM) : end], max(0, end - within), end)
 
 
 class _Place:
-    """What the text is in so far: a fenced block, a table or a list, or prose."""
+    """What the end of the text is in: a fenced block, a table or a list, or prose."""
 
     def __init__(self) -> None:
         self._head = ""
         self._fence = ""
-        self._was_alike = False
+        self._was_repetitive = False
 
     def take(self, text: str) -> None:
-        """Take the next piece of the text."""
+        """Add the next piece of the text."""
         *lines, rest = text.split("\n")
         for line in lines:
             self._head += line[: _HEAD - len(self._head)]
@@ -321,14 +324,14 @@ class _Place:
             self._fence = fence[1]
         elif fence is not None and fence[1].startswith(self._fence) and not fence[2].strip():
             self._fence = ""
-        self._was_alike = not self._fence and self._line_is_alike()
+        self._was_repetitive = not self._fence and self._line_is_repetitive()
         self._head = ""
 
-    def is_alike(self) -> bool:
+    def is_repetitive(self) -> bool:
         """Return whether repetition is normal here."""
-        return bool(self._fence) or self._line_is_alike()
+        return bool(self._fence) or self._line_is_repetitive()
 
-    def _line_is_alike(self) -> bool:
+    def _line_is_repetitive(self) -> bool:
         if _TABLE_OR_LIST.match(self._head):
             return True
-        return self._was_alike and _GOES_ON.fullmatch(self._head) is not None
+        return self._was_repetitive and _CONTINUES.fullmatch(self._head) is not None

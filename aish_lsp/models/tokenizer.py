@@ -1,15 +1,14 @@
-"""An endpoint's own tokenizer: asked in advance, in parallel, and never waited for long.
+"""Token counts from servers: a text's, by the endpoint's tokenizer, and a whole request's.
 
-The first question shows whether there is one. Counts are remembered, so that a budget can look
-them up; the caller estimates what has not been counted yet.
+The endpoint's tokenizer is called in advance, in parallel and with a short time limit. The first
+call shows whether there is one. Counts are remembered, so that a budget can look them up; the
+caller estimates what has not been counted yet.
 
-What a chat template adds to the texts of a request is learned from a few short conversations. The
-template's source is not read: the tokens of each conversation, less those of its texts, are what
-the template added.
+What a chat template adds to the texts of a request is measured with a few short conversations: it
+is the tokens of each conversation minus those of its texts. The template's source is not read.
 
-Also here is a provider's own count of a whole request, which is seldom asked for: Anthropic's
-``count_tokens``, Gemini's ``countTokens`` and Responses' ``input_tokens`` take a request as it will
-be sent, and say nothing about its parts.
+Counting a whole request is rarely needed: Anthropic's ``count_tokens``, Gemini's ``countTokens``
+and Responses' ``input_tokens`` take a request as it will be sent, and do not count its parts.
 """
 
 from __future__ import annotations
@@ -41,25 +40,26 @@ logger = logging.getLogger(__name__)
 #: Seconds that one ``fetch`` may take.
 FETCH_TIMEOUT = 2.0
 
-#: Questions that are asked at the same time.
+#: Requests that are sent at the same time.
 AT_ONCE = 8
 
-#: Posts a body to a path beside the server's API and returns the JSON reply; raises AishError.
+#: Posts a body to a path outside the server's API and returns the JSON reply; raises AishError.
 Post: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 #: A conversation in the form of OpenAI's chat completions.
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 
-# A byte is at most one token, but some tokenizers first spell out a rare character.
+# Bounds on a plausible count. A byte is usually at most one token, but some tokenizers expand rare
+# characters.
 _MOST_TOKENS_A_BYTE: Final = 4
 _MOST_TOKENS_ADDED: Final = 16
 
-# The body was not understood; some servers' validators answer 422.
+# Statuses for a body that the server does not understand; some validators answer 422.
 _MALFORMED: Final = frozenset({400, 422})
 _TOO_LARGE: Final = 413
 _DENIED: Final = frozenset({401, 403})
 
-# Fields of a request that the templates of both servers use.
+# Fields of a request that the templates of llama.cpp and vLLM use.
 _TEMPLATE_OPTIONS: Final = ("chat_template_kwargs",)
 
 
@@ -68,10 +68,10 @@ class TokenizeApi:
     """How one kind of server counts.
 
     Attributes:
-        text: returns the body with which ``/tokenize`` counts a text within a prompt, without the
-            token that begins a prompt. As in a chat, what reads as a special token is one.
+        text: returns the body for ``/tokenize`` to count a text as part of a prompt, without the
+            token that begins a prompt. As in a chat, special tokens in the text are parsed.
         answer: returns the number of tokens in a reply; raises NotACountError.
-        template: the path that turns messages into a text; empty if ``/tokenize`` takes messages.
+        template: the path that renders messages as text; empty if ``/tokenize`` takes messages.
     """
 
     text: Callable[[str], Mapping[str, Any]]
@@ -79,15 +79,20 @@ class TokenizeApi:
     template: str = ""
 
     async def count(self, post: Post, text: str) -> int:
-        """Return the tokens of ``text``; raises what ``post`` raises, and NotACountError."""
-        return _believable(self.answer(await post("tokenize", self.text(text))), text)
+        """Return the tokens of ``text``.
+
+        Raises:
+            AishError: the request failed.
+            NotACountError: the reply contains no plausible count.
+        """
+        return _plausible(self.answer(await post("tokenize", self.text(text))), text)
 
     async def count_messages(
         self, post: Post, messages: Messages, options: Mapping[str, Any]
     ) -> int:
-        """Return the tokens of the prompt that the template makes from ``messages``.
+        """Return the tokens of the prompt that the template renders from ``messages``.
 
-        ``options`` are the request's other fields. Raises the same as ``count``.
+        ``options`` are the request's other fields. Raises the same errors as ``count``.
         """
         body = {"messages": messages, **options}
         if not self.template:
@@ -95,9 +100,9 @@ class TokenizeApi:
         prompt = as_dict(await post(self.template, body)).get("prompt")
         if not isinstance(prompt, str):
             raise NotACountError
-        # As the chat endpoint does: the tokenizer adds its first token if it has one.
-        asked = {"content": prompt, "add_special": True, "parse_special": True}
-        return _believable(self.answer(await post("tokenize", asked)), prompt)
+        # As in the chat endpoint, the tokenizer adds its first token if it has one.
+        body = {"content": prompt, "add_special": True, "parse_special": True}
+        return _plausible(self.answer(await post("tokenize", body)), prompt)
 
 
 def _listed(reply: Any) -> int:
@@ -108,8 +113,8 @@ def _listed(reply: Any) -> int:
     return len(tokens)
 
 
-def _told(reply: Any) -> int:
-    """Return the count in a reply that states it. Neither true nor a fraction is a count."""
+def _stated(reply: Any) -> int:
+    """Return the count in a reply that states it. A boolean or a fraction is not a count."""
     tokens = as_dict(reply).get("count")
     if type(tokens) is not int or tokens < 0:
         raise NotACountError
@@ -117,11 +122,14 @@ def _told(reply: Any) -> int:
 
 
 LLAMA_CPP: Final = TokenizeApi(lambda text: {"content": text}, _listed, "apply-template")
-VLLM: Final = TokenizeApi(lambda text: {"prompt": text, "add_special_tokens": False}, _told)
+VLLM: Final = TokenizeApi(lambda text: {"prompt": text, "add_special_tokens": False}, _stated)
 
 
-def _believable(tokens: int, text: str) -> int:
-    """Return ``tokens`` if ``text`` can have so many. A tokenizer may drop white space."""
+def _plausible(tokens: int, text: str) -> int:
+    """Return ``tokens`` if ``text`` can have that many, else raise NotACountError.
+
+    A tokenizer may drop white space.
+    """
     size = len(text.encode("utf-8", "replace"))
     too_many = tokens > _MOST_TOKENS_A_BYTE * size + _MOST_TOKENS_ADDED
     if too_many or (tokens == 0 and text.strip()):
@@ -130,12 +138,12 @@ def _believable(tokens: int, text: str) -> int:
 
 
 class Capability:
-    """A way of counting a model's tokens, for as long as it is of use.
+    """Whether a server counts a model's tokens, and when to ask it.
 
-    ``model`` is the preset's name, for the user; ``clock`` returns seconds.
+    ``model`` is the preset's name, for messages; ``clock`` returns seconds.
 
     Attributes:
-        capable: false once it is known that the server does not count, or counts wrongly.
+        capable: false once the server has turned out not to count, or to count wrongly.
     """
 
     def __init__(self, model: str, clock: Callable[[], float]) -> None:
@@ -145,7 +153,7 @@ class Capability:
         self._notices: list[str] = []
 
     def take_notices(self) -> list[str]:
-        """Return what the user should be told; nothing is returned twice."""
+        """Return and clear the messages for the user."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -157,17 +165,17 @@ class Capability:
     @property
     def _may_ask(self) -> bool:
         """Whether the server may be asked now."""
-        return self.capable and not self._pause.lasts
+        return self.capable and not self._pause.is_active
 
     def _failed(self, error: AishError) -> None:
-        """Note that a question failed: pause, or never ask again."""
+        """Handle a failed request: pause, or never ask again."""
         if is_busy(error):
             self._pause.begin()
             return
         if self.capable and error.data.get("status") in _DENIED:
             self._notices.append(
                 f"Tokens are only estimated for model {self._model!r}: {error.message} "
-                "To do without the server's counts, set `tokenize.use_endpoint` to false."
+                "To stop asking the server for counts, set `tokenize.use_endpoint` to false."
             )
         self.give_up(error.message)
 
@@ -175,8 +183,8 @@ class Capability:
 class EndpointTokenizer(Capability):
     """The tokenizer of ``preset``'s endpoint, if it has one.
 
-    ``environ`` is where keys are looked up, ``timeout_s`` is the seconds that one ``fetch`` may
-    take, and ``clock`` returns seconds.
+    Keys are looked up in ``environ``. ``timeout_s`` limits one ``fetch``, in seconds, and ``clock``
+    returns seconds.
     """
 
     def __init__(
@@ -193,38 +201,38 @@ class EndpointTokenizer(Capability):
         self._preset = preset
         self._environ = environ
         self._timeout_s = timeout_s
-        # Which of the two ways to ask was answered; None if neither was yet.
+        # The one of the two APIs that has answered; None if neither has yet.
         self._api: TokenizeApi | None = None
-        # The key of its counts: the tokenizer as a key would be kept alive.
+        # The key of its counts. With the tokenizer itself as key, it would be kept alive.
         self._who = object()
         self._overhead: TemplateOverhead | None = None
-        self._overhead_learned = False
+        self._overhead_measured = False
         self._template_pause = Pause(clock)
         self._fetching = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     @property
     def overhead(self) -> TemplateOverhead | None:
-        """What the chat template adds; None until that is known."""
+        """What the chat template adds; None while that is unknown."""
         return self._overhead if self.capable else None
 
     def known(self, text: str) -> int | None:
-        """Return the tokens of ``text`` from memory, or None if it was not counted."""
+        """Return the remembered tokens of ``text``, or None if it was not counted."""
         return COUNTS.by(self._who).get(text_key(text)) if text else 0
 
     def distrust(self, counted: int, actual: int) -> None:
-        """Ask no more: of a request it said ``counted`` tokens and the model ``actual``."""
+        """Stop asking: for one request, the tokenizer says ``counted`` and the model ``actual``."""
         if self.capable:
             self._notices.append(
-                f"Tokens are only estimated for model {self._model!r}: of the last request "
+                f"Tokens are only estimated for model {self._model!r}: in the last request "
                 f"its server's tokenizer counted {counted:,} and the model {actual:,}."
             )
             self.give_up("it counts differently from the model")
 
     async def fetch(self, texts: Iterable[str]) -> None:
-        """Count those of ``texts`` that are not known, as many as the server counts in time.
+        """Count those of ``texts`` that are not known, as far as the server answers in time.
 
-        The first call also learns what the chat template adds. Never raises.
+        The first call also measures what the chat template adds. Never raises.
         """
         wanted = self._unknown(dict.fromkeys(texts))
         if not self._is_due(wanted):
@@ -232,7 +240,7 @@ class EndpointTokenizer(Capability):
         missing: list[str] = []
         asked = False
         try:
-            # One fetch at a time, so that no two ask for the same text.
+            # One fetch at a time, so that no text is counted twice.
             async with asyncio.timeout(self._timeout_s), self._fetching:
                 missing = self._unknown(wanted)
                 if self._is_due(missing):
@@ -244,27 +252,27 @@ class EndpointTokenizer(Capability):
             if missing and self._unknown(missing) == missing:
                 self._pause.begin()
             else:
-                # Counts that came are kept, the rest is asked for again; the template can wait.
+                # Counts that arrived are kept; the rest is asked for again. The template can wait.
                 self._template_pause.begin()
 
     async def _ask_for(self, missing: list[str]) -> None:
-        """Ask for all of ``missing``, and for what the template adds if that is due."""
+        """Count all of ``missing``, and measure what the template adds if that is due."""
         try:
             headers = await headers_for(self._preset, self._environ)
         except AishError as error:
-            # The question itself will fail for the same reason, and tell the user.
+            # The question itself will fail for the same reason, which tells the user.
             logger.info("no tokens are counted: %s", error.message)
             self._pause.begin()
             return
         post = partial(self._post, headers)
-        # Long texts come last, so that they hold up neither the others nor the first question.
+        # Long texts come last, so that they do not delay the others or the first request.
         waiting = iter(sorted(missing, key=len))
         if self._api is None:
-            # By itself: if there is no tokenizer, one question shows it.
+            # Alone: if there is no tokenizer, one request shows it.
             await self._count(next(waiting), post)
         async with asyncio.TaskGroup() as group:
             if self._api is not None and self._template_due:
-                group.create_task(self._learn_overhead(self._api, post))
+                group.create_task(self._measure_overhead(self._api, post))
             for _ in range(min(AT_ONCE, len(missing))):
                 group.create_task(self._count_all(waiting, post))
 
@@ -272,21 +280,23 @@ class EndpointTokenizer(Capability):
         return [text for text in texts if self.known(text) is None]
 
     def _is_due(self, missing: list[str]) -> bool:
-        """Return whether there is something to ask, and the server may be asked."""
+        """Return whether there is something to ask for, and the server may be asked."""
         return self._may_ask and (bool(missing) or self._template_due)
 
     @property
     def _template_due(self) -> bool:
-        asked = self._api is None or self._overhead_learned
-        return not asked and not self._template_pause.lasts
+        """Whether what the template adds should be measured now."""
+        if self._api is None or self._overhead_measured:
+            return False
+        return not self._template_pause.is_active
 
     async def _count_all(self, waiting: Iterator[str], post: Post) -> None:
-        """Count what is waiting until a question fails; several of these run at the same time."""
+        """Count what is waiting until a request fails; several of these run at the same time."""
         while self._may_ask and (text := next(waiting, None)) is not None:
             await self._count(text, post)
 
     async def _count(self, text: str, post: Post) -> None:
-        """Count ``text``, in the other way if the server does not understand the first."""
+        """Count ``text``, with the other API if the server does not understand the first."""
         for api in sorted((LLAMA_CPP, VLLM), key=lambda api: api is not self._api):
             try:
                 tokens = await api.count(post, text)
@@ -296,7 +306,7 @@ class EndpointTokenizer(Capability):
             except AishError as error:
                 if error.data.get("status") in _MALFORMED:
                     continue
-                # The server may merely refuse this one text.
+                # If it is too large, the server may refuse only this text.
                 if error.data.get("status") != _TOO_LARGE:
                     self._failed(error)
                 return
@@ -304,35 +314,35 @@ class EndpointTokenizer(Capability):
             COUNTS.keep(self._who, text_key(text), tokens)
             self._pause.reset()
             return
-        self.give_up("it understands neither way to ask")
+        self.give_up("it has neither of the known APIs")
 
-    async def _learn_overhead(self, api: TokenizeApi, post: Post) -> None:
-        # What a template is told beside the messages changes what it adds.
+    async def _measure_overhead(self, api: TokenizeApi, post: Post) -> None:
+        # What a template adds also depends on these fields.
         extra = self._preset.extra_body
         options = {name: extra[name] for name in _TEMPLATE_OPTIONS if name in extra}
         try:
-            self._overhead = await learn_overhead(api, post, options)
-            self._overhead_learned = True
+            self._overhead = await measure_overhead(api, post, options)
+            self._overhead_measured = True
         except* AishError:
             self._template_pause.begin()
 
     async def _post(self, headers: Mapping[str, str], path: str, body: Mapping[str, Any]) -> Any:
-        """Post ``body`` beside the endpoint's API; at most ``AT_ONCE`` at a time."""
+        """Post ``body`` to a path outside the endpoint's API; at most ``AT_ONCE`` at a time."""
         url = server_url(self._preset.endpoint, path)
         named = {"model": self._preset.model, **body} if self._preset.model else body
         async with self._slots:
-            # ``fetch`` times out first: it knows what the other questions brought.
+            # Longer than the timeout of ``fetch``, which knows what the other requests returned.
             return await self._http.fetch_json(
                 url, named, headers=headers, timeout_s=2 * self._timeout_s
             )
 
 
-# The server can count, but refused the request; perhaps it refuses only this one.
+# Statuses of a server that can count, but refused this request.
 _REFUSED: Final = frozenset({400, 413, 422})
 
 
 class RequestCounter(Capability):
-    """Has a server count requests to one of its models, each within ``timeout_s`` seconds."""
+    """Asks a server to count requests to one of its models, each within ``timeout_s`` seconds."""
 
     def __init__(
         self, model: str, *, timeout_s: float, clock: Callable[[], float] = time.monotonic
@@ -341,7 +351,7 @@ class RequestCounter(Capability):
         self._timeout_s = timeout_s
 
     async def count(self, adapter: Model, request: ModelRequest) -> int | None:
-        """Return the input tokens of ``request``, or None if its server does not say in time.
+        """Return the input tokens of ``request``, or None if its server does not answer in time.
 
         Never raises.
         """
@@ -352,14 +362,14 @@ class RequestCounter(Capability):
             return None
         try:
             async with asyncio.timeout(self._timeout_s):
-                # This time-out covers more: a command that prints the key may take long.
+                # The outer timeout includes more: a command that prints the key may take long.
                 tokens = await adapter.count_tokens(request, timeout_s=2 * self._timeout_s)
         except NotACountError:
             self.give_up("its answer is not a count")
         except TimeoutError:
             self._pause.begin()
         except AishError as error:
-            # No status: the request was not sent. The question itself will tell the user.
+            # Without a status, the request was not sent. The question itself will tell the user.
             if error.data.get("status") in {None, *_REFUSED}:
                 logger.info("a request to %s was not counted: %s", self._model, error.message)
                 self._pause.begin()
@@ -371,16 +381,16 @@ class RequestCounter(Capability):
         return None
 
 
-# What a chat template adds, learned from conversations of our own.
+# What a chat template adds, measured with sample conversations.
 
-#: What a call costs if the template accepts none of ours: JSON around it, and two marks.
+#: The tokens assumed for a call if the template refuses the sample: JSON around it, two markers.
 ASSUMED_CALL = 12
 
-#: Tokens; a larger overhead than this is taken for an error.
+#: An overhead of more tokens than this is treated as an error.
 MOST_ADDED = 4096
 
-# Where marks are not tokens of their own, the end of a text may form a token with the mark behind
-# it: a full stop may, a letter never does. Real texts end in either.
+# If the template's markers are not special tokens, the end of a text may form one token with the
+# marker after it: a full stop may, a letter never does. Real texts end in either.
 _SYSTEM: Final = {"role": "system", "content": "You are a shell assistant"}
 _USER: Final = {"role": "user", "content": "Which files are here"}
 _ASSISTANT: Final = {"role": "assistant", "content": "There are three of them."}
@@ -389,7 +399,7 @@ _CALL: Final = {
     "content": "",
     "tool_calls": [
         {
-            # Nine letters: the only form of an id that every template accepts.
+            # Nine letters: the only form of id that every template accepts.
             "id": "abcdefghi",
             "type": "function",
             "function": {"name": "list_files", "arguments": '{"path": "src"}'},
@@ -407,7 +417,7 @@ _PROBES: Final[tuple[Messages, ...]] = (
 
 
 def _texts_of(messages: Messages) -> Iterator[str]:
-    """Yield the texts of a conversation that are counted by themselves."""
+    """Yield the texts of a conversation that are counted separately."""
     for message in messages:
         if message["content"]:
             yield message["content"]
@@ -415,15 +425,15 @@ def _texts_of(messages: Messages) -> Iterator[str]:
             yield from (call["function"]["name"], call["function"]["arguments"])
 
 
-async def learn_overhead(
+async def measure_overhead(
     api: TokenizeApi, post: Post, options: Mapping[str, Any]
 ) -> TemplateOverhead | None:
-    """Return what the server's template adds, or None if it refuses our conversations.
+    """Return what the server's template adds, or None if it refuses the sample conversations.
 
     ``options`` are the fields of a request that the template uses.
 
     Raises:
-        ExceptionGroup: of AishError; the server is busy, and may answer later.
+        ExceptionGroup: of AishError: the server is busy and may answer later.
     """
     texts = dict.fromkeys(text for probe in _PROBES for text in _texts_of(probe))
     async with asyncio.TaskGroup() as group:
@@ -446,13 +456,13 @@ async def learn_overhead(
 
 
 def _added(total: int | None, texts: Sequence[int | None]) -> int | None:
-    """Return what the template added to texts of so many tokens, or None if that is not known."""
+    """Return what the template added to texts with these tokens, or None if that is unknown."""
     known = [tokens for tokens in texts if tokens is not None]
     return None if total is None or len(known) < len(texts) else total - sum(known)
 
 
 async def _unless_refused(ask: Callable[[], Awaitable[int]]) -> int | None:
-    """Return what the server answers, or None if it refuses the question.
+    """Return the server's answer, or None if it refuses the request.
 
     Raises:
         AishError: the server is busy.
@@ -462,18 +472,18 @@ async def _unless_refused(ask: Callable[[], Awaitable[int]]) -> int | None:
     except NotACountError:
         return None
     except AishError as error:
-        # A template's own refusal ("roles must alternate") is reported as a fault of the server.
+        # A template's own refusal ("roles must alternate") is reported as a server error.
         if is_busy(error) and error.data.get("status") != 500:
             raise
         return None
 
 
 def _overhead(system: int | None, question: int, dialog: int, call: int | None) -> TemplateOverhead:
-    """Return the parts of what was added to the probes.
+    """Split what was added to the sample conversations into its parts.
 
-    A template may drop a text or move it into another message, so that a difference does not belong
-    to one message. No part may exceed the whole that it belongs to; a sum may become too large by
-    that.
+    A template may drop a text or move it into another message, so a difference between two samples
+    need not belong to one message. No part may exceed the whole that it is part of, although a sum
+    may then be too large.
     """
     first = max(0, question)
     exchange = max(0, dialog - question)

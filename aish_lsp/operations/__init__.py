@@ -1,7 +1,6 @@
 """What a user can ask for: every operation, defined once for all front ends.
 
-Each operation is in one of the families that are named here; a module that is not named here is
-not available in any front end.
+A module of operations is available in the front ends only if it is listed here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import json
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from aish_lsp.agent.session import Ask
@@ -86,7 +87,7 @@ async def ask(place: Place, params: AskParams) -> Job[AskResult]:
         InvalidArgument: the question is empty, or the range cannot be read.
         Denied: the selection is from a file of keys, and the user did not let it be sent.
         BackendUnavailable, BackendRejected, OverBudget, CostCap: no model answered.
-        StoreUnavailable: the question cannot be written down.
+        StoreUnavailable: the question cannot be saved.
     """
     if not params.prompt.strip():
         raise InvalidArgument("The question is empty.", path="prompt")
@@ -168,7 +169,7 @@ class PromptParams(SessionTarget):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request, and its size in tokens."""
+    """A request, and its size in tokens. ``tools`` are ``{name, description, parameters}`` each."""
 
     messages: tuple[RequestMessage, ...]
     tools: tuple[dict[str, Any], ...]
@@ -188,7 +189,7 @@ class Prompt:
     needs_settings=True,
 )
 async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
-    """The exact request that would be sent, with a question or as far as it is known without one.
+    """The exact request that would be sent with a question, or what is known of it without one.
 
     Its messages come in the order in which the model sees them, and `tokens` is the size of all of
     it. Files that the question names are in it, unless they usually hold keys. Nothing is sent.
@@ -202,7 +203,11 @@ async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
         if part.path not in found.secret
     ]
     upcoming = session.next_request(params.prompt, attached)
+    tools = tuple(map(asdict, session.tools_for(session.preset, upcoming.limit)))
     await upcoming.count()
     messages = upcoming.messages()
     parts = [f"**{message.role}**\n\n{quoted(message.content)}" for message in messages]
-    return Answer(Prompt(messages, (), upcoming.size.total), "\n\n".join(parts))
+    if tools:
+        schemas = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+        parts.append(f"**tools**\n\n{quoted(schemas)}")
+    return Answer(Prompt(messages, tools, upcoming.size.total), "\n\n".join(parts))

@@ -1,8 +1,8 @@
 """Markdown that quotes other texts, in fences that they cannot close, and shortened if too long.
 
-And whole pages of it: lists of sessions, the history of one, and the checklist of candidates for
-the memory. The user may edit or delete lines of the checklist before accepting anything: what is in
-the document then counts.
+Also whole pages: lists of sessions, the history of one, and the checklist of candidates for the
+memory. The user may edit or delete lines of the checklist before accepting anything: what the
+document then holds counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FENCE_LINE: Final = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)", re.MULTILINE)
 
 
 class HeadAndTail:
-    """Streams the head of a text, and at the end its tail, with a line on how much was left out.
+    """Streams the head of a text, then its tail, with a line that says how much was left out.
 
     A text of at most ``SHOWN_LINES`` and ``SHOWN_CHARACTERS`` is streamed whole.
     """
@@ -82,11 +82,13 @@ class HeadAndTail:
         return count_of(self._characters_out, "character") if self._characters_out else ""
 
     def _shorten(self) -> None:
-        """Drop what can no longer belong to the tail."""
-        lines = self._tail.splitlines(keepends=True)
-        surplus = sum(map(len, lines[:-_TAIL_LINES]))
-        if len(self._tail) - surplus > SHOWN_CHARACTERS // 2:
-            surplus = len(self._tail) - SHOWN_CHARACTERS // 2
+        """Drop what can no longer belong to the tail, which may use what the head did not."""
+        most_lines = _TAIL_LINES + self._lines
+        most_characters = SHOWN_CHARACTERS // 2 + self._room
+        lines = self._tail.split("\n")
+        # The last one has no line feed.
+        surplus = sum(len(line) + 1 for line in lines[: -most_lines - 1])
+        surplus = max(surplus, len(self._tail) - most_characters)
         self._lines_out += self._tail.count("\n", 0, surplus)
         self._characters_out += surplus
         self._tail = self._tail[surplus:]
@@ -116,7 +118,7 @@ def open_fence(text: str) -> str:
         if not fence:
             if match[2][0] == "~" or "`" not in rest:
                 indent, fence = match[1], match[2]
-        elif match[2].startswith(fence) and not rest.strip(" \t"):
+        elif match[2].startswith(fence) and not rest.strip(" \t\r"):
             fence = ""
     return f"{indent}{fence}" if fence else ""
 
@@ -234,7 +236,7 @@ def _message(message: HistoryMessage, *, short: bool = False) -> str:
 
 
 def _state(message: HistoryMessage) -> str:
-    """Return what is special about a message; empty where nothing is."""
+    """Return what is special about a message; empty if nothing is."""
     if message.finish not in (None, "stop", "tool"):
         return f"ended: {message.finish}"
     return "" if message.in_force else "no longer sent"
@@ -255,7 +257,7 @@ _HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ChecklistEntry:
-    """A candidate as it stands in a document.
+    """A candidate as it is written in a document.
 
     Attributes:
         line: its line; its notes follow.
@@ -264,7 +266,7 @@ class ChecklistEntry:
         kind: its kind.
         content: its text.
         ticked: whether it was accepted or known already.
-        careful: what the user should look at twice: what is noted, and what is found now.
+        careful: what the user should check: what is noted, and what is found now.
     """
 
     line: int
@@ -290,7 +292,7 @@ def checklist(candidates: Sequence[Candidate]) -> str:
 
 
 def is_box(line: str) -> bool:
-    """Return whether a line of a document is that of a candidate."""
+    """Return whether a line of a document is a candidate's."""
     return _LINE.fullmatch(line) is not None
 
 

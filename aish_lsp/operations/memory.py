@@ -217,7 +217,7 @@ async def edit(place: Place, params: MemoryEdit) -> Answer[Edited]:
 
 
 def _which(name: str, usage: str) -> tuple[Scope | None, int]:
-    """Return the scope, if one is named, and the id that ``name`` stands for."""
+    """Return the scope, if one is named, and the id in ``name``."""
     match = _ID.fullmatch(name)
     if match is None:
         raise InvalidArgument(f"Say which: {usage}; `:memory list` shows ids.")
@@ -289,7 +289,7 @@ async def summarize(place: Place, _params: MemorySummarize) -> Job[Extracted]:
         BackendUnavailable: no model answered.
         OverBudget: not a single turn of the session fits into the model's window.
     """
-    from aish_lsp.agent.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
+    from aish_lsp.agent.extractor import extract  # noqa: PLC0415 - it imports the models package
 
     return extract(place.session)
 

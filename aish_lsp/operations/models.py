@@ -1,4 +1,4 @@
-"""``model.*``: the models there are, the one that answers, and how another is set up.
+"""``model.*``: the models there are, the one that answers, and setting up another.
 
 ``aish-lsp setup`` sets a model up in a terminal, ``:model add`` in the chat: a model that was found
 is written into ``config.toml`` and asked one question. A key is never written: the file names the
@@ -18,7 +18,7 @@ from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArg
 from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
-from aish_lsp.models.address import host, is_loopback
+from aish_lsp.models.address import api_url, host, is_loopback
 from aish_lsp.models.catalog import ModelInfo
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import quoted
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 QUESTION: Final = "Say hello in one short sentence."
 _SYSTEM: Final = "You are tried out. Answer in one short sentence."
 
-#: What a model that was found is called if no better name is known.
+#: The name of a model that was found, if no better one is known.
 _LOCAL: Final = "local"
 
 _HOW: Final = "`:model NAME` chooses one, `:model add` sets another one up."
@@ -191,7 +191,7 @@ async def _added(session: Session, chosen: Candidate) -> tuple[str, str]:
         name = chosen.preset.name
         default = needs_default(workspace.config, name)
         await write(workspace, chosen.preset, default=default)
-        said = f"now stands in `{escaped(str(config_file()))}`"
+        said = f"was added to `{escaped(str(config_file()))}`"
     await session.use_model(name)
     told = f"**{escaped(name)}** {said}, and answers from now on."
     try:
@@ -234,8 +234,8 @@ class Candidate:
     """A model that could be set up.
 
     Attributes:
-        preset: what would be written; its name is not used yet.
-        models: the models that its server lists, that of the preset first.
+        preset: what would be written to the file; its name is not used there yet.
+        models: the models that its server lists, with the preset's first.
         configured: the name under which it is already configured, or empty.
     """
 
@@ -261,7 +261,7 @@ class Candidate:
         """Return the candidate with another model of its server."""
         if model == self.preset.model:
             return self
-        # The window is that of the model that it was asked for.
+        # The known window is the other model's.
         return replace(self, preset=replace(self.preset, model=model, context_window=None))
 
 
@@ -276,7 +276,7 @@ async def candidates(workspace: FolderContext) -> list[Candidate]:
     listed: list[Candidate] = []
     for preset, info in zip(found.presets, told, strict=True):
         others = (name for name in info.models if name != preset.model)
-        # Not written down: the server may be restarted with another window, so it is asked again.
+        # Not written to the file: the server may be restarted with another window.
         plain = replace(preset, context_window=None)
         listed.append(_candidate(plain, _LOCAL, (preset.model, *others), config, names))
     for offer in found.offers:
@@ -303,13 +303,15 @@ async def at_address(workspace: FolderContext, address: str, key_variable: str =
         )
         raise InvalidArgument(msg, path="api_key_env")
     endpoint = address if "://" in address else f"http://{address}"
+    api_url(endpoint, "models")  # raises InvalidArgument if it is not an address
     preset = Preset(name=_LOCAL, endpoint=endpoint, api_key_env=key_variable or None)
     info = await describe(services.http, preset, services.environ)
     if not info.models:
         key = " Does it want a key?" if not key_variable and not is_loopback(endpoint) else ""
         msg = f"Nothing at {escaped(endpoint)} lists models. Is the server running?{key}"
         raise BackendUnavailable(msg)
-    name = _LOCAL if is_loopback(endpoint) else host(endpoint).split(":")[0]
+    # An IPv6 address may begin with a colon.
+    name = _LOCAL if is_loopback(endpoint) else host(endpoint).split(":")[0] or _LOCAL
     preset = replace(preset, model=info.models[0])
     return _candidate(preset, name, info.models, config, [*config.models, "offline"])
 
@@ -351,7 +353,7 @@ async def write(workspace: FolderContext, preset: Preset, *, default: bool) -> N
     await asyncio.to_thread(add_model, config_file(), preset, default=default)
     await workspace.reload()
     if preset.name not in workspace.config.models:
-        msg = f"{preset.name} was added, but is not in effect. `aish-lsp config check` tells why."
+        msg = f"{preset.name} was added, but is not in effect. `aish-lsp config check` says why."
         raise NotFound(msg)
 
 

@@ -40,13 +40,13 @@ F = TypeVar("F", bound="Callable[..., Awaitable[Any]]")
 
 Token: TypeAlias = str | int
 
-#: What a job of an operation yields.
+#: What an operation's job yields.
 Comes: TypeAlias = Literal["reply", "output", "candidates"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which workspace is meant: its folder's URI, else the folder of ``uri``, else the last."""
+    """A workspace: the one with this folder URI, or that ``uri`` is in, or the last one used."""
 
     workspace: str | None = None
     uri: str | None = None
@@ -54,7 +54,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTarget(Target):
-    """``session`` is the id of an open one; by default the one that the chat shows is meant."""
+    """``session`` is the id of an open session, by default the one that the chat shows."""
 
     session: str | None = None
 
@@ -66,10 +66,10 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operation is asked for: in which session of a workspace, and through which face.
+    """Where an operation is requested: the session of a workspace, and the front end (``face``).
 
-    ``is_typed``: the user was seen typing it; ``is_alone``: there is no conversation around it, as
-    for a command of the shell. For a question, ``attached`` is what it is about, ``at`` is the file
+    ``is_typed``: the user was seen typing it; ``is_alone``: it is outside any conversation, such as
+    a command of the shell. For a question, ``attached`` is what it is about, ``at`` is the file
     that it is asked in, and ``notice`` is shown before its turn.
     """
 
@@ -83,7 +83,7 @@ class Place:
     notice: str = ""
 
     def tell(self, troubles: Iterable[str]) -> None:
-        """Tell the user each of these messages, beside the result."""
+        """Show the user each of these messages in addition to the result."""
         for trouble in troubles:
             self.face.tell(trouble)
 
@@ -92,9 +92,9 @@ class Place:
 class Answer(Generic[R]):
     """The answer of an operation: its result, and a text in Markdown for people.
 
-    ``is_told``: the text says something that the result does not, so an editor shows it, too.
-    ``failed``: nothing was done, and a command of the shell fails with this error. ``more``: what a
-    command of the shell adds to the result in JSON, as the result has the protocol's form.
+    ``is_told``: the text says something that the result does not, so an editor shows it too.
+    ``failed``: nothing was done, and a command of the shell fails with this error. ``more``: fields
+    that a command of the shell adds to the result's JSON, which otherwise has the protocol's form.
     """
 
     result: R
@@ -152,7 +152,7 @@ class Operation:
         run: carries it out; returns an ``Answer``, or a ``Job`` if the result comes in pieces.
         lines: how it is written in the chat.
         shows: it changes nothing, so it does not matter who wrote it into the chat.
-        asks: it asks the user itself, with everything they need to know.
+        asks: it asks the user for consent itself, with everything they need to know.
         at_once: it does not wait while the shown session is being replaced.
         needs_settings: it waits for the face's settings: which model answers, what has to be asked
             about, which shell runs a command.
@@ -194,12 +194,12 @@ class Operation:
         return "partial_result_token" in self.params.__dataclass_fields__  # type: ignore[attr-defined]
 
 
-#: The operations of the modules that were imported so far; the package has all.
+#: The operations of the modules imported so far; the package has all of them.
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
 class Traits(TypedDict, total=False):
-    """The optional attributes of an ``Operation``, where they are explained."""
+    """The optional attributes of an ``Operation``; see there."""
 
     shows: bool
     asks: bool

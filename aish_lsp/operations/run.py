@@ -56,7 +56,7 @@ def _read_run(place: Place, argument: str) -> RunParams:
     if not argument:
         raise InvalidArgument("Say what to run: `:run COMMAND`, or `:run N` for a suggestion.")
     if argument.isdecimal():
-        return RunParams(command_id=_numbered(place.session, int(argument)))
+        return RunParams(command_id=_numbered(place.session, argument))
     block = block_of(argument)
     if block is None:
         return RunParams(text=argument)
@@ -64,14 +64,14 @@ def _read_run(place: Place, argument: str) -> RunParams:
     return RunParams(text=block.text.removesuffix("\n"), shell=shell)
 
 
-def _numbered(session: Session, number: int) -> str:
+def _numbered(session: Session, number: str) -> str:
     """Return the id of a suggestion of the last reply, by its number in the reply, from 1."""
-    waiting = {one.number: one.info for one in session.last_turn_suggestions}
+    waiting = {str(one.number): one.info for one in session.last_turn_suggestions}
     if number in waiting:
         return waiting[number].id
-    numbers = ", ".join(map(str, sorted(waiting)))
+    numbers = ", ".join(sorted(waiting, key=int))
     there = f"There are {numbers}." if waiting else "None is waiting."
-    raise NotFound(f"The last reply has no suggestion {number} that is waiting. {there}")
+    raise NotFound(f"The last reply has no suggestion {number[:20]} that is waiting. {there}")
 
 
 def block_of(argument: str) -> Block | None:
@@ -204,7 +204,7 @@ _ALLOW: Final = "--allow-caution"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NorrisParams(SessionTarget):
-    """``goal`` is what is to be reached; ``resume`` continues the last goal instead."""
+    """``goal`` is what to achieve; ``resume`` continues the last goal instead."""
 
     goal: str | None = None
     resume: bool = False
@@ -259,7 +259,7 @@ async def start(place: Place, params: NorrisParams) -> Job[NorrisResult]:
     if params.resume:
         before = unfinished(await place.session.recorder.history())
         if before is None:
-            raise NotFound("There is no goal in this session to go on with.")
+            raise NotFound("There is no goal in this session to continue.")
         allow = params.allow_caution or before.allow_caution
         goal = Goal(before.text, allow, params.max_steps, before.group, before.steps)
     return pursue(place.session, goal)
@@ -267,7 +267,7 @@ async def start(place: Place, params: NorrisParams) -> Job[NorrisResult]:
 
 @operation("norris.stop", SessionTarget, Line("norris stop"), at_once=True)
 async def stop(place: Place, _params: SessionTarget) -> Answer[Nothing]:
-    """Stop pursuing a goal, and whatever runs for it.
+    """Stop pursuing a goal, and everything that runs for it.
 
     Raises:
         NotFound: no goal is being pursued.
@@ -299,7 +299,7 @@ async def say(place: Place, params: SayParams) -> Answer[Nothing]:
         NotFound: no goal is being pursued.
     """
     if not params.text.strip():
-        raise InvalidArgument("Say what the model is to be told.", path="text")
+        raise InvalidArgument("Say what to tell the model.", path="text")
     if place.session.pursuit is None:
         raise NotFound("No goal is being pursued in this session.")
     place.session.pursuit.said.append(params.text.strip())

@@ -26,7 +26,10 @@ from aish_lsp.sessions.rebuild import HistoryMessage, history
 if TYPE_CHECKING:
     from aish_lsp.agent.sessions import Resumed
 
-#: A session, which may be left out, and the number of a page.
+#: Digits of a question's number, counted back from the last one.
+_DIGITS: Final = 6
+
+#: A session's id or name, which is optional, and the number of a page.
 _PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
 
 
@@ -87,7 +90,7 @@ async def listed(place: Place, params: SessionList) -> Answer[Sessions]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionNew(Target):
-    """``show``: the chat shows it instead of the current session; false opens it beside that."""
+    """``show``: the chat shows it instead of the current session, which otherwise stays shown."""
 
     show: bool = True
 
@@ -105,8 +108,8 @@ async def new(place: Place, params: SessionNew) -> Answer[SessionId]:
 
     It starts with no turns, summary, pending output, suggestions or costs; memory, project and
     model stay the same. It replaces the session that the chat shows, which is `busy` while a
-    question is being answered or a command runs there. With `show` false it is opened beside that
-    one, and both can answer at the same time: other commands name it as `session`. It stays open
+    question is being answered or a command runs there. With `show` false that one stays shown, and
+    both can answer at the same time: other commands name the new one as `session`. It stays open
     until it is deleted or the workspace closes; `aish.session.resume` shows it.
 
     Raises:
@@ -145,7 +148,7 @@ _read_resume = whole(SessionResume, "id")
     Line(
         "resume",
         "[ID]",
-        "continue an earlier session, by its id or name; else the last",
+        "continue an earlier session by its id or name, or the last one",
         _read_resume,
     ),
     needs_settings=True,
@@ -157,7 +160,7 @@ async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
     its last reply that were not run, and the model it was switched to. `turns` counts the messages
     in force. The chat shows it instead of the current one, which is `busy` while a question is
     being answered or a command runs; so is a session that another editor has open. With `show`
-    false it is opened beside the current one, as by `aish.session.new`. Damaged parts are left out,
+    false the current one stays shown, as with `aish.session.new`. Damaged parts are left out,
     and the user is told. A session from a newer version continues in a copy, whose `id` is
     returned.
 
@@ -172,14 +175,16 @@ async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
 
 async def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
     session = resumed.session
-    told = f"Session {session.id} continues, with {count_of(resumed.messages, 'message')}."
+    text = f"Session {session.id} continues, with {count_of(resumed.messages, 'message')}."
     waiting = len(session.last_turn_suggestions)
     if waiting:
-        told += f" {count_of(waiting, 'suggested command')} can still be run."
+        text += f" {count_of(waiting, 'suggested command')} can still be run."
     if goal := unfinished(await session.recorder.history()):
-        told += f" Its goal was not reached, *{escaped(goal.text)[:80]}*: `:norris resume` goes on."
+        text += (
+            f" Its goal was not reached, *{escaped(goal.text)[:80]}*: `:norris resume` continues."
+        )
     place.tell(resumed.notices)
-    return Answer(Continued(session.id, resumed.messages), told)
+    return Answer(Continued(session.id, resumed.messages), text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +201,8 @@ def _read_fork(place: Place, argument: str) -> SessionFork:
         for message in place.session.conversation.messages
         if message.role == "user"
     ]
-    if argument and not (argument.isdecimal() and 0 < int(argument[:6]) <= len(asked)):
+    is_number = argument.isdecimal() and len(argument) <= _DIGITS
+    if argument and not (is_number and 0 < int(argument) <= len(asked)):
         raise InvalidArgument(
             "Say before which question to fork: `:session fork 1` is before the last one,"
             " `:session fork 2` before the one before that."

@@ -1,4 +1,4 @@
-"""``tools.*``: what a model may call, what that costs, and which of it is switched on."""
+"""``tools.*``: the tools that a model may call, their cost, and switches for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ToolInfo:
 
 @dataclass(frozen=True, slots=True)
 class ToolServerInfo:
-    """A provider of tools: `aish` stands for the built-in ones.
+    """A provider of tools: `aish` provides the built-in ones.
 
     ``state`` is `off` before it is needed, `starting`, `ready` or `failed`; ``granted``: it may
     start, as any server that the user has configured may; ``error`` says why it failed, or which of
@@ -55,7 +55,7 @@ class ToolServerInfo:
 class ToolList:
     """All tools, and the names of those that the next request offers in full.
 
-    These may be none, if the model takes none or its window is too small; or just `tool_search`,
+    There may be none, if the model takes none or its window is too small; or just `tool_search`,
     which names the others.
     """
 
@@ -185,7 +185,7 @@ async def disconnect(place: Place, params: ServerParams) -> Answer[ToolList]:
         NotFound: there is no such server.
     """
     await place.session.tools.session_servers.disconnect(params.server)
-    return _changed(place, f"{params.server} was ended.")
+    return _changed(place, f"{params.server} was stopped.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,13 +260,13 @@ async def revoke(place: Place, params: RevokeParams) -> Answer[ToolList]:
     """
     await place.session.tools.session_servers.revoke(params.server, params.tool or "")
     what = f"{params.server}__{params.tool}" if params.tool else f"the tools of {params.server}"
-    return _changed(place, f"Asked about again: {escaped(what)}.")
+    return _changed(place, f"You are asked again before a call of {escaped(what)}.")
 
 
-def _changed(place: Place, told: str) -> Answer[ToolList]:
+def _changed(place: Place, done: str) -> Answer[ToolList]:
     place.workspace.changed()
     found = _listed(place.session)
-    return Answer(found, f"{told}\n\n{_page(place.session, found)}", is_told=True)
+    return Answer(found, f"{done}\n\n{_page(place.session, found)}", is_told=True)
 
 
 def _heading(server: ToolServerInfo) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = "This workspace asks for nothing that needs your grant."
 
-#: What the user is told after a yes, after a no, and if nobody could be asked.
+#: The messages after a yes, after a no, and if nobody could be asked.
 _ANSWERS: Final = {
     True: "Granted, from your next question on. `:trust revoke` takes it back.",
     False: "Nothing was granted: it was not confirmed.",
@@ -110,7 +110,7 @@ class _Seen(Target):
 
 
 def _read_grant(place: Place, argument: str) -> Target:
-    # Anybody could work out the value and write it into the chat. If it was not typed, ask.
+    # Anybody could compute the value and write it into the chat. If it was not typed, ask.
     return _Seen(seen=argument) if argument and place.is_typed else Target()
 
 
@@ -138,10 +138,10 @@ async def grant(place: Place, params: Target) -> Answer[Trust]:
     if waiting and not seen:
         answer = await workspace.services.ask_user(_question(waiting))
     elif waiting and seen != _fingerprint_of(waiting):
-        # A user who cannot be asked names exactly what they have seen.
+        # A user who cannot be asked passes the fingerprint of what they have seen.
         raise Denied("What the workspace asks for has changed. `:trust` shows it.")
     if waiting and answer:
-        # If it asks for something else by now, that is not granted.
+        # If the workspace asks for something else now, that is not granted.
         await asyncio.to_thread(workspace.configuration.grant, waiting)
     workspace.changed()
     text = _ANSWERS[answer] if waiting else _NOTHING
@@ -169,18 +169,18 @@ async def revoke(place: Place, _params: Target) -> Answer[Trust]:
 
 
 #: Characters of the fingerprint that grants without a question: too many for anybody to find two
-#: requests with the same one, and swap them after the first was shown.
+#: requests with the same one and swap them after the first was shown.
 _FINGERPRINT: Final = 32
 
 
-#: How many characters of a line, and how many lines, a question shows: nobody reads more, or it
-#: pushes what matters out of sight.
+#: How many characters of a line, and how many lines, a question shows: nobody reads more, and more
+#: would push what matters out of sight.
 _SHOWN: Final = 120
 _MOST_LINES: Final = 12
 
 
 def _question(waiting: Sequence[Request]) -> Question:
-    """Return the question whether to grant what waits; if it is cut, it names the fingerprint."""
+    """Return the question whether to grant ``waiting``; if cut, it includes the fingerprint."""
     asks = "This workspace asks for settings that can change what runs and what is sent:"
     lines = [line for request in waiting for line in _lines_of(request)]
     first = lines
@@ -198,7 +198,7 @@ def _question(waiting: Sequence[Request]) -> Question:
 
 
 def _spread(request: Request) -> Request:
-    """Return ``request`` with the first keys of each table first, so that no table hides others."""
+    """Return ``request`` with the tables' keys interleaved, so that no table hides the others."""
     seen: Counter[str] = Counter()
     ranked = []
     for key, value in request.asked:
@@ -210,13 +210,13 @@ def _spread(request: Request) -> Request:
 
 
 async def _asked_for(configuration: Configuration) -> list[Request]:
-    """Return what waits for a grant, according to the files as they are now."""
+    """Return the requests that are not granted yet, according to the current files."""
     await asyncio.to_thread(configuration.reload)
     return [request for request in configuration.loaded.requests if not request.granted]
 
 
 def _fingerprint_of(requests: Sequence[Request]) -> str:
-    """Return a short text that stands for exactly what is asked for."""
+    """Return a short text that identifies exactly what is asked for."""
     together = "\n".join(sorted(f"{one.what} {one.name} {one.hash}" for one in requests))
     return hashlib.sha256(together.encode()).hexdigest()[:_FINGERPRINT]
 

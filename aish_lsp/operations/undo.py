@@ -1,4 +1,4 @@
-"""``undo`` and ``redo``: take back what commands did to files, and do it again."""
+"""``undo`` and ``redo``: revert what commands did to files, and restore it."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ async def undo(place: Place, params: UndoParams) -> Answer[PutBack]:
     asks = workspace.services.ask_user
     done = await workspace.undo.undo(session.id, asks, params.conflicts, earlier=params.earlier)
     if done.earlier:
-        return _answer(done, f"{done.told}\n\n`:undo earlier` undoes that.")
+        return _answer(done, f"{done.message}\n\n`:undo earlier` undoes that.")
     again = "`:undo` again undoes the one before it, `:redo` does this one again."
-    return _answer(done, _told(done, ":undo earlier" if params.earlier else ":undo", again))
+    return _answer(done, _report(done, ":undo earlier" if params.earlier else ":undo", again))
 
 
 def _read_redo(_place: Place, argument: str) -> RedoParams:
@@ -108,16 +108,16 @@ async def redo(place: Place, params: RedoParams) -> Answer[PutBack]:
     workspace, session = place.workspace, place.session
     asks = workspace.services.ask_user
     done = await workspace.undo.redo(session.id, asks, params.conflicts)
-    return _answer(done, _told(done, ":redo", "`:undo` takes this back."))
+    return _answer(done, _report(done, ":redo", "`:undo` takes this back."))
 
 
 def _answer(done: Undone, text: str) -> Answer[PutBack]:
     return Answer(PutBack(done.restored, done.removed, done.conflicts), text, is_told=True)
 
 
-def _told(done: Undone, command: str, again: str) -> str:
-    """Return what was done, and how to go on: ``again``, if something was done."""
-    rows = done.told.split("\n")
+def _report(done: Undone, command: str, again: str) -> str:
+    """Return what was done and the next step; that is ``again`` if something was done."""
+    rows = done.message.split("\n")
     if done.undecided:
         rows.append(
             f"`{command} keep` does the rest and leaves those as they are; `{command} overwrite`"

@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from aish_lsp.foundation.errors import AishError, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import open_append, open_to_read, read_file, store_errors, sync_dir
-from aish_lsp.sessions.log import hold
+from aish_lsp.sessions.log import hold, release
 from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, load, meta_of
 
-#: What identifies, in a line as this version writes it, a message, a question, a step of the
-#: autonomous loop, a question asked again, an event, a reply, a new name, a summarizer's own
-#: message, a question without an answer, a reply's model, and a line's number and time.
-#: Quotation marks inside a text are escaped, so that no text can look like these.
+#: These identify, in a line as this version writes it: a message, a question, a step of the
+#: autonomous loop, a question asked again, an event, a reply, a new title or name, a summarizer's
+#: message, a question without an answer, a reply's model, and a line's number and time. Quotation
+#: marks inside a text are escaped, so that no text can look like these.
 _TURN: Final = b'Z", "role": "'
 _QUESTION: Final = b'Z", "role": "user", '
 _STEP: Final = b', "meta": "norris"}'
@@ -54,7 +54,7 @@ class SessionInfo:
     cost: float | None
 
 
-class _Gleaned(NamedTuple):
+class _Facts(NamedTuple):
     """What is known of a log. The times of its first and last line are empty if unknown."""
 
     meta: Mapping[str, Any]
@@ -65,7 +65,7 @@ class _Gleaned(NamedTuple):
     model: str | None
 
 
-_UNREADABLE: Final = _Gleaned({}, "", "", 0, 0, None)
+_UNREADABLE: Final = _Facts({}, "", "", 0, 0, None)
 
 
 def list_sessions(
@@ -121,7 +121,7 @@ def _is_free(path: Path) -> bool:
     except AishError:
         return False
     finally:
-        os.close(fd)
+        release(fd)
     return True
 
 
@@ -133,7 +133,7 @@ def find_session(directory: Path, key: str) -> Path:
         StoreUnavailable: the folder cannot be read.
     """
     infos = list_sessions(directory)
-    # If several have the same name, it means the one last written to.
+    # If several have the same name, the one last written to counts.
     ids = {info.name: info.id for info in reversed(infos) if info.name}
     ids |= {info.id: info.id for info in infos}
     if key in ids:
@@ -159,7 +159,7 @@ def delete_session(directory: Path, key: str) -> str:
             path.unlink()
             sync_dir(directory)
     finally:
-        os.close(fd)
+        release(fd)
     return path.name.removesuffix(SUFFIX)
 
 
@@ -177,19 +177,19 @@ def _info(
         data, written = _content(path)
         if not data:
             return None
-        gleaned = _glean(data) or _read(Path(path))
+        facts = _scan(data) or _parse(Path(path))
     except (OSError, StoreUnavailable, NotFound):
-        gleaned = _UNREADABLE
-    meta = gleaned.meta
+        facts = _UNREADABLE
+    meta = facts.meta
     info = SessionInfo(
         id=session_id,
         name=_text(meta.get("name")),
         title=_text(meta.get("title")),
-        created=_text(meta.get("created")) or gleaned.first or None,
-        updated=gleaned.last or _text(meta.get("created")),
-        questions=gleaned.questions,
-        turns=gleaned.turns,
-        model=gleaned.model,
+        created=_text(meta.get("created")) or facts.first or None,
+        updated=facts.last or _text(meta.get("created")),
+        questions=facts.questions,
+        turns=facts.turns,
+        model=facts.model,
         cost=costs.get(session_id),
     )
     return info, written
@@ -200,7 +200,7 @@ def _content(path: str) -> tuple[bytes, int]:
 
     This is the quickest way to read a small file.
     """
-    # Without waiting, in case it is a pipe, which is then empty.
+    # Non-blocking, in case it is a pipe, which then reads as empty.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         # One byte more, so that a file that has grown is not cut silently: its last line is torn.
@@ -214,16 +214,16 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _glean(data: bytes) -> _Gleaned | None:
-    """Return what a log says if all its lines look as this version writes them, else None.
+def _scan(data: bytes) -> _Facts | None:
+    """Return what a log says if all its lines are written as by this version, else None.
 
-    They do if as many messages and events are found as the last line's number says.
+    They are if the number of messages and events found is the last line's number.
     """
     if _SUMMARIZER in data or _UNANSWERED in data:
         return None
     last = _LAST.match(data, data.rfind(b"\n", 0, -1) + 1)
     turns = data.count(_TURN)
-    # Looking for what is not there is quick, counting it is not.
+    # If there is none, rfind is much faster than count.
     events = data.count(_EVENT) if data.rfind(_EVENT) > 0 else 0
     if last is None or turns + events != int(last[1]) or not data.endswith(b"\n"):
         return None
@@ -244,10 +244,10 @@ def _glean(data: bytes) -> _Gleaned | None:
     again = data.count(_AGAIN) if data.rfind(_AGAIN) > 0 else 0
     steps = data.count(_STEP) if data.rfind(_STEP) > 0 else 0
     questions = data.count(_QUESTION) - again - steps
-    return _Gleaned(meta, "", last[2].decode(errors="replace"), questions, turns, name)
+    return _Facts(meta, "", last[2].decode(errors="replace"), questions, turns, name)
 
 
-def _read(path: Path) -> _Gleaned:
+def _parse(path: Path) -> _Facts:
     """Return what a log says, by parsing each line."""
     loaded = load(path, newer=True)
     times = [ts for line in loaded.records if isinstance(ts := line.get("ts"), str)]
@@ -257,7 +257,7 @@ def _read(path: Path) -> _Gleaned:
     model = _text(replies[-1].get("model")) if replies else None
     questions = _count_questions(lines)
     turns = sum("role" in line for line in lines)
-    return _Gleaned(loaded.meta, first, last, questions, turns, model)
+    return _Facts(loaded.meta, first, last, questions, turns, model)
 
 
 def _count_questions(lines: Iterable[Mapping[str, Any]]) -> int:
@@ -302,13 +302,13 @@ def search(directory: Path, infos: Sequence[SessionInfo], query: str) -> list[Fo
     for info in infos:
         snippet = _snippet(f"{info.title or ''} {info.name or ''}", words)
         if snippet is None:
-            snippet = _said(directory / f"{info.id}{SUFFIX}", words)
+            snippet = _snippet_in_log(directory / f"{info.id}{SUFFIX}", words)
         if snippet is not None:
             found.append(Found(info, snippet))
     return found
 
 
-def _said(path: Path, words: Sequence[str]) -> str | None:
+def _snippet_in_log(path: Path, words: Sequence[str]) -> str | None:
     """Return a snippet of the first text in a log that contains all ``words``, or None."""
     try:
         if not _may_hold(read_file(path), words):

@@ -36,11 +36,11 @@ from aish_lsp.sessions.records import (
     title_of,
 )
 
-#: What marks a question without a reply, and the room that a question's line reserves for it.
+#: Marks a question without a reply, and the space that a question's line reserves for the mark.
 _MARK: Final = b', "meta": "unanswered"'
-_ROOM: Final = b" " * len(_MARK)
+_RESERVED: Final = b" " * len(_MARK)
 
-#: Fields that are sent back to a provider as they came: a redacted signature would not be valid.
+#: Fields that are sent back to a provider unchanged: a redacted signature would not be valid.
 _OPAQUE: Final = frozenset({"metadata"})
 
 
@@ -55,9 +55,10 @@ class SessionLog:
         self._mutex = threading.Lock()
         self._fd: int | None = None
         self._last = 0
-        # What the file was like after our last look or line: device, inode, size, mtime in ns.
+        # The file's state after our last read or write: device, inode, size, mtime in ns.
         self._stamp: FileStamp | None = None
-        self._rooms: dict[int, int] = {}
+        # The offsets of the space that questions reserve, by their numbers.
+        self._reserved: dict[int, int] = {}
 
     @classmethod
     def create(
@@ -92,7 +93,7 @@ class SessionLog:
         try:
             _refuse_empty(fd, path)
             log._stamp = stamp_of(os.fstat(fd))
-            # Again: its last owner may have written more before the lock was held.
+            # Loaded again: its last owner may have written more before we had the lock.
             loaded = load(path)
         except BaseException:
             log.close()
@@ -164,42 +165,42 @@ class SessionLog:
             line = _line({"n": number, "ts": now(), **clean})
             markable = is_question(clean) and "meta" not in clean
             if markable:
-                line = f"{line[:-1]}{_ROOM.decode()}}}"
+                line = f"{line[:-1]}{_RESERVED.decode()}}}"
             if os.fstat(fd).st_size == 0:
                 line = f"{json_line({'meta': self._meta})}\n{line}"
             append_line(fd, self.path, line, sync=sync)
             self._last = number
             self._stamp = stamp_of(os.fstat(fd))
             if markable:
-                # The brace and the line feed follow the room.
-                self._rooms[number] = os.fstat(fd).st_size - 2 - len(_ROOM)
+                # The brace and the line feed follow the space.
+                self._reserved[number] = os.fstat(fd).st_size - 2 - len(_RESERVED)
             return number
 
     def mark_unanswered(self, n: int) -> None:
         """Write that the question ``n`` got no reply, as ``meta`` of its own line.
 
-        Its line reserves room for that, so that no line is ever moved or cut. If that cannot be
+        Its line reserves space for that, so that no line is ever moved or cut. If that cannot be
         used any more (the log was opened again, or the file changed), an event is appended.
 
         Raises:
             StoreUnavailable: as ``append``.
         """
         with self._mutex:
-            room = self._rooms.pop(n, None)
-            if room is not None and self._mark(room):
+            offset = self._reserved.pop(n, None)
+            if offset is not None and self._mark(offset):
                 return
         self.append(records.unanswered(n), sync=True)
 
-    def _mark(self, room: int) -> bool:
-        """Write the mark into the room at this offset; return False if the room is not there."""
+    def _mark(self, offset: int) -> bool:
+        """Write the mark at this offset; return False if there is no reserved space."""
         with contextlib.suppress(OSError):
-            # A file that is opened for appending would append, whatever the offset.
+            # A file that is opened for appending would append at any offset.
             fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 same = self._fd is not None and os.path.samestat(os.fstat(fd), os.fstat(self._fd))
                 same = same and stamp_of(os.fstat(fd)) == self._stamp
-                if same and os.pread(fd, len(_ROOM) + 2, room) == _ROOM + b"}\n":
-                    os.pwrite(fd, _MARK, room)
+                if same and os.pread(fd, len(_RESERVED) + 2, offset) == _RESERVED + b"}\n":
+                    os.pwrite(fd, _MARK, offset)
                     os.fsync(fd)
                     self._stamp = stamp_of(os.fstat(fd))
                     return True
@@ -219,21 +220,22 @@ class SessionLog:
     def close(self) -> None:
         """Close the file; a later ``append`` opens it again."""
         with self._mutex:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
-                self._rooms.clear()
+            self._release()
+
+    def _release(self) -> None:
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            self._reserved.clear()
+            release(fd)
 
     def _open(self) -> int:
-        """Return the descriptor; open and lock the file if that is still to be done.
+        """Return the descriptor; open and lock the file if it is not open.
 
         A file that was deleted, moved or replaced is closed, since nobody would ever see what is
         added to it. The file that now has its name is continued, or else a new one is begun.
         """
         if self._fd is not None and not is_at(self._fd, self.path):
-            os.close(self._fd)
-            self._fd = None
-            self._rooms.clear()
+            self._release()
         if self._fd is None:
             fd = open_append(self.path)
             try:
@@ -251,7 +253,7 @@ class SessionLog:
         """
         if stamp_of(os.fstat(fd)) == self._stamp:
             return
-        self._rooms.clear()
+        self._reserved.clear()
         if os.fstat(fd).st_size:
             self._last = max(self._last, _last_number(load(self.path)))
 
@@ -273,7 +275,7 @@ class SessionLog:
 
 
 def hold(fd: int, path: Path) -> None:
-    """Lock an open log until it is closed. Logs are never renamed: the file is its own lock.
+    """Lock an open log until ``release``. Logs are never renamed: the file is its own lock.
 
     Raises:
         Busy: another editor has it open.
@@ -293,6 +295,21 @@ def hold(fd: int, path: Path) -> None:
             raise Busy(msg, path=str(path)) from None
         if os.fstat(fd).st_nlink == 0:
             raise gone(path)
+
+
+def release(fd: int) -> None:
+    """Unlock a log, if it is locked, and close it.
+
+    Closing alone is not enough: while another thread starts a process, that process shares our
+    descriptors, and so our lock, until it executes its program.
+    """
+    import fcntl  # noqa: PLC0415 - not on every platform that can import this
+
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+    finally:
+        os.close(fd)
 
 
 def _fresh(directory: Path, workspace_uri: str | None) -> tuple[Path, dict[str, Any]]:
@@ -318,7 +335,7 @@ def _refuse_empty(fd: int, path: Path) -> None:
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    """Return a line's text, without the metadata of reasoning if JSON has no form for it."""
+    """Return a line's text, without the reasoning's metadata if that cannot be written as JSON."""
     try:
         return json_line(record)
     except ValueError:

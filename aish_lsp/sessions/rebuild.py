@@ -1,4 +1,4 @@
-"""What a log amounts to: the state that a session is resumed with, and all that was said."""
+"""What a log contains: the state that a session is resumed with, and all that was said."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Resumption:
 def resumption(loaded: LoadedSession) -> Resumption:
     """Return the state after a log's last reset, without what was evicted or not answered.
 
-    From a log that a crash cut off, or that lost lines, as much is kept as makes sense.
+    From a log that a crash cut off, or that lost lines, everything usable is kept.
     """
     messages: list[Record] = []
     outputs: list[Mapping[str, Any]] = []
@@ -182,7 +182,7 @@ def _with_message(messages: list[Record], message: Record) -> list[Record]:
 
 
 def _in_order(messages: Iterable[Record]) -> list[Record]:
-    """Return those messages that follow each other as a model's server requires."""
+    """Return the messages that are in an order that a model's server accepts."""
     kept: list[Record] = []
     waiting: list[str] = []
     for message in messages:
@@ -303,7 +303,7 @@ def open_to_resume(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog
     log = SessionLog.copy(loaded, path, redact)
     notice = (
         f"The session {loaded.id} is from a newer version of aish. It was not changed: what"
-        f" this version understands of it goes on in a copy, {log.id}."
+        f" this version understands of it continues in a copy, {log.id}."
     )
     return log, replace(loaded, notices=(*loaded.notices, notice))
 

@@ -1,4 +1,4 @@
-"""What a session writes down as it goes: its log, and what its calls used.
+"""What a session writes: its log, and the usage of its calls.
 
 A full disk does not stop a conversation: the user is told once what could not be written.
 
@@ -56,8 +56,8 @@ class Recorder:
     ) -> None:
         self._usage_path = folder / "usage.jsonl"
         self._log = log or SessionLog.create(folder / "sessions", workspace_uri, redact)
-        self._troubles: list[str] = []
-        self._told: dict[str, str] = {}
+        self._warnings: list[str] = []
+        self._reported: dict[str, str] = {}
         self._set_threads()
 
     def _set_threads(self) -> None:
@@ -218,7 +218,7 @@ class Recorder:
         except AishError as error:
             self._failed("usage", f"Usage and costs are not being saved: {error.message}")
         else:
-            self._told.pop("usage", None)
+            self._reported.pop("usage", None)
 
     def usage_of_all_sessions(self) -> list[UsageRecord]:
         """Return every call of this workspace.
@@ -230,7 +230,7 @@ class Recorder:
 
     def drain_warnings(self) -> list[str]:
         """Return what could not be written, each once; again if writing worked in between."""
-        troubles, self._troubles = self._troubles, []
+        troubles, self._warnings = self._warnings, []
         return troubles
 
     async def aclose(self) -> None:
@@ -259,17 +259,17 @@ class Recorder:
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
             return None
-        self._told.pop("session", None)
+        self._reported.pop("session", None)
         return written
 
     def _failed(self, what: str, trouble: str) -> None:
-        if self._told.get(what) != trouble:
-            self._told[what] = trouble
-            self._troubles.append(trouble)
+        if self._reported.get(what) != trouble:
+            self._reported[what] = trouble
+            self._warnings.append(trouble)
 
 
 def _usage_fields(usage: Usage | None) -> dict[str, Any] | None:
-    """Return a usage in the form that the log has."""
+    """Return a usage as the log has it."""
     if usage is None:
         return None
     return {key: value for key, value in to_wire(usage).items() if key != "kind"}
@@ -328,7 +328,7 @@ def read_costs(path: Path) -> dict[str, float | None]:
         StoreUnavailable: the file exists and cannot be read.
     """
     data = read_file(path)
-    # The list of sessions waits for this: parsing each line as JSON would take four times as long.
+    # The list of sessions waits for this; parsing each line as JSON would take four times as long.
     calls = _LINE.findall(data)
     if len(calls) == data.count(b"\n") and b"\\" not in data:
         with suppress(ValueError):

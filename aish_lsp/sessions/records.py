@@ -18,7 +18,7 @@ Record: TypeAlias = dict[str, Any]
 
 #: The ``meta`` of a summarizer's own messages.
 SUMMARIZE: Final = "summarize"
-#: The ``meta`` of what the autonomous loop says after a step: the user did not ask it.
+#: The ``meta`` of a message that the autonomous loop sends after a step, not the user.
 STEP: Final = "norris"
 #: The ``meta`` of a question without a reply.
 UNANSWERED: Final = "unanswered"
@@ -36,9 +36,9 @@ def user(
 
     Args:
         content: the user's own text.
-        exec_: the output that it carries: ``{"command", "exit", "output"}`` each.
-        attached: the text that it is about: ``{"kind", "path", "text", "language", "first",
-            "last", "cut"}`` each.
+        exec_: the outputs that it carries, each ``{"command", "exit", "output"}``.
+        attached: the texts that it is about, each ``{"kind", "path", "text", "language", "first",
+            "last", "cut"}``.
         again: the number of the question that this one asks again: once this one has a reply, the
             earlier one and its answers are no longer sent.
         meta: SUMMARIZE, STEP, or nothing.
@@ -234,13 +234,19 @@ def load(path: Path, *, newer: bool = False) -> LoadedSession:
 
 def meta_of(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
     """Return a header with the title and the name that the lines after it give."""
-    current: dict[str, Any] = {"title": None, "name": None, **meta}
+    current: dict[str, Any] = {**meta, **_labels({"title": None, "name": None, **meta})}
     for record in lines:
         if record.get("event") == "meta":
-            current |= {key: record[key] for key in ("title", "name") if key in record}
+            current |= _labels(record)
         elif current["title"] is None and is_question(record):
             current["title"] = title_of(record["content"])
     return current
+
+
+def _labels(record: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the title and the name that a header or a line gives; None for a damaged one."""
+    labels = {key: record[key] for key in ("title", "name") if key in record}
+    return {key: text if isinstance(text, str) else None for key, text in labels.items()}
 
 
 def is_question(record: Mapping[str, Any]) -> bool:

@@ -1,8 +1,7 @@
-"""What the fenced blocks of a reply suggest: the command in one that is tagged as a shell's.
+"""The commands in the fenced blocks of a reply: of a block that is tagged as a shell's, its text.
 
-And what was typed, in one that shows a terminal.
-
-Fenced blocks are found in a text of Markdown, whole or while it streams in.
+Of a block that shows a terminal session, only what was typed is a command. Fenced blocks are found
+in a Markdown text, whole or while it streams in.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ SHELL_TAGS: Final[Mapping[str, str]] = {
     "pwsh": "pwsh",
 }
 
-#: Of them, what shows a terminal: its commands behind prompts, and what they printed.
+#: Those that show a terminal session: commands after prompts, and what they printed.
 _CONSOLES: Final = frozenset({"console", "shell-session"})
 
 _TAG: Final = re.compile(r"[\w-]+")
 
-#: What stands for something that only the user knows.
+#: A placeholder for something that only the user knows.
 _PLACEHOLDER: Final = re.compile(
     r"""
       (?<![<\\?]) (?<!\?P) (?<!include[ ])               # a here-document, a group, a header
@@ -47,17 +46,17 @@ _PLACEHOLDER: Final = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 
-#: What an element of HTML looks like. One that is closed, or never is, is not a placeholder.
+#: Elements of HTML without a closing tag. These, and names that have one, are not placeholders.
 _VOID: Final = frozenset({"br", "hr", "p", "li"})
+_CLOSING_TAG: Final = re.compile(r"</([^<>]*)>")
 
-
-#: Where a suggestion stands: on a ``CMD: `` line, or in a fenced block that names a shell.
+#: Where a suggestion is: on a ``CMD: `` line, or in a fenced block that names a shell.
 Source: TypeAlias = Literal["cmd", "fence"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCommand:
-    """A suggested command, with its first line in the reply's text, from 0, and how many it has.
+    """A suggested command, with its first line in the reply's text, from 0, and its line count.
 
     The ``text`` of a ``CMD: `` line is what follows the mark, with any spaces at its end, but
     without the line end. ``shell`` is the shell that the command is for, empty for the user's own.
@@ -106,7 +105,7 @@ def shell_block(info: str, body: str, at: int = 0) -> FoundCommand | None:
     shell = SHELL_TAGS[tag]
     first = next(filter(is_code, lines), "")
     if _POWERSHELL.match(first):
-        # Whatever its tag: no other shell understands it.
+        # Whatever the tag is: no other shell understands it.
         shell, lines = SHELL_TAGS["powershell"], powershell_commands_of(lines)
     elif tag in _CONSOLES or _PROMPT.match(first):
         lines = commands_of(lines)
@@ -132,9 +131,10 @@ def _without_blank_ends(lines: list[str]) -> list[str]:
 
 
 def _placeholders(text: str) -> Iterator[str]:
+    elements = _VOID | set(_CLOSING_TAG.findall(text))
     for match in _PLACEHOLDER.finditer(text):
         name = match[0].strip("<>").partition(" ")[0]
-        if not match[0].startswith("<") or (name not in _VOID and f"</{name}>" not in text):
+        if not match[0].startswith("<") or name not in elements:
             yield match[0]
 
 
@@ -143,21 +143,21 @@ def _placeholders(text: str) -> Iterator[str]:
 #: What names the environment that is active, before a prompt: ``(venv) ``.
 _ACTIVE: Final = r"(?:\([\w.+-]+\) ?)?"
 
-#: What a prompt may name before its end: ``user@host:~``, ``[user@host dir]``, ``user@host dir ``.
+#: What a prompt may show before its end: ``user@host:~``, ``[user@host dir]``, ``user@host dir ``.
 _USER: Final = r"[\w.-]+@[\w.-]+"
 _PLACE: Final = (
     rf"(?:{_USER}:[^$%#\n]{{0,200}}|\[{_USER} [^]\n]{{0,200}}\]|{_USER} [^\s$%#]{{1,200}} )"
 )
 
-#: What a shell's prompt ends with; behind it stands what was typed. Root's looks like a comment
-#: where nothing is named before it.
+#: A shell's prompt, which is followed by what was typed. Root's ``# `` counts only after a name:
+#: otherwise it looks like a comment.
 _PROMPT: Final = re.compile(rf"{_ACTIVE}(?:[$%] |{_PLACE}[$%#] )")
 
-#: PowerShell's prompt (``PS C:\Users\me> ``), and that of a line that goes on.
+#: PowerShell's prompt (``PS C:\Users\me> ``), and its prompt for a continued line.
 _POWERSHELL: Final = re.compile(rf"{_ACTIVE}PS(?: [^>\n]*)?> ?")
 _MORE_OF_POWERSHELL: Final = re.compile(r">> ?")
 
-#: The prompt of a line that goes on, and that of a few shells.
+#: The prompt for a continued line, and the only prompt of a few shells.
 _MORE: Final = "> "
 
 #: What begins a here-document: ``<<EOF``, ``<<-'EOF'``; not ``<<<``.
@@ -184,9 +184,9 @@ def powershell_commands_of(lines: Sequence[str]) -> list[str]:
 def commands_of(lines: Sequence[str]) -> list[str]:
     r"""Return the lines that were typed, without their prompts.
 
-    A here-document and a line that ends in ``\`` go on, with or without a prompt before what
-    follows. ``> `` is the prompt of a line that goes on, so it counts right behind what was typed
-    and not within an output (npm and diff print it); where no other prompt is, it is the prompt.
+    A here-document and a line that ends in ``\`` continue, with or without a prompt before the
+    lines that follow. ``> `` is the prompt for a continued line, so it counts right after what was
+    typed but not within an output (npm and diff print it); if there is no other prompt, it is one.
     """
     only_more = not any(map(_PROMPT.match, lines))
     typed: list[str] = []
@@ -211,10 +211,10 @@ def commands_of(lines: Sequence[str]) -> list[str]:
         for word, tabs in _heredocs(text):
             end = _end_of_heredoc(lines, number, word, tabs=tabs)
             if end is None:
-                # Nobody can tell where it ends, and what follows may be output.
+                # Its end is unknown, and what follows may be output.
                 return []
             body = lines[number : end + 1]
-            # If its last line stands behind a prompt, they all do.
+            # If its last line has a prompt, they all do.
             is_prompted = body[-1].startswith(_MORE)
             typed += (line.removeprefix(_MORE) for line in body) if is_prompted else body
             number = end + 1
@@ -227,7 +227,7 @@ def _goes_on(line: str) -> bool:
 
 
 def _heredocs(line: str) -> list[tuple[str, bool]]:
-    """Return the words that end the here-documents of a line; whether tabs may stand before."""
+    """Return the words that end the here-documents of a line, and whether tabs may precede each."""
     found = _HEREDOC.finditer(_ARITHMETIC.sub("", line))
     return [(m[2] or m[3] or m[4], m[1] == "-") for m in found]
 
@@ -240,7 +240,7 @@ def _end_of_heredoc(lines: Sequence[str], start: int, word: str, *, tabs: bool) 
     return None
 
 
-#: What may stand before a fence: the marks of the quotes and of the list items that it stands in.
+#: What may precede a fence: the marks of the quotes and list items that it is in.
 _MARKS: Final = r"(?:[ \t]{0,12}(?:>|(?:[-*+]|\d{1,9}[.)])(?=[ \t])))*[ \t]{0,12}"
 _OPENING: Final = re.compile(rf"({_MARKS})(`{{3,}}|~{{3,}})[ \t]*(.*)")
 _CLOSING: Final = re.compile(r"[ \t]{0,12}(`{3,}|~{3,})[ \t]*")
@@ -252,7 +252,7 @@ _LONGEST_OPENING: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: what follows its fence, its text, and its lines in the whole, from 0.
+    """A fenced block: its info string, its text, and its first and last line in the whole, from 0.
 
     The text ends with LF, without the indentation of the fence and the marks of the quotes around
     it. ``fence`` holds the backticks or tildes that open it.
@@ -348,7 +348,7 @@ class _Open:
     lines: list[str]
 
     def without_marks(self, line: str) -> str | None:
-        """Return a line without the marks of the quotes; None if it is not in the quotes."""
+        """Return a line without the marks of the quotes; None if it lacks one of them."""
         for _ in range(self.marks.count(">")):
             quote = _QUOTE.match(line)
             if quote is None:

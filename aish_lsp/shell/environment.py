@@ -21,7 +21,7 @@ KNOWN_SECRETS: Final = frozenset(
     Path(__file__).with_name("secret_variables.txt").read_text("utf-8").split()
 )
 
-# Nothing may wait for the keys of a terminal, or print for one: there is none.
+# Nothing may wait for keys or print for a terminal: there is none.
 _PAGERS = ("PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER", "SYSTEMD_PAGER")
 _WITHOUT_TERMINAL = {
     **dict.fromkeys(_PAGERS, "cat"),
@@ -36,8 +36,8 @@ _ONLY_READING = {"GIT_OPTIONAL_LOCKS": "0", "npm_config_update_notifier": "false
 #: Settings of git for such a run only: its file monitor is a program or a daemon, and a diff would
 #: write the index.
 _GIT_SETTINGS = {"core.fsmonitor": "false", "diff.autoRefreshIndex": "false"}
-#: Whatever a folder is called, programs are to be found.
-_PLACES = frozenset({"PATH", "HOME", "PWD", "SHELL"})
+#: Kept even if a folder in them looks like a secret: programs must be found.
+_PATHS = frozenset({"PATH", "HOME", "PWD", "SHELL"})
 _FORCES_COLOR = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "COLORTERM")
 
 
@@ -48,7 +48,7 @@ def command_environment(
 
     The variables of ``secret_names`` and of KNOWN_SECRETS are gone, pagers, prompts and colors are
     off. The rest is kept: PATH, and a virtual environment that is active. One that is not
-    active although we run from it (pipx, uvx, a plugin's own) is taken out of PATH: the user never
+    active although we run from it (pipx, uvx, a plugin's own) is removed from PATH: the user never
     asked for its Python.
     """
     dropped = {*secret_names, *KNOWN_SECRETS, *_FORCES_COLOR}
@@ -59,11 +59,11 @@ def command_environment(
 
 
 def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> frozenset[str]:
-    """Return the secrets in an environment: no text goes to a model or a log with one of them.
+    """Return the secrets in an environment, which are masked in what goes to a model or a log.
 
-    They are the values of ``secret_names`` and of KNOWN_SECRETS, those of variables that have the
-    name of a secret, and in all others what looks like one: the password of an address. What is
-    short, or stands in many a text, is left out: that would be masked everywhere.
+    They are the values of ``secret_names`` and of KNOWN_SECRETS, those of variables named like a
+    secret, and in all others what looks like one, such as the password in an address. Values that
+    are short or occur in many texts are left out, since they would be masked everywhere.
     """
     names = {*secret_names, *KNOWN_SECRETS}
     found: set[str] = set()
@@ -72,7 +72,7 @@ def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> 
         if "@" in value and "://" in value:
             with suppress(ValueError):
                 found.add(urlsplit(value).password or "")
-        if name in names or (is_secret_variable(name) and not _is_place(value)):
+        if name in names or (is_secret_variable(name) and not _is_path(value)):
             found.update(_of_secret(value))
     return frozenset(filter(is_telling, found | {unquote(secret) for secret in found}))
 
@@ -91,7 +91,7 @@ def _of_secret(value: str) -> Iterator[str]:
             yield from (v for k, v in fields if isinstance(v, str) and is_secret_name(k))
 
 
-def _is_place(value: str) -> bool:
+def _is_path(value: str) -> bool:
     """Return whether a value names a file or folder that exists."""
     try:
         return value.startswith(("/", "~")) and Path(value).expanduser().exists()
@@ -119,7 +119,7 @@ def reading_environment(
 
 @lru_cache(maxsize=1024)
 def _without_secrets(name: str, value: str) -> str:
-    if name in _PLACES:
+    if name in _PATHS:
         return value
     for secret in sorted(secret_values({name: value}, ()), key=len, reverse=True):
         value = value.replace(secret, MASK)
@@ -140,15 +140,15 @@ _POWERSHELLS: Final = frozenset({"pwsh", "powershell"})
 
 
 def shell_for(named: str, own: str, path: str | None) -> tuple[str, str]:
-    """Return the shell that runs what is for the shell ``named``, and what stands against it.
+    """Return the shell that runs commands for the shell ``named``, and why it cannot be used.
 
     Args:
-        named: as a suggestion names it; empty for the user's own.
+        named: the name in a suggestion; empty for the user's own.
         own: the user's own (``safety.shell``), a name or a path.
         path: the folders to look in.
 
-    What stands against it is empty where the shell can be used. PowerShell is used only where it is
-    the user's own: what is written for it does something else in any other.
+    The reason is empty if it can be used. PowerShell is used only if it is the user's own: what is
+    written for it does something else in any other shell.
     """
     name = Path(own).name.removesuffix(".exe")
     if not named or name == named or {name, named} <= _POWERSHELLS:

@@ -1,4 +1,4 @@
-"""The output of a command: how much is kept and where, and how it reads without a terminal."""
+"""The output of a command: how much of it is kept, where, and how it reads without a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aish_lsp.foundation.files import ignored_folder, own_folder, store_errors
 #: Bytes (UTF-8) that are kept from the start of an output, and from its end.
 HEAD_LIMIT = 32 * 1024
 TAIL_LIMIT = 32 * 1024
-#: At most so many bytes more are cut so that the cut falls between two lines.
+#: At most this many more bytes are cut, so that the cut falls between two lines.
 _CUT_REACH = 2 * 1024
 
 
@@ -53,8 +53,8 @@ class KeptOutput:
     def text(self) -> tuple[str, bool]:
         """Return the output, and whether some of it was left out.
 
-        Where it was, a line in the middle says how many bytes; the cuts fall between lines, unless
-        the lines are very long.
+        If so, a line in the middle says how many bytes; the cuts fall between lines, unless the
+        lines are very long.
         """
         if self._left_out == 0 and len(self._tail) <= TAIL_LIMIT:
             return (self._head + self._tail).decode("utf-8"), False
@@ -70,12 +70,14 @@ class KeptOutput:
         return f"{before}{line_end}[aish: {left_out} bytes left out here]\n{after}", True
 
 
-# Each alternative is linear: no two neighboring parts can match the same character.
+# Linear: no two neighboring parts can match the same character, and what introduces a sequence
+# ends the one before it.
 _CONTROL_SEQUENCE = re.compile(
     r"""
       (?: \x1b\[ | \x9b ) [0-?]*+ [\ -/]*+ [@-~]                   # CSI: colors, moves, erasing
-    | (?: \x1b\] | \x9d ) [^\x07\x1b\x9c\n]*+ (?: \x07 | \x1b\\ | \x9c )      # OSC: titles, links
-    | (?: \x1b[PX^_] | [\x90\x98\x9e\x9f] ) [^\x1b\x9c\n]*+ (?: \x1b\\ | \x9c )  # DCS and its kin
+    | (?: \x1b\] | \x9d ) [^\x07\x1b\x9c\x9d\n]*+ (?: \x07 | \x1b\\ | \x9c )  # OSC: titles, links
+    | (?: \x1b[PX^_] | [\x90\x98\x9e\x9f] ) [^\x1b\x90\x98\x9c\x9e\x9f\n]*+
+      (?: \x1b\\ | \x9c )                                         # DCS and similar
     | \x1b [\ -/]*+ [0-~]                                         # two characters, or a charset
     """,
     re.VERBOSE,
@@ -84,12 +86,11 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x07\x0b-\x1f\x7f-\x9f]")
 
 
 def clean_output(text: str) -> str:
-    r"""Return ``text`` as it reads when a terminal has shown it.
+    r"""Return ``text`` as it reads after a terminal has shown it.
 
-    Control sequences are gone, of a line that was written over and over (a progress bar) the last
-    version is left, backspaces have taken back what they took back, and other control characters
-    but ``\n`` and ``\t`` are dropped. A sequence without its end hides nothing: only its
-    introducer goes.
+    Control sequences are removed. Of a line that was overwritten (a progress bar), the last version
+    is kept. Backspaces are applied, and other control characters except ``\n`` and ``\t`` are
+    dropped. A sequence without an end hides nothing: only its introducer is removed.
     """
     if "\b" not in text and _CONTROL_CHARACTER.search(text) is None:
         return text
@@ -100,7 +101,7 @@ def clean_output(text: str) -> str:
 
 
 def _written_over(line: str) -> str:
-    """Return what is left of a line with carriage returns and backspaces in it."""
+    """Return what remains of a line with carriage returns and backspaces in it."""
     if "\r" in line:
         line = next((version for version in reversed(line.split("\r")) if version), "")
     if "\b" not in line:
@@ -114,17 +115,17 @@ def _written_over(line: str) -> str:
     return "".join(kept)
 
 
-# Tells from its output a command that wants a terminal, where there is none: it says so itself.
+# Recognizes by its output a command that wants a terminal, which does not exist.
 
-#: Characters at the end of an output that are looked at: what a command gave up for comes last.
+#: Characters at the end of an output that are searched: why a command gave up comes last.
 _LAST_WORDS: Final = 4096
 
-#: What an editor says that then waits for keys which never come.
+#: What an editor says before it waits for keys, which never come.
 _WAITS: Final = re.compile(
     r"^Vim: Warning: (?:Output is not to|Input is not from) a terminal", re.MULTILINE
 )
 
-#: What a command says that gives up: of an editor, a password, a question, a full screen.
+#: What a command says when it gives up: an editor, or one that asks or needs a full screen.
 _GAVE_UP: Final = re.compile(
     r"""
       a[ ]terminal[ ]is[ ]required | no[ ]tty[ ]present | a[ ]password[ ]is[ ]required
@@ -141,12 +142,12 @@ _GAVE_UP: Final = re.compile(
 
 
 def waits_for_terminal(printed: str) -> bool:
-    """Return whether who ``printed`` this to stderr is likely to wait for keys for ever."""
+    """Return whether a command that ``printed`` this to stderr probably waits for keys forever."""
     return _WAITS.search(printed) is not None
 
 
 def gave_up_for_terminal(output: str) -> bool:
-    """Return whether a command that failed with this output did so for want of a terminal."""
+    """Return whether a command that failed with this output did so because it had no terminal."""
     return _GAVE_UP.search(output[-_LAST_WORDS:]) is not None
 
 
@@ -188,7 +189,7 @@ def refusal_pattern(environ: Mapping[str, str]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=8)
 def _pattern_in(languages: str) -> re.Pattern[str]:
-    """Return the pattern for the first of ``languages``, parted by colons, that is installed."""
+    """Return the pattern for the first installed one of ``languages``, separated by colons."""
     texts = map(os.strerror, _REFUSALS)
     words = {*texts, *_translated(languages.split(":")), *_OTHER_WORDS}
     # Go programs write all of them in lower case.
@@ -196,7 +197,7 @@ def _pattern_in(languages: str) -> re.Pattern[str]:
 
 
 def _translated(languages: Sequence[str]) -> Iterator[str]:
-    """Yield the C library's texts in a language, as far as its catalogs are installed."""
+    """Yield the C library's messages in a language, if its catalogs are installed."""
     for folder in _CATALOGS:
         # Nothing depends on a catalog that is broken or cannot be read.
         with suppress(Exception):
@@ -206,25 +207,25 @@ def _translated(languages: Sequence[str]) -> Iterator[str]:
 
 # Whole outputs of commands: ``.aish/output/ID.txt`` in the workspace, without secrets.
 
-#: Lines and characters of an output that a chat shows; of a longer one, its head and its tail.
+#: Lines and characters of an output that a chat shows; a longer one is cut to head and tail.
 SHOWN_LINES: Final = 60
 SHOWN_CHARACTERS: Final = 32_000
 
-#: Bytes that the outputs of a workspace may take together, and so one of them.
+#: Bytes that the outputs of a workspace may take together, and so the limit of each.
 LIMIT: Final = 100 * 1024 * 1024
 
-#: Characters that wait to be written, and of them those that stay: a secret may go on behind them.
+#: Characters that wait to be written, and how many of them stay: a secret may continue after them.
 _WAITING: Final = 1024 * 1024
 _OVERLAP: Final = 64 * 1024
 
 
 class WholeOutput:
-    """The file of one output, made once that is longer than a chat shows.
+    """The file of one output, created when it becomes longer than a chat shows.
 
     Args:
-        folder: ``.aish`` of the workspace, made where it is missing.
+        folder: ``.aish`` of the workspace, created if it is missing.
         name: the command's id.
-        mask: takes the secrets out of a text.
+        mask: removes the secrets from a text.
     """
 
     def __init__(self, folder: Path, name: str, mask: Callable[[str], str]) -> None:
@@ -232,6 +233,7 @@ class WholeOutput:
         self._mask = mask
         self._text: list[str] = []
         self._waiting = 0
+        self._due = _WAITING
         self._lines = 0
         self._characters = 0
         self._written = 0
@@ -251,13 +253,13 @@ class WholeOutput:
         self._waiting += len(text)
         self._lines += text.count("\n")
         self._characters += len(text)
-        if self._waiting > _WAITING:
+        if self._waiting > self._due:
             await asyncio.to_thread(self._write, at_end=False)
 
     async def close(self, *, always: bool = False) -> Path | None:
-        """Write the rest; return the file, None where there is no need of one.
+        """Write the rest; return the file, or None if the output is not long.
 
-        ``always``: there is, however long it is.
+        With ``always`` the file is written however short the output is.
 
         Raises:
             StoreUnavailable: as ``add``.
@@ -271,6 +273,8 @@ class WholeOutput:
         text = "".join(self._text)
         end = len(text) if at_end else self._cut(text)
         self._text, self._waiting = [text[end:]], len(text) - end
+        # What could not be cut is looked at again when it is twice as long.
+        self._due = max(_WAITING, 2 * self._waiting)
         data = self._clean(text[:end]).encode(errors="replace")[: LIMIT - self._written]
         if not data:
             return
@@ -294,20 +298,23 @@ class WholeOutput:
             end = text.rfind("\n", 0, len(text) - _OVERLAP // part) + 1
             if end and self._clean(text[:end]) + self._clean(text[end:]) == whole:
                 return end
-        # Lines without end; all of it is clean by itself.
+        # A very long line: all of it is written, cleaned as a whole.
         return len(text) if len(text) > 8 * _WAITING else 0
 
 
 def make_room(folder: Path, limit: int, *, keep: Path) -> None:
     """Delete the oldest outputs in ``folder`` beyond ``limit`` bytes, but never ``keep``."""
     found = []
+    total = 0
     for path in folder.glob("*.txt"):
-        status = path.lstat()
-        if stat.S_ISREG(status.st_mode):
-            found.append((path != keep, status.st_mtime_ns, status.st_size, path))
-    total = sum(size for _, _, size, _ in found)
-    for is_other, _, size, path in sorted(found, key=lambda one: (not one[0], one[1])):
-        if total <= limit or not is_other:
+        with suppress(FileNotFoundError):  # Another command may make room at the same time.
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                total += status.st_size
+                if path != keep:
+                    found.append((status.st_mtime_ns, status.st_size, path))
+    for _, size, path in sorted(found):
+        if total <= limit:
             break
         path.unlink(missing_ok=True)
         total -= size

@@ -1,4 +1,4 @@
-"""A command under its supervisor, as the server holds it: pipes to read, and a way to end it."""
+"""A command under its supervisor, as the server sees it: pipes to read, and a way to end it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pipe:
     async def read(self) -> bytes:
         """Return what is there, at most READ_SIZE bytes; wait for some; nothing at the end.
 
-        Others get their turn also where there is always more to read.
+        Other tasks get their turn even if there is always more to read.
         """
         await asyncio.sleep(0)
         while True:
@@ -49,7 +49,7 @@ class Pipe:
             await self._readable()
 
     def read_now(self) -> bytes | None:
-        """Return what is there without waiting: None while there is nothing yet."""
+        """Return what is there without waiting: None if there is nothing yet."""
         if self._left is not None and self._left <= 0:
             return b""
         try:
@@ -61,7 +61,7 @@ class Pipe:
         return data
 
     def wait_no_longer(self) -> None:
-        """Take what is in the pipe for all there is, although somebody may still hold it open."""
+        """Treat what is in the pipe as all there is, although a process may still hold it open."""
         self._left = _LAST_READ_LIMIT
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -91,10 +91,10 @@ class Walls:
 
     Attributes:
         mechanism: what confines it, for the user.
-        prefix: the command that confines the one behind it; empty on Linux.
+        prefix: the command that confines the one after it; empty on Linux.
         rulesets: descriptors of Landlock rulesets, all of which apply; empty except on Linux.
         program: the seccomp filter.
-        lock: for the profile ``work``, the descriptor that keeps others off the work tree.
+        lock: for the profile ``work``, a descriptor that locks the work tree.
         work: for the profile ``work``, how the command's own namespaces are set up.
         temporary: the command's own temporary folder.
     """
@@ -113,12 +113,11 @@ class Walls:
         return {**environ, **dict.fromkeys(names, os.fspath(self.temporary))}
 
     def plan(self) -> dict[str, object]:
-        """Return what the supervisor is told, in types that ``marshal`` can write."""
-        told: dict[str, object] = {"temporary": os.fsencode(self.temporary)}
-        told["passed"] = self.passed
+        """Return the plan for the supervisor, in types that ``marshal`` can write."""
+        plan: dict[str, object] = {"temporary": os.fsencode(self.temporary), "passed": self.passed}
         if self.rulesets:
-            told |= {"rulesets": self.rulesets, "program": self.program, "work": self.work}
-        return told
+            plan |= {"rulesets": self.rulesets, "program": self.program, "work": self.work}
+        return plan
 
     @property
     def passed(self) -> tuple[int, ...]:
@@ -141,8 +140,8 @@ class SupervisedProcess:
     ``ended`` is done when nothing of the command is left, or fails if it could not be started.
 
     Attributes, once it has ended:
-        exit_code, signal_number: how the shell ended; at least one is None, and both are if
-            nobody knows.
+        exit_code, signal_number: how the shell ended; at least one is None, and both are if it is
+            unknown.
         left_running: whether the shell exited by itself and left processes behind; they were ended.
         lost: whether the supervisor itself was killed, so that processes that had left the group
             may still run.
@@ -293,7 +292,7 @@ def _start_supervisor(
             start_new_session=True,
         )
     except ValueError as error:
-        msg = "The command holds a NUL character, which no shell takes."
+        msg = "The command holds a NUL character, which no shell accepts."
         raise InvalidArgument(msg, path="text") from error
     except OSError as error:
         if error.filename is not None and os.fspath(error.filename) == os.fspath(cwd):
@@ -306,9 +305,9 @@ def _start_supervisor(
 
 
 def _file_with(data: bytes) -> int:
-    """Return the descriptor of a file without a name that holds ``data``, at its beginning.
+    """Return the descriptor of an unnamed file that holds ``data``, at its beginning.
 
-    It might not fit into a pipe: a work tree may have thousands of modules.
+    The data might not fit into a pipe: a work tree may have thousands of modules.
     """
     with tempfile.TemporaryFile() as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""Runs a command: its output streamed and bounded, and everything that it started ended with it."""
+"""Runs a command: streams and bounds its output, and ends everything that it started with it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ OnOutput: TypeAlias = Callable[[Stream, str], Awaitable[None]]
 SUPERVISOR_SECONDS = 10.0
 #: Seconds that a listener has to take the last output of a stopped command once it is gone.
 LISTENER_SECONDS = 1.0
-#: Seconds of silence after which a command that lacks a terminal is taken to wait for keys.
+#: Seconds of silence after which a command without a terminal is assumed to wait for keys.
 #: Vim alone pauses for three after its warning.
 SILENCE_SECONDS = 10.0
 
 #: Characters of the longest refusal in any language.
 _LONGEST_REFUSAL = 200
 
-#: Shells that end their options at `--`; others may take a text that begins with `-` for options.
+#: Shells that end their options at `--`; others may read a text that begins with `-` as options.
 _POSIX_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})
 
 _LEFT_RUNNING = "[aish: the processes that the command left running were ended]\n"
@@ -53,7 +53,7 @@ class RunResult:
     Attributes:
         exit_code: the shell's exit code; None if a signal ended it.
         signal: the signal's name, such as ``SIGTERM``; None if the shell exited.
-        output: stdout and stderr in the order in which they came, cut to head and tail beyond
+        output: stdout and stderr in the order in which they arrived, cut to head and tail beyond
             64 KiB.
         truncated: whether ``output`` was cut.
         duration_ms: milliseconds from the start until nothing of the command was left.
@@ -83,7 +83,7 @@ class RunResult:
 
 
 def inside(root: Path, path: Path) -> bool:
-    """Return whether ``path``, with all symbolic links followed, is ``root`` or lies in it.
+    """Return whether ``path``, with all symbolic links followed, is ``root`` or is inside it.
 
     Folders are compared by identity, so that a different spelling on a file system that ignores
     case is the same folder. If ``path`` does not exist, its parents that do exist decide.
@@ -153,14 +153,15 @@ async def run_command(
 
 def _arguments(text: str, shell: str, env: Mapping[str, str]) -> list[str | bytes]:
     """Return the argument vector with which ``shell`` runs ``text``."""
-    found = shutil.which(Path(shell).expanduser(), path=env.get("PATH"))
+    # Unlike ``Path.expanduser``, it leaves the name of an unknown user as it is.
+    found = shutil.which(os.path.expanduser(shell), path=env.get("PATH"))  # noqa: PTH111
     if found is None:
         msg = f"The shell {shell!r} was not found: set `safety.shell` to one that is installed."
         raise NotFound(msg)
     try:
         script = text.encode("utf-8")
     except UnicodeEncodeError as error:
-        msg = "The command holds half a character (a lone surrogate), which no shell takes."
+        msg = "The command holds half a character (a lone surrogate), which no shell accepts."
         raise InvalidArgument(msg, path="text") from error
     options = ["-c", "--"] if Path(shell).name in _POSIX_SHELLS else ["-c"]
     return [str(Path(found).absolute()), *options, script]
@@ -189,16 +190,16 @@ async def _until_end(
         reason = "cancelled"
     finally:
         process.stop()
-        await _undisturbed([process.ended], SUPERVISOR_SECONDS)
+        await _wait_despite_cancel([process.ended], SUPERVISOR_SECONDS)
         process.kill()
-        await _undisturbed([process.ended])
-        await _undisturbed(delivery.tasks, LISTENER_SECONDS)
+        await _wait_despite_cancel([process.ended])
+        await _wait_despite_cancel(delivery.tasks, LISTENER_SECONDS)
         await delivery.end()
     process.ended.result()
     return reason
 
 
-async def _undisturbed(
+async def _wait_despite_cancel(
     futures: Collection[asyncio.Future[None]], seconds: float | None = None
 ) -> None:
     """Wait for ``futures``, for ``seconds`` at most, even if the task is cancelled meanwhile."""
@@ -226,11 +227,11 @@ def _signal_name(number: int | None) -> str | None:
     try:
         return signal.Signals(number).name
     except ValueError:
-        return f"signal {number}"  # A real-time signal has no name of its own.
+        return f"signal {number}"  # A real-time signal has no name.
 
 
 class _Delivery:
-    """Keeps the output of both pipes in the order in which it comes, and passes it to the listener.
+    """Keeps the output of both pipes in the order in which it arrives, and passes it on.
 
     ``waited`` says that the command was ended because it waited for a terminal; ``refused`` says
     that stderr matched ``refusal``.
@@ -243,7 +244,7 @@ class _Delivery:
         self.waited = False
         self.refused = False
         self._refusal = refusal
-        self._last_words = ""
+        self._stderr_tail = ""
         self._process = process
         self._misses_terminal = False
         self._silence: asyncio.TimerHandle | None = None
@@ -265,19 +266,19 @@ class _Delivery:
         if stream == "stderr":
             self._misses_terminal |= waits_for_terminal(text)
             self._look_for_refusal(text)
-        self._hear()
+        self._watch_for_silence()
         async with self._turn:
             await self._on_output(stream, text)
 
     def _look_for_refusal(self, text: str) -> None:
         """Look for the words of a refusal, which may be split between two pieces."""
         if self._refusal is not None and not self.refused:
-            text = self._last_words + text
+            text = self._stderr_tail + text
             self.refused = self._refusal.search(text) is not None
-            self._last_words = text[-_LONGEST_REFUSAL:]
+            self._stderr_tail = text[-_LONGEST_REFUSAL:]
 
-    def _hear(self) -> None:
-        """Wait for silence from now on, if silence would mean something."""
+    def _watch_for_silence(self) -> None:
+        """Restart the timer for silence, if silence would mean that the command waits for keys."""
         if self._silence is not None:
             self._silence.cancel()
         if self._misses_terminal and not self._process.ended.done():
@@ -294,7 +295,7 @@ class _Delivery:
         self._at_line_start = text.endswith("\n")
 
     async def add_note(self) -> None:
-        """Add a note if the command did not end of its own accord."""
+        """Add a note if the command did not end by itself."""
         notes = {
             _SUPERVISOR_GONE: self._process.lost,
             _NO_KEYS: self.waited,
@@ -314,7 +315,7 @@ class _Delivery:
             self._silence.cancel()
         for task in self.tasks:
             task.cancel()
-        await _undisturbed(self.tasks)
+        await _wait_despite_cancel(self.tasks)
         for source in self._sources:
             while data := source.pipe.read_now():
                 self._keep(source.decoder.decode(data))

@@ -1,7 +1,7 @@
 """The commands that a reply suggests: found while it streams in, and kept until they are run.
 
 A suggestion is a line that begins in column 0 with exactly ``CMD: `` and has something other than
-white space behind it, inside a fence or out; or a complete fenced block that is tagged as a
+white space after it, inside a fence or not; or a complete fenced block that is tagged as a
 shell's, all of whose lines are one command.
 
 A suggestion is pending until it is run or dismissed. ``needs_approval`` says whether the user must
@@ -61,11 +61,11 @@ class SuggestionScanner:
     r"""Scans a text that arrives in pieces; how it was split makes no difference.
 
     Only ``\n`` ends a line. One ``\r`` right before the line end, or at the end of the text,
-    belongs to the line end. Any other ``\r`` stays in the command, where it is seen: a terminal
-    would let what follows it overwrite what stands before.
+    belongs to the line end. Any other ``\r`` stays in the command, where it is visible: a terminal
+    would print what follows it over what precedes it.
 
-    Of a line that is not a suggestion, and stands in no shell's fence, no more is kept than it
-    takes to tell. With ``fences`` false, fences suggest nothing.
+    Of a line that is neither a suggestion nor in a shell's fence, only as much is kept as it takes
+    to recognize that. With ``fences`` false, fences suggest nothing.
     """
 
     def __init__(self, *, fences: bool = True) -> None:
@@ -73,7 +73,7 @@ class SuggestionScanner:
         self._head = ""
         self._pieces: list[str] = []
         self._fences = FenceScanner(is_shell) if fences else None
-        self._said: set[str] = set()
+        self._given: set[str] = set()
 
     def feed(self, delta: str) -> list[FoundCommand]:
         """Take the next piece of the text; return the commands whose last lines it completes."""
@@ -97,7 +97,7 @@ class SuggestionScanner:
         return found + (self._in(self._fences.finish()) if self._fences else [])
 
     def _take(self, piece: str) -> None:
-        """Add a piece to the line, unless the line is known to be no suggestion."""
+        """Add a piece to the line, unless the line is known not to be a suggestion."""
         self._head += piece[: len(PREFIX) - len(self._head)]
         if not piece:
             return
@@ -113,27 +113,27 @@ class SuggestionScanner:
         text = line[len(PREFIX) :].removesuffix("\r")
         if not text.strip():
             return []
-        self._said.add(text.strip())
+        self._given.add(text.strip())
         return [FoundCommand(text, self._line)]
 
     def _in(self, blocks: Iterable[Block]) -> list[FoundCommand]:
-        """Return the commands of blocks, but for those that ``CMD: `` lines have said already.
+        """Return the commands of blocks, except those that ``CMD: `` lines have already given.
 
-        Where another block seems to begin in one, its end was forgotten: prose may stand in it.
+        A block in which another seems to begin lacks its end, and may contain prose: it is skipped.
         """
         found = []
         for block in blocks:
             if any(line.lstrip().startswith(block.fence) for line in block.text.split("\n")):
                 continue
             command = shell_block(block.info, block.text, block.first)
-            if command is not None and not self._is_said(command.text):
+            if command is not None and not self._is_given(command.text):
                 found.append(command)
         return found
 
-    def _is_said(self, text: str) -> bool:
-        """Return whether ``CMD: `` lines in the block or before it say the same."""
+    def _is_given(self, text: str) -> bool:
+        """Return whether ``CMD: `` lines in the block or before it give the same commands."""
         lines = filter(is_code, text.split("\n"))
-        return text.strip() in self._said or all(line.strip() in self._said for line in lines)
+        return text.strip() in self._given or all(line.strip() in self._given for line in lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Suggestion:
 
     @property
     def runs(self) -> bool:
-        """Whether it can be run as it stands."""
+        """Whether it can be run unchanged."""
         return not self.obstacle and not self.info.placeholders
 
 
@@ -260,7 +260,7 @@ class PendingCommands:
         """Return a suggestion with everything known about it.
 
         Raises:
-            NotFound: it never was, was run, or was dismissed.
+            NotFound: it never existed, was run, or was dismissed.
         """
         found = self._waiting.get(command_id)
         if found is None:
@@ -278,7 +278,7 @@ class PendingCommands:
         return self.suggestion(command_id).info
 
     def remove(self, command_id: str) -> None:
-        """Forget a suggestion that was run or dismissed; it is no error if it is already gone."""
+        """Forget a suggestion that was run or dismissed, if it is not already gone."""
         self._waiting.pop(command_id, None)
 
     def __iter__(self) -> Iterator[Suggestion]:
@@ -298,7 +298,7 @@ class PendingCommands:
         self._numbered.clear()
 
 
-#: Where a command's text comes from: one of our replies, the user's own hand, or a document.
+#: Where a command's text comes from: one of our replies, the user's typing, or a document.
 Origin = Literal["reply", "user", "document"]
 
 #: Characters of a command that a menu shows: whoever clicked a longer one did not see all of it.
@@ -322,14 +322,14 @@ def question_for(
 ) -> Question:
     """Return the question, which shows exactly what would run, where, and why the user is asked.
 
-    ``shell`` is what runs it, where that is not the user's own.
+    ``shell`` is what runs it, if that is not the user's own.
     """
     reasons = list(verdict.reasons)
     if origin == "document":
-        reasons.append("it stands in a document, not in a reply")
+        reasons.append("it is in a document, not in a reply")
     elif origin == "reply" and not _seen_whole(text):
         reasons.append("a menu does not show all of it")
-    # Indented, so that no line of the command can pass for our lines on the folder and the reasons.
+    # Indented, so that no line of the command looks like ours about the folder and the reasons.
     lines = [f"    {escaped(line)}" for line in text.split("\n")]
     by = f", by {escaped(shell)}" if shell else ""
     where = ["", f"in {escaped(str(folder))}{by}", *(f"- {escaped(reason)}." for reason in reasons)]

@@ -1,4 +1,4 @@
-"""Runs one command and ends all that it started: a script, on its own but for what confines it.
+"""Runs one command and ends everything that it started: a stand-alone script.
 
     python -I -S -X utf8 supervisor.py STATUS PLAN SHELL ARGUMENT...
 
@@ -10,17 +10,16 @@ ended, or is gone itself, whatever killed it. To the file descriptor STATUS it w
     unconfined ERRNO  the shell was not started, since it could not be confined
     exit CODE         the shell exited ...
     signal NUMBER     ... or was killed
-    left              the shell is gone, and processes that it started go on; they are ended now
+    left              the shell is gone, and processes that it started still run; they are ended now
     ended             nothing is left, or what is left cannot be killed
 
 and it exits. From the file descriptor PLAN it reads how the command is confined, marshalled:
-``temporary``, a folder that is removed with the command, and where the kernel is to confine it,
-``rulesets`` and ``program``; ``passed`` are descriptors that the command must not get, and
-``stdin`` is one that it reads, where it reads anything. PLAN is ``-`` where there is nothing of
-that.
+``temporary``, a folder that is removed with the command, and ``rulesets`` and ``program`` if the
+kernel is to confine it. ``passed`` are descriptors that the command must not get; ``stdin``, if
+given, is one that it reads. PLAN is ``-`` if none of these is needed.
 
 On Linux it is a subreaper: whatever leaves the process group is still its descendant.
-Elsewhere what leaves the group gets away.
+Elsewhere, a process that leaves the group is not ended.
 """
 
 from __future__ import annotations
@@ -41,7 +40,8 @@ if TYPE_CHECKING:  # The module typing would add to the start-up time.
 LINGER_SECONDS = 0.5
 #: Seconds between TERM and KILL.
 TERM_SECONDS = 2.0
-#: Seconds after KILL before what cannot be killed (another user's, stuck in the kernel) is left.
+#: Seconds after KILL before processes that cannot be killed (another user's, or stuck in the
+#: kernel) are left.
 KILL_SECONDS = 5.0
 #: Seconds between two rounds of KILL, for what was forked meanwhile.
 KILL_ROUND_SECONDS = 0.02
@@ -62,7 +62,7 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
         os.close(2)
         if "stdin" in plan:
             os.close(plan["stdin"])
-        _supervise(_Family(shell, status, subreaper), requests, status)
+        _supervise(_Processes(shell, status, subreaper), requests, status)
     _tidy_up(plan)
     _report(status, "ended")
 
@@ -78,29 +78,29 @@ def _prepare(status: int, plan: dict[str, Any]) -> bool:
     return True
 
 
-def _supervise(family: _Family, requests: _Requests, status: int) -> None:
+def _supervise(processes: _Processes, requests: _Requests, status: int) -> None:
     """Wait for the shell's end or a request, then end what is left."""
-    while family.reap() and family.shell_runs and not requests.end:
+    while processes.reap() and processes.shell_runs and not requests.end:
         requests.wait(None)
     if not requests.end:
-        _wait_for_end(family, requests, LINGER_SECONDS)
-        if family.reap() and not requests.end:
+        _wait_for_end(processes, requests, LINGER_SECONDS)
+        if processes.reap() and not requests.end:
             _report(status, "left")
-    if not family.reap():
+    if not processes.reap():
         return
-    family.signal(signal.SIGTERM)
-    family.signal(signal.SIGCONT)  # A stopped process would not act on SIGTERM.
-    _wait_for_end(family, requests, TERM_SECONDS)
+    processes.signal(signal.SIGTERM)
+    processes.signal(signal.SIGCONT)  # A stopped process would not act on SIGTERM.
+    _wait_for_end(processes, requests, TERM_SECONDS)
     give_up = time.monotonic() + KILL_SECONDS
-    while family.reap() and time.monotonic() < give_up:
-        family.signal(signal.SIGKILL)
+    while processes.reap() and time.monotonic() < give_up:
+        processes.signal(signal.SIGKILL)
         requests.wait(KILL_ROUND_SECONDS)
 
 
-def _wait_for_end(family: _Family, requests: _Requests, seconds: float) -> None:
-    """Wait until nothing of the family is left, or ``seconds`` are over."""
+def _wait_for_end(processes: _Processes, requests: _Requests, seconds: float) -> None:
+    """Wait until none of the processes is left, or ``seconds`` are over."""
     deadline = time.monotonic() + seconds
-    while family.reap() and (left := deadline - time.monotonic()) > 0:
+    while processes.reap() and (left := deadline - time.monotonic()) > 0:
         requests.wait(left)
 
 
@@ -134,7 +134,7 @@ class _Requests:
             self._watched.remove(0)
 
 
-class _Family:
+class _Processes:
     """The shell and all that it started; ``shell_runs`` is true until the shell is reaped."""
 
     def __init__(self, shell: int, status: int, subreaper: bool) -> None:
@@ -144,7 +144,7 @@ class _Family:
         self._subreaper = subreaper
 
     def reap(self) -> bool:
-        """Reap the children that ended; return whether anything of the family is left."""
+        """Reap the children that ended; return whether any process is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -159,7 +159,7 @@ class _Family:
                 _report(self._status, f"exit {code}" if code >= 0 else f"signal {-code}")
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole family."""
+        """Send a signal to all of the processes."""
         # The shell may not have a group yet if it was only just forked.
         if not _send(os.killpg, self._shell, number) and self.shell_runs:
             _send(os.kill, self._shell, number)

@@ -1,7 +1,7 @@
-"""What a model may call: the tools of ours, and those of tool servers (MCP).
+"""What a model may call: the built-in tools, and those of tool servers (MCP).
 
-This module is what all of them are written against: a call, its result, and a provider of tools;
-also what the built-in ones work with: the workspace's files, its user, and a way to run a command.
+This module has what all of them share: a call, its result, and a provider of tools; also what the
+built-in ones need: the workspace's files, its user, and a way to run a command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import ToolSchema
     from aish_lsp.shell.runner import RunResult
 
-#: What model providers do not accept in a tool's name, and the most characters that they do.
+#: Characters that model providers do not accept in a tool's name, and the longest name.
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME: Final = 64
 
@@ -113,7 +113,7 @@ def offered_name(server: str, name: str) -> str:
     return f"{whole[: _LONGEST_NAME - 9]}_{digest}"
 
 
-#: The digits of a number that is larger than anything we count.
+#: The digits of a number that is larger than any count.
 _DIGITS: Final = 10
 
 #: Where full results are kept, relative to the workspace. Git ignores it; the model may read it.
@@ -142,13 +142,13 @@ class Workplace:
 
     Attributes:
         root: the workspace's folder.
-        files: which files belong to the project.
+        files: the files that belong to the project.
         open_text, edit_open: read and change files that an editor has open.
         look_up: asks the editor about the code.
         ask_user, consents: ask for the user's consent, to changes and to reading files with keys.
         without_secrets: removes the secrets from a text.
         run: runs a command.
-        read: runs one of our own commands, confined; None if it cannot be confined.
+        read: runs one of aish's own commands, confined; None if it cannot be confined.
         covered: records a change for an undo.
     """
 
@@ -179,10 +179,10 @@ class Place:
 
 
 async def locate(root: Path, named: str) -> Place:
-    """Return the place that ``named`` stands for, whether anything exists there or not.
+    """Return the place that ``named`` means, whether or not anything exists there.
 
     Raises:
-        Denied: it lies outside the workspace, or a link leads outside.
+        Denied: it is outside the workspace, perhaps through a link.
         InvalidArgument: no file can have that name.
     """
     return await asyncio.to_thread(_locate, root, named)
@@ -227,7 +227,7 @@ async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -
 
 
 def nearest_names(name: str, names: list[str]) -> str:
-    """Return a sentence that names files that may have been meant; empty if there are none."""
+    """Return a sentence with the files that may have been meant; empty if there are none."""
     last = name.rpartition("/")[2]
     same = [one for one in names if one.rpartition("/")[2] == last][:3]
     near = same or difflib.get_close_matches(name, names[:20_000], n=3)
@@ -254,7 +254,7 @@ def number_of(arguments: Mapping[str, Any], key: str) -> int | None:
     The model may write it as text.
 
     Raises:
-        InvalidArgument: it is something else, or larger than anything we count.
+        InvalidArgument: it is something else, or larger than any count.
     """
     value = arguments.get(key)
     if value is None or value == "":

@@ -33,12 +33,12 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 _CHOICES: Final = ("Once", "In this session", "Always in this workspace", "Cancel")
 
-#: Characters of a tool's name and of a call, and lines of a change, that a question shows.
+#: Characters of a tool's name and of a call, and lines of a change, in a question.
 _LONGEST_NAME: Final = 100
 _SHOWN: Final = 600
 _MOST_LINES: Final = 30
 
-#: In place of a tool's hash: the tool is known, but not allowed.
+#: Replaces a tool's hash if the tool is known, but not allowed.
 _NOT_ALLOWED: Final = ""
 
 #: Characters of a definition that are kept, to show what changed.
@@ -117,7 +117,11 @@ def _problem(tool: McpTool) -> str:
         return "it has no name"
     if _depth(schema) > _DEEPEST:
         return "its schema is nested too deeply"
-    size = len(json.dumps(schema))
+    try:
+        size = len(json.dumps(schema, allow_nan=False))
+    except ValueError:
+        # NaN and Infinity are not JSON: model servers would refuse the whole request.
+        return "its schema has a number that is not finite"
     if size > _LARGEST_SCHEMA or len(tool.description or "") > _LONGEST_DESCRIPTION:
         return f"its schema or its description is too long ({count_of(size, 'character')})"
     try:
@@ -145,12 +149,12 @@ class Permissions:
         self._root = root
         self._ask_user = ask_user
         self._choose = choose
-        self._here: dict[tuple[str, str], tuple[str, Scope]] = {}
+        self._session_grants: dict[tuple[str, str], tuple[str, Scope]] = {}
         self._asking = asyncio.Lock()
 
     def scope(self, server: str, tool: ServerTool) -> Scope | None:
-        """Return how long the tool, as it is now, may be called; None if the user must be asked."""
-        pin, scope = self._here.get((server, tool.name), ("", None))
+        """Return how long the tool, as it is now, may be called; None to ask the user."""
+        pin, scope = self._session_grants.get((server, tool.name), ("", None))
         if pin == tool.pin:
             return scope
         always = self._trust.granted(self._root, "tool", f"{server}/{tool.name}", tool.pin)
@@ -160,11 +164,11 @@ class Permissions:
         """Return whether the tool, as it is now, may be called without a question.
 
         A reading tool of a trusted server may be, unless the user was asked about it before: then
-        it has changed since, or they want to be asked.
+        it has changed, or the user wants to be asked.
         """
         if self.scope(server, tool) is not None:
             return True
-        return tool.reads and self._before(server, tool.name) is None
+        return tool.reads and self._last_definition(server, tool.name) is None
 
     async def allow(self, server: str, tool: ServerTool, scope: Scope) -> None:
         """Permit calls of the tool as it is now.
@@ -175,7 +179,7 @@ class Permissions:
         if scope == "always":
             await self._keep(server, tool.name, tool.pin, tool.definition)
         else:
-            self._here[server, tool.name] = tool.pin, scope
+            self._session_grants[server, tool.name] = tool.pin, scope
 
     async def revoke(self, server: str, tool: str, there: Iterable[ServerTool]) -> None:
         """Ask the user about a tool again, or about all tools of the server if it is empty.
@@ -185,13 +189,15 @@ class Permissions:
         Raises:
             StoreUnavailable, Busy: the grants cannot be written.
         """
-        for known in [one for one in self._here if one[0] == server and tool in ("", one[1])]:
-            del self._here[known]
+        for known in [
+            one for one in self._session_grants if one[0] == server and tool in ("", one[1])
+        ]:
+            del self._session_grants[known]
         definitions = {one.name: one.definition for one in there}
         for kept in self._trust.names(self._root, "tool"):
             if kept.startswith(f"{server}/"):
                 name = kept.removeprefix(f"{server}/")
-                definitions[name] = self._before(server, name) or ""
+                definitions[name] = self._last_definition(server, name) or ""
         for name, definition in definitions.items():
             if tool in ("", name):
                 await self._keep(server, name, _NOT_ALLOWED, definition)
@@ -207,19 +213,19 @@ class Permissions:
                 if (scope := self.scope(server, tool)) is None:
                     await self.allow(server, tool, "always")
                 elif scope == "once":
-                    del self._here[server, tool.name]
+                    del self._session_grants[server, tool.name]
                 return True
-            before = self._before(server, tool.name)
+            before = self._last_definition(server, tool.name)
             scope = await self._asked(server, tool, _arguments(arguments), before)
             if scope in ("session", "always"):
                 await self.allow(server, tool, scope)
             is_known = before == tool.definition[:_KEPT]
             if scope != "always" and not is_known and (scope is not None or before is None):
-                # So it counts as changed if the server later says that it only reads.
+                # So that it counts as changed if the server later says that it only reads.
                 await self._keep(server, tool.name, _NOT_ALLOWED, tool.definition)
             return scope is not None
 
-    def _before(self, server: str, name: str) -> str | None:
+    def _last_definition(self, server: str, name: str) -> str | None:
         """Return a tool's definition from when the user was last asked about it; None if never."""
         return self._trust.definition(self._root, "tool", f"{server}/{name}")
 
@@ -327,12 +333,12 @@ class Elicitation:
             said = cut(escaped(params.message), _QUESTION_SHOWN)
             message = f"The tool server {self._server} asks:\n\n    {said}\n\n"
             fields = params.requested_schema.get("properties") or {}
-            if not isinstance(fields, dict):
+            required = params.requested_schema.get("required") or []
+            if not isinstance(fields, dict) or not isinstance(required, list):
                 return ElicitResult(action="decline")
             if not fields:
                 agreed = await self._ask_user(Question(f"{message}Agree?", yes="Agree"))
                 return ElicitResult(action=_action(agreed), content={} if agreed else None)
-            required = params.requested_schema.get("required") or []
             answerable = {name: field for name, field in fields.items() if _is_answerable(field)}
             is_form = not answerable or not answerable.keys() >= set(map(str, required))
             if is_form or len(answerable) > _MOST_FIELDS:

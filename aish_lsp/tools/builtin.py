@@ -1,6 +1,6 @@
-"""The built-in tools: their names, their arguments, and what carries them out.
+"""The built-in tools: their names, their arguments, and the methods that carry them out.
 
-Those that ask the editor about the code are here too: problems, symbols, definitions.
+This includes those that ask the editor about the code: problems, symbols, definitions.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class EditorLookups:
     """
 
     def __init__(self, workplace: Workplace, looking: Looking) -> None:
-        self._at = workplace
+        self._workplace = workplace
         self._looking = looking
 
     async def diagnostics(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
@@ -176,29 +176,29 @@ class EditorLookups:
             AishError: there is no such file, or the model may not see it.
         """
         named = text_of(arguments, "path", "")
-        place = await locate(self._at.root, named)
+        place = await locate(self._workplace.root, named)
         if not place.name:
             return None
         await self._looking.may_be_read(place, named)
         return place
 
     async def _answer(self, lookup: Lookup, nothing: str, around: Around) -> ToolResult:
-        found = await self._at.look_up(lookup)
+        found = await self._workplace.look_up(lookup)
         if found is None:
             raise NotFound("The editor cannot tell: no language server answers there. Use search.")
-        root = (await locate(self._at.root, "")).path
+        root = (await locate(self._workplace.root, "")).path
         inside = {
             one.path.relative_to(root).as_posix() for one in found if one.path.is_relative_to(root)
         }
         hidden = {name for name in inside if name.startswith(OUTPUTS) or is_secret_file(name)}
         rest = inside - hidden
-        hidden |= await self._at.files.left_out(rest) if rest else set()
+        hidden |= await self._workplace.files.left_out(rest) if rest else set()
         rows = [_row(one, root, inside - hidden) for one in found[:_MOST]]
         if not rows:
             return ToolResult(nothing)
         if len(found) > _MOST:
             rows.append(f"[aish: {len(found) - _MOST} more]")
-        return ToolResult(await bounded("\n".join(rows) + "\n", around, self._at))
+        return ToolResult(await bounded("\n".join(rows) + "\n", around, self._workplace))
 
 
 def _row(one: Found, root: Path, shown: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""A tool server, which is started when it is first needed and ended by the same task."""
+"""The connection to a tool server, which is started when it is first needed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Connection:
         self.tools: tuple[ServerTool, ...] = ()
         self.state: State = "off"
         self.error = ""
-        self._at = surroundings
+        self._surroundings = surroundings
         self._client: Client | None = None
         self._process: StdioTransport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -112,10 +112,11 @@ class Connection:
         while self._task is not None and not self._task.done() and not self._is_wanted:
             await asyncio.wait([self._task])
         if self._task is None or self._task.done():
-            pause = min(_FIRST_PAUSE * 2 ** (self._failures - 1), _LONGEST_PAUSE)
+            # The exponent is bounded: a float cannot hold 2 to the power of thousands.
+            pause = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE)
             left = self._failed_at + pause - time.monotonic()
             if self._failures > 1 and left > 0:
-                raise BackendUnavailable(f"{self.error} It is started again in {left:.0f} s.")
+                raise BackendUnavailable(f"{self.error} It can be started again in {left:.0f} s.")
             self._is_wanted, self.state, self.error = True, "starting", ""
             self._settled.clear()
             self._over.clear()
@@ -124,10 +125,10 @@ class Connection:
             self._task = asyncio.create_task(self._serve(), name=f"tool server {self.name}")
         await self._settled.wait()
         if self.state != "ready":
-            raise BackendUnavailable(self.error or f"The tool server {self.name} was ended.")
+            raise BackendUnavailable(self.error or f"The tool server {self.name} was stopped.")
 
     async def disconnect(self) -> None:
-        """End the server, whatever it is doing."""
+        """End the server, even while it starts or answers a call."""
         self._is_wanted = False
         self._failures = 0
         self._over.set()
@@ -170,7 +171,7 @@ class Connection:
             )
         except MCPError as error:
             if self._client is None or error.error.code == CONNECTION_CLOSED:
-                # The task knows why the server ended.
+                # The task sets the reason why the server ended.
                 if self._task is not None:
                     await asyncio.wait([self._task])
                 why = self.error or f"The tool server {self.name} ended."
@@ -181,7 +182,7 @@ class Connection:
         except (ValidationError, ValueError, RuntimeError) as error:
             what = cut(escaped(str(error)), 300)
             raise BackendUnavailable(
-                f"{self.name} answered with no proper result: {what}"
+                f"{self.name} gave a result that is not valid: {what}"
             ) from error
         finally:
             self._elicitation.calls -= 1
@@ -210,7 +211,7 @@ class Connection:
             self.state = "off"
         except BaseExceptionGroup as group:
             self._fail(_first(group))
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's program leads to
+        except Exception as error:  # noqa: BLE001 - anything an unknown program may cause
             self._fail(error)
         finally:
             self._client = None
@@ -230,9 +231,13 @@ class Connection:
                 for name, value in self.configured.headers.items()
             }
             return transports.remote_transport(
-                self.name, self.configured.url, headers, self._at.ask_user, self._wait_for_user
+                self.name,
+                self.configured.url,
+                headers,
+                self._surroundings.ask_user,
+                self._wait_for_user,
             )
-        environ = self._at.environ
+        environ = self._surroundings.environ
         environment = {name: environ[name] for name in _INHERITED if name in environ}
         for name, value in self.configured.env.items():
             environment[name] = _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
@@ -240,14 +245,14 @@ class Connection:
         where = environment.get("PATH", os.defpath)
         program = os.path.expanduser(program)  # noqa: PTH111 - as a shell
         if os.path.dirname(program):  # noqa: PTH120 - as above
-            program = str(self._at.root / program)
+            program = str(self._surroundings.root / program)
         found = shutil.which(program, path=where)
         if found is None:
             raise NotFound(f"{escaped(program)[:80]} is not installed, or not on PATH")
         log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
         command = [os.path.abspath(found), *arguments]  # noqa: PTH100 - links are not followed
         self._process = transports.StdioTransport(
-            command, self._at.root, environment, log, self._over.set
+            command, self._surroundings.root, environment, log, self._over.set
         )
         return self._process
 
@@ -257,7 +262,7 @@ class Connection:
         Raises:
             InvalidArgument: it is not set.
         """
-        if value := self._at.environ.get(name):
+        if value := self._surroundings.environ.get(name):
             return value
         raise InvalidArgument(f"its headers name the variable {name}, which is not set")
 
@@ -274,7 +279,7 @@ class Connection:
 
         async def roots(context: Any) -> mcp_types.ListRootsResult:
             del context
-            root: Any = self._at.root.as_uri()
+            root: Any = self._surroundings.root.as_uri()
             return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root)])
 
         async def told(message: Any) -> None:
@@ -369,7 +374,7 @@ def _why(error: BaseException) -> str:
             first = errors()[0]
             place = ".".join(map(str, first["loc"]))
             return cut(
-                escaped(f"its answer is not as the protocol has it: {place}: {first['msg']}"), 300
+                escaped(f"its answer does not follow the protocol: {place}: {first['msg']}"), 300
             )
         case _:
             return cut(escaped(str(error)), 300).rstrip(".") or type(error).__name__

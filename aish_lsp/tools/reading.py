@@ -1,4 +1,4 @@
-"""The tools that look: read a file or part of it, list files, and search them."""
+"""The tools that only read: read a file or part of it, list files, and search them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ _LINE: Final = 240
 
 _RIPGREP: Final = "rg"
 
-#: Bytes of a line that are read; the rest of a longer one is dropped.
+#: Of an output that is too long to be read at once: how many lines are read, and how many bytes of
+#: a line; the rest of a longer one counts as the next line.
+_LINES_AT_ONCE: Final = 4_000
 _LONGEST_LINE: Final = 1 << 20
 
 
@@ -61,7 +63,7 @@ class Looking:
     """
 
     def __init__(self, workplace: Workplace) -> None:
-        self._at = workplace
+        self._workplace = workplace
         self._shown: dict[str, str] = {}
 
     def has_shown(self, name: str, text: str) -> bool:
@@ -73,7 +75,7 @@ class Looking:
         self._shown[name] = _digest(text)
 
     async def read_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
-        """Return as many lines of a file as there is room for.
+        """Return as many lines of a file as fit.
 
         Raises:
             AishError: there is no such file, or the model may not see it.
@@ -82,15 +84,18 @@ class Looking:
         if end is not None and end < start:
             raise InvalidArgument("`end` is before `start`.", path="end")
         named = text_of(arguments, "path")
-        place = await locate(self._at.root, named)
-        text = self._at.open_text(place.path)
+        place = await locate(self._workplace.root, named)
+        text = self._workplace.open_text(place.path)
         if text is None or place.path.exists():
             await self.may_be_read(place, named)
         if text is None:
             text = await asyncio.to_thread(self._on_disk, place)
         if text is None:
-            lines, is_all = await asyncio.to_thread(_some_lines, place.path, start, end)
-            return ToolResult(_page(place.name, lines, start, None if not is_all else 0, around))
+            lines, goes_on = await asyncio.to_thread(_some_lines, place.path, start, end)
+            if not lines:
+                name = shown_path(place.name)
+                raise InvalidArgument(f"{name} has fewer than {start} lines.", path="start")
+            return ToolResult(_page(place.name, lines, start, around, goes_on=goes_on))
         await self.agreed(place, named, text, around)
         lines = text.removesuffix("\n").split("\n") if text else []
         if start <= 1 and (end is None or end >= len(lines)):
@@ -99,7 +104,8 @@ class Looking:
             raise InvalidArgument(
                 f"{shown_path(place.name)} has {count_of(len(lines), 'line')}.", path="start"
             )
-        return ToolResult(_page(place.name, lines[start - 1 : end], start, len(lines), around))
+        page = _page(place.name, lines[start - 1 : end], start, around, count=len(lines))
+        return ToolResult(page)
 
     async def may_be_read(self, place: Place, named: str) -> None:
         """Check that a file exists and belongs to the project.
@@ -108,14 +114,16 @@ class Looking:
             NotFound, Denied, InvalidArgument: it does not; the message says why.
         """
         if not place.path.exists():
-            names = [name for name in await self._at.files.names() if not name.endswith(FOLDED)]
+            names = [
+                name for name in await self._workplace.files.names() if not name.endswith(FOLDED)
+            ]
             told = nearest_names(place.name, names)
             raise NotFound(f"There is no file {shown_path(named)}.{told}")
         if place.path.is_dir():
             raise InvalidArgument(f"{shown_path(named)} is a folder: list_files lists it.")
         if not stat.S_ISREG(place.path.stat().st_mode):
             raise Denied(f"{shown_path(named)} is not a regular file.")
-        if not place.is_output and await self._at.files.left_out([place.name]):
+        if not place.is_output and await self._workplace.files.left_out([place.name]):
             raise Denied(
                 f"{shown_path(named)} is ignored (.gitignore) or belongs to another repository: it"
                 " is not shown."
@@ -130,7 +138,9 @@ class Looking:
         if not (is_secret_file(place.name) or is_secret_file(named)):
             return
         part = Attached("file", place.name, text, "")
-        _, refusals = await self._at.consents.sift([part], {place.name}, self._at.ask_user)
+        _, refusals = await self._workplace.consents.sift(
+            [part], {place.name}, self._workplace.ask_user
+        )
         if refusals:
             for refusal in refusals:
                 await around.warn(refusal)
@@ -138,7 +148,7 @@ class Looking:
 
     def _on_disk(self, place: Place) -> str | None:
         """Return a file's text, or None for an output that is too long to read at once."""
-        head = read_head(self._at.root, place.name, LARGEST, secret=True)
+        head = read_head(self._workplace.root, place.name, LARGEST, secret=True)
         if head is None:
             raise Denied(f"{shown_path(place.name)} is binary or cannot be read.")
         if head[1]:
@@ -151,22 +161,22 @@ class Looking:
         """Return the project's files below a folder, and the number of files in deeper folders.
 
         Raises:
-            AishError: there is no such folder, or it lies outside the workspace.
+            AishError: there is no such folder, or it is outside the workspace.
         """
         depth = number_of(arguments, "depth") or _DEPTH
         named = text_of(arguments, "path", ".")
-        place = await locate(self._at.root, named)
+        place = await locate(self._workplace.root, named)
         if not place.path.exists():
             raise NotFound(f"There is no folder {shown_path(named)}.")
         if not place.path.is_dir():
             raise InvalidArgument(f"{shown_path(named)} is a file: read_file reads it.")
         prefix = f"{place.name}/" if place.name else ""
-        inside = [name for name in await self._at.files.names() if name.startswith(prefix)]
+        inside = [name for name in await self._workplace.files.names() if name.startswith(prefix)]
         rows = _rows([name[len(prefix) :] for name in inside], depth)
         if not rows:
             return ToolResult("No file of the project is in there.")
         text = "".join(f"{prefix}{row}\n" for row in rows)
-        return ToolResult(await bounded(text, around, self._at))
+        return ToolResult(await bounded(text, around, self._workplace))
 
     async def search(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
         """Return the lines of the project's files that contain a text or match an expression.
@@ -179,27 +189,28 @@ class Looking:
             raise InvalidArgument("`pattern` has to be a text on one line.", path="pattern")
         is_regex = arguments.get("regex") in (True, "true")
         named = text_of(arguments, "path", ".")
-        place = await locate(self._at.root, named)
+        place = await locate(self._workplace.root, named)
         if not place.path.exists():
             raise NotFound(f"There is nothing called {shown_path(named)}.")
-        found = await self._by_ripgrep(pattern, place, is_regex=is_regex)
-        if found is None:
+        answer = await self._by_ripgrep(pattern, place, is_regex=is_regex)
+        found, is_cut = answer if answer is not None else ([], False)
+        if answer is None:
             if is_regex:
                 raise NotFound(
                     "Regular expressions cannot be searched for here (there is no ripgrep, or it"
                     " cannot be confined). Search for a plain text."
                 )
             names = await self._candidates(place)
-            found = await asyncio.to_thread(_matches, self._at.root, names, pattern)
-        shown, more = await self._that_may_be_shown(found)
+            found = await asyncio.to_thread(_matches, self._workplace.root, names, pattern)
+        shown, more = await self._visible(found)
         if not shown:
             return ToolResult("Nothing was found.")
         rows = [f"{name}:{line}: {text[:_LINE]}" for name, line, text in shown]
-        if more:
+        if more or is_cut:
             rows.append("[aish: there is more; search in a folder, or for something rarer]")
-        return ToolResult(await bounded("\n".join(rows) + "\n", around, self._at))
+        return ToolResult(await bounded("\n".join(rows) + "\n", around, self._workplace))
 
-    async def _that_may_be_shown(
+    async def _visible(
         self, found: Sequence[tuple[str, str, str]]
     ) -> tuple[list[tuple[str, str, str]], bool]:
         """Return the matches in files that the model may see, and whether there are more."""
@@ -207,7 +218,7 @@ class Looking:
         own = {name for name in names if name.startswith(OUTPUTS)}
         secret = set(filter(is_secret_file, names))
         rest = names - own - secret
-        left_out = secret | (await self._at.files.left_out(rest) if rest else set())
+        left_out = secret | (await self._workplace.files.left_out(rest) if rest else set())
         kept = [one for one in found if one[0] not in left_out]
         counts: Counter[str] = Counter()
         shown = []
@@ -219,8 +230,11 @@ class Looking:
 
     async def _by_ripgrep(
         self, pattern: str, place: Place, *, is_regex: bool
-    ) -> list[tuple[str, str, str]] | None:
-        """Return ripgrep's matches; None if it is not installed or cannot be confined."""
+    ) -> tuple[list[tuple[str, str, str]], bool] | None:
+        """Return ripgrep's matches, and whether some are missing from their middle.
+
+        None if it is not installed or cannot be confined.
+        """
         if shutil.which(_RIPGREP) is None:
             return None
         command = [
@@ -231,7 +245,7 @@ class Looking:
             *(() if is_regex else ("--fixed-strings",)),
             *("-e", pattern, "--", place.name or "."),
         ]
-        result = await self._at.read(shlex.join(command))
+        result = await self._workplace.read(shlex.join(command))
         if result is None:
             return None
         if result.exit_code not in (0, 1):
@@ -243,16 +257,16 @@ class Looking:
             line, _, text = rest.partition(":")
             if parted:
                 found.append((name.removeprefix("./"), line, text))
-        return found
+        return found, result.truncated
 
     async def _candidates(self, place: Place) -> list[str]:
         """Return the names of the files to search without ripgrep."""
         if place.path.is_file():
             return [place.name]
         prefix = f"{place.name}/" if place.name else ""
-        if f"{prefix}".startswith(OUTPUTS):
+        if prefix.startswith(OUTPUTS):
             return [f"{OUTPUTS}{path.name}" for path in place.path.glob("*.txt")]
-        names = await self._at.files.names()
+        names = await self._workplace.files.names()
         return [
             name for name in names if name.startswith(prefix) and not name.endswith((FOLDED, "/"))
         ]
@@ -262,8 +276,20 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _page(name: str, lines: Sequence[str], start: int, count: int | None, around: Around) -> str:
-    """Return as many lines as fit, under a heading. ``count`` is the number in the whole file."""
+def _page(
+    name: str,
+    lines: Sequence[str],
+    start: int,
+    around: Around,
+    *,
+    count: int = 0,
+    goes_on: bool = False,
+) -> str:
+    """Return as many lines as fit, under a heading.
+
+    ``count`` is the number of lines in the whole file, 0 if unknown; ``goes_on`` says whether more
+    lines follow that were asked for.
+    """
     room, shown = around.limit, 0
     for line in lines:
         if room < len(line) and shown:
@@ -273,7 +299,7 @@ def _page(name: str, lines: Sequence[str], start: int, count: int | None, around
     last = start + shown - 1
     of = f" of {count}" if count else ""
     more = ""
-    if shown < len(lines):
+    if shown < len(lines) or goes_on:
         more = f"\n[aish: not all; read_file with start={last + 1} goes on]"
     kept = [head_and_tail(line, around.limit // 2) for line in lines[:shown]]
     place = f"lines {start}-{last}{of}" if shown else "empty"
@@ -281,12 +307,13 @@ def _page(name: str, lines: Sequence[str], start: int, count: int | None, around
 
 
 def _some_lines(path: Path, start: int, end: int | None) -> tuple[list[str], bool]:
-    """Return lines of a long output, and whether its last line is among them."""
+    """Return lines of a long output, and whether more that were asked for follow them."""
+    last = start + _LINES_AT_ONCE - 1
     with path.open("rb") as file:
         every = iter(lambda: file.readline(_LONGEST_LINE), b"")
-        wanted = islice(every, start - 1, min(end or start + 4000, start + 4000))
+        wanted = islice(every, start - 1, min(end or last, last))
         lines = [line.decode("utf-8", "replace").rstrip("\r\n") for line in wanted]
-        return lines, not file.read(1)
+        return lines, (end is None or end > last) and bool(file.read(1))
 
 
 def _rows(names: Sequence[str], depth: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tool servers of a workspace: which are configured, which are trusted, and their tools."""
+"""The tool servers of a workspace: those configured, whether they are trusted, and their tools."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ToolServers:
     ) -> None:
         self._configuration = configuration
         self._trust = trust
-        self._at = surroundings
+        self._surroundings = surroundings
         self._connections: dict[str, Connection] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -59,7 +59,7 @@ class ToolServers:
                 ending.add_done_callback(self._ending.discard)
         for name, server in configured.items():
             if name != OWN_TOOLS and name not in self._connections:
-                self._connections[name] = Connection(name, server, self._at)
+                self._connections[name] = Connection(name, server, self._surroundings)
         return [self._connections[name] for name in configured if name in self._connections]
 
     def is_granted(self, name: str) -> bool:
@@ -67,7 +67,7 @@ class ToolServers:
         server = self._configuration.config.tools.servers.get(name)
         if server is None or name not in self._configuration.loaded.workspace_servers:
             return server is not None
-        return self._trust.granted(self._at.root, "server", name, _digest(server))
+        return self._trust.granted(self._surroundings.root, "server", name, _digest(server))
 
     async def start(self, is_on: Callable[[str], bool]) -> list[str]:
         """Start the servers that are not ready, wait a while for them, and return what is wrong."""
@@ -84,7 +84,7 @@ class ToolServers:
             done, late = await asyncio.wait(waiting, timeout=_PATIENCE)
         finally:
             for task in waiting:
-                # The server, which has a task of its own, goes on starting.
+                # The server has its own task, in which it continues to start.
                 task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         return [str(error) for task in done if isinstance(error := task.exception(), AishError)]
@@ -99,11 +99,13 @@ class ToolServers:
         """
         connection = self.named(name)
         if not self.is_granted(name):
-            answer = await self._at.ask_user(_question(name, connection.configured))
+            answer = await self._surroundings.ask_user(_question(name, connection.configured))
             if answer is not True:
                 raise Denied(f"The tool server {name} was not started: you did not agree.")
             digest = _digest(connection.configured)
-            await asyncio.to_thread(self._trust.grant, self._at.root, "server", name, digest)
+            await asyncio.to_thread(
+                self._trust.grant, self._surroundings.root, "server", name, digest
+            )
         await connection.connect()
 
     async def revoke(self, name: str) -> None:
@@ -115,7 +117,7 @@ class ToolServers:
         """
         connection = self.named(name)
         if name in self._configuration.loaded.workspace_servers:
-            await asyncio.to_thread(self._trust.revoke, self._at.root, "server", name)
+            await asyncio.to_thread(self._trust.revoke, self._surroundings.root, "server", name)
             await connection.disconnect()
 
     async def disconnect(self, name: str) -> None:
@@ -176,7 +178,7 @@ class SessionServers:
                 await around.emit(Output(tool.schema.name, "stderr", text))
 
             result = await connection.call(tool, arguments, progressed)
-            text = await self._bound(_told(server, result), around)
+            text = await self._bound(_result_text(server, result), around)
             return ToolResult(text, "failed" if result.is_error else "done")
 
         return Tool(tool.schema, tool.reads, lambda: permissions.allows(server, tool), call)
@@ -229,7 +231,7 @@ class SessionServers:
         return found
 
 
-def _told(server: str, result: CallToolResult) -> str:
+def _result_text(server: str, result: CallToolResult) -> str:
     """Return a result for the model, as data with its source."""
     parts = [_part(content) for content in result.content]
     if result.structured_content is not None and not any(parts):
@@ -259,9 +261,9 @@ def _part(content: Any) -> str:
 
 
 def _digest(server: ToolServer) -> str:
-    """Return a hash of what would be run, or of the address that would be used."""
-    told = [server.command, server.env, server.url, server.headers]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """Return a hash of the command that would run, or of the address that would be used."""
+    settings = [server.command, server.env, server.url, server.headers]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _question(name: str, server: ToolServer) -> Question:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Fields of a request that rule out our tools: its server takes none beside them, or they are the
-#: user's own tools.
+#: Fields of a request that rule out our tools: the server accepts no tools with them, or they are
+#: the user's own tools.
 _INSTEAD_OF_TOOLS: Final = frozenset(
     {
         "grammar",
@@ -41,7 +41,7 @@ _INSTEAD_OF_TOOLS: Final = frozenset(
     }
 )
 
-#: At so many equal calls in a row the user is asked, and again after as many more.
+#: After this many equal calls in a row the user is asked, and again after as many more.
 _SAME: Final = 5
 
 #: The most tools that one search fetches.
@@ -54,7 +54,7 @@ TOOL_SEARCH: Final = "tool_search"
 
 
 class Toolbox:
-    """The tools of all ``providers`` that ``settings`` or the user have switched on.
+    """The tools of all ``providers`` that are switched on, by ``settings`` or by the user.
 
     If their schemas take more than ``tools.share`` of a model's window, the model is offered a
     single tool that has a line on each of them and fetches those that the model wants. These come
@@ -124,7 +124,7 @@ class Toolbox:
         """
         names = [one.schema.name for one in self.server(server).tools]
         if tool and tool not in names:
-            there_are = ", ".join(names)
+            there_are = ", ".join(names) or "none: connect it first"
             raise NotFound(f"{server} has no tool {escaped(tool)[:60]}. It has: {there_are}.")
         self._switched[server, tool] = on
 
@@ -158,7 +158,7 @@ class Toolbox:
     def definitions(self, preset: Preset, window: int, /) -> tuple[ToolSchema, ...]:
         """Return the tools that are now offered to a model with a window of this many tokens.
 
-        None are if not even the shortest list of them fits into the share.
+        There are none if not even the shortest list of them fits into the share.
         """
         if preset.provider == "offline" or not _INSTEAD_OF_TOOLS.isdisjoint(preset.extra_body):
             return ()

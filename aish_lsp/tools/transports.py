@@ -1,4 +1,4 @@
-"""The transports to tool servers: through the pipes of one that we start, or to an address.
+"""The transports to tool servers: through the pipes of a server that we start, or to an address.
 
 A server that we start runs under the supervisor of commands. The SDK's own transport would leave it
 running if we are killed, would read a line of any length into memory, and would report each line
@@ -14,7 +14,7 @@ import json
 import os
 import webbrowser
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -55,8 +55,8 @@ LONGEST_MESSAGE: Final = 16 << 20
 #: How many lines that are not messages are tolerated.
 _MOST_GARBAGE: Final = 1000
 
-#: After so many messages in a row we pause for so many seconds, so that a flood of them does not
-#: hold up everything else.
+#: After this many messages in a row we pause for this many seconds, so that a flood of them does
+#: not hold up everything else.
 _AT_ONCE: Final = 100
 _PAUSE: Final = 0.02
 
@@ -71,7 +71,7 @@ _GRACE: Final = 2.0
 class StdioTransport:
     """Starts a tool server and talks to it, as the SDK's ``Transport``.
 
-    ``over`` is called when the server is gone, or sends something that no client could read.
+    ``over`` is called when the server has ended, or sends something that no client could read.
 
     Attributes:
         trouble: what was wrong with its output; empty if nothing was.
@@ -146,7 +146,7 @@ class StdioTransport:
         await asyncio.gather(*self._tasks, draining, return_exceptions=True)
 
     async def _drain(self) -> None:
-        """Read what is still sent: a server whose pipe is full could not end."""
+        """Read the remaining output: a server whose pipe is full could not end."""
         while await self._process.stdout.read():
             pass
 
@@ -155,7 +155,7 @@ class StdioTransport:
             async with self._incoming:
                 await self._read_messages()
         except anyio.BrokenResourceError:
-            pass  # Nobody is listening any more.
+            pass  # The client has closed the stream.
         finally:
             self._over()
 
@@ -175,7 +175,7 @@ class StdioTransport:
                 elif line.strip():
                     garbage += 1
                 if garbage > _MOST_GARBAGE:
-                    self.trouble = "it prints something else than messages to its stdout"
+                    self.trouble = "it prints other things than messages to its stdout"
                     return
                 if count % _AT_ONCE == 0:
                     await asyncio.sleep(_PAUSE)
@@ -192,16 +192,25 @@ class StdioTransport:
                     await self._writer.drain()
 
     async def _keep_log(self) -> None:
-        """Copy the server's stderr into the log, which starts empty."""
-        kept = 0
-        self._log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        """Copy the server's stderr into the log, which starts empty.
+
+        All of it is read, even if nothing can be written: a server whose pipe is full would block.
+        """
+        room = _LOG_SIZE
+        with ExitStack() as stack:
+            try:
+                self._log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                descriptor = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+                file = stack.enter_context(os.fdopen(descriptor, "wb", 0))
+            except OSError:
+                room = 0
             while data := await self._process.stderr.read():
                 self._tail = (self._tail + data)[-4096:]
-                if kept < _LOG_SIZE:
-                    kept += file.write(data[: _LOG_SIZE - kept])
-                    file.flush()
+                if room:
+                    try:
+                        room -= file.write(data[:room])
+                    except OSError:
+                        room = 0
 
 
 def _message(line: bytes) -> SessionMessage | None:
@@ -328,13 +337,13 @@ class _SignIn:
             Denied: they do not agree, or it would not be safe.
         """
         if urlsplit(address).scheme not in ("https", "http"):
-            raise Denied("its provider's address is not one of the web")
+            raise Denied("its provider's address is not a web address")
         if _is_open_to_others(self._url):
             raise Denied("your sign-in would go unencrypted to another machine: use https")
         question = Question(
             f"The tool server {self._name} wants you to sign in. Open this address in your browser?"
-            f"\n\n    {cut(escaped(address), 300)}\n\nNothing but the browser's answer is listened"
-            f" for, on port {self._port} of this machine, for five minutes.",
+            f"\n\n    {cut(escaped(address), 300)}\n\nFor five minutes, aish listens for the"
+            f" browser's answer, and nothing else, on port {self._port} of this machine.",
             yes="Open it",
             whole=address if len(address) > 300 else "",
         )
@@ -349,13 +358,16 @@ class _SignIn:
         """Return the code that the browser delivers.
 
         Raises:
-            TimeoutError: it delivers none in time.
+            Denied: it delivers none in time, or says that the user was refused.
         """
         assert self._code is not None
         assert self._listener is not None
         try:
             async with asyncio.timeout(_SIGN_IN_SECONDS):
                 return await self._code
+        except TimeoutError:
+            minutes = _SIGN_IN_SECONDS / 60
+            raise Denied(f"you did not sign in within {minutes:g} minutes") from None
         finally:
             self._listener.close()
 
@@ -383,7 +395,7 @@ class _SignIn:
                 state, issuer = (given.get(key, [None])[0] for key in ("state", "iss"))
                 self._code.set_result(AuthorizationCodeResult(code=code, state=state, iss=issuer))
         except (TimeoutError, ValueError, IndexError, ConnectionError):
-            pass  # It does not matter who that was.
+            pass  # Not the browser: any program may connect here.
         finally:
             writer.close()
 

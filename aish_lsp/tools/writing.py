@@ -63,7 +63,7 @@ class Changing:
     """
 
     def __init__(self, workplace: Workplace, looking: Looking) -> None:
-        self._at = workplace
+        self._workplace = workplace
         self._looking = looking
 
     async def edit_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
@@ -78,7 +78,7 @@ class Changing:
         place = await self._place(named)
         now = await self._now(place, named)
         if not now.exists and not now.is_open:
-            names = list(await self._at.files.names())
+            names = list(await self._workplace.files.names())
             raise NotFound(
                 f"There is no file {shown_path(named)}: write_file makes one."
                 f"{nearest_names(place.name, names)}"
@@ -103,7 +103,7 @@ class Changing:
                 f"{shown_path(named)} is there already, and holds something else than you were"
                 " last shown. Call read_file first, or edit_file to change a part."
             )
-        if not is_there and await self._at.files.ignores(place.name):
+        if not is_there and await self._workplace.files.ignores(place.name):
             raise Denied(
                 f"{shown_path(named)} would be ignored by git, and could not be undone. If it has"
                 " to be there, make it by a command."
@@ -121,8 +121,8 @@ class Changing:
         Raises:
             Denied: it is outside the workspace, protected, or not part of the project.
         """
-        place = await locate(self._at.root, named)
-        if reason := _why_ours(self._at.root, place, named):
+        place = await locate(self._workplace.root, named)
+        if reason := _protection_reason(self._workplace.root, place, named):
             raise Denied(f"{shown_path(named)} is not changed by a tool: it {reason}.")
         if not place.name or place.path.is_dir():
             raise InvalidArgument(f"{shown_path(named) or 'That'} is a folder.", path="path")
@@ -138,7 +138,7 @@ class Changing:
         if exists:
             await self._looking.may_be_read(place, named)
         raw = await asyncio.to_thread(_text_on_disk, place) if exists else ""
-        text = self._at.open_text(place.path)
+        text = self._workplace.open_text(place.path)
         if text is not None:
             return _Now(text, text, exists, is_open=True)
         return _Now(raw, with_line_feeds(raw.removeprefix(_BOM)), exists, is_open=False)
@@ -156,38 +156,38 @@ class Changing:
                 f"The text holds {REDACTED} or {MASK}, which stands for a secret that you were not"
                 f" shown. Leave that part of {name} as it is: edit_file changes another."
             )
-        answer = await self._at.ask_user(_question(place, now, text))
+        answer = await self._workplace.ask_user(_question(place, now, text))
         if answer is None:
             return ToolResult(f"Not done: nobody could be asked about {name}.", "denied")
         if not answer:
             return ToolResult(f"The user refused this change of {name}.", "denied")
-        async with self._at.covered(f"{tool} {shlex.quote(place.name)}", around):
+        async with self._workplace.covered(f"{tool} {shlex.quote(place.name)}", around):
             # Check again after the snapshot, which may take a while.
-            again = await locate(self._at.root, place.name)
+            again = await locate(self._workplace.root, place.name)
             if again != place or await self._now(place, place.name) != now:
                 raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
             if now.is_open:
                 return await self._in_editor(place, now, text)
-            # A thread goes on when this is cancelled, so the change must end before the block does.
+            # A thread outlives a cancel of this task: the change must end before the block does.
             await run_uncancellable(asyncio.to_thread(write_keeping, place.path, after.encode()))
         self._looking.showed(place.name, text)
-        return ToolResult(_told(name, now, text))
+        return ToolResult(_summary(name, now, text))
 
     async def _in_editor(self, place: Place, now: _Now, text: str) -> ToolResult:
         """Let the editor change the file that it has open."""
         name = shown_path(place.name)
-        if not await self._at.edit_open(place.path, now.text, text):
+        if not await self._workplace.edit_open(place.path, now.text, text):
             raise Denied(f"The editor did not change {name}, which it has open. Read it again.")
         self._looking.showed(place.name, text)
         return ToolResult(
-            f"{_told(name, now, text)} It is open in the editor and not saved yet: a command sees"
-            " the file as it is on the disk."
+            f"{_summary(name, now, text)} It is open in the editor and not saved yet: a command"
+            " sees the file as it is on the disk."
         )
 
 
-def _why_ours(root: Path, place: Place, named: str) -> str:
+def _protection_reason(root: Path, place: Place, named: str) -> str:
     """Return why a tool may not change what was ``named``; empty if it may."""
-    # Late, so that the start does not wait for the grammar of commands, which it imports.
+    # Imported late, so that the start does not wait for the grammar of commands.
     from aish_lsp.shell.risk.paths import why_protected  # noqa: PLC0415 - as above
 
     spelled = os.path.normpath(Path(root, named))
@@ -222,7 +222,7 @@ def _text_on_disk(place: Place) -> str:
     return text
 
 
-#: The most pairs of lines that are compared, apart from what is the same at both ends.
+#: The most pairs of lines that are compared, without the equal lines at both ends.
 _MOST_COMPARED: Final = 250_000
 
 
@@ -271,12 +271,13 @@ def _difference(before: str, after: str) -> list[str]:
     """Return the lines of a diff, without its heading."""
     old, new = before.split("\n"), after.split("\n")
     first, end = _same_ends(old, new)
-    if (len(old) - first - end) * (len(new) - first - end) > _MOST_COMPARED:
+    head, tail = old[max(0, first - _AROUND) : first], old[len(old) - end :][:_AROUND]
+    old, new = old[first : len(old) - end], new[first : len(new) - end]
+    if len(old) * len(new) > _MOST_COMPARED:
         # Comparing each line with each other would take minutes.
-        head, tail = old[max(0, first - _AROUND) : first], old[len(old) - end :][:_AROUND]
-        gone = [f"-{line}" for line in old[first : len(old) - end]]
-        came = [f"+{line}" for line in new[first : len(new) - end]]
+        gone, came = (f"-{line}" for line in old), (f"+{line}" for line in new)
         return [*(f" {line}" for line in head), *gone, *came, *(f" {line}" for line in tail)]
+    old, new = [*head, *old, *tail], [*head, *new, *tail]
     rows = difflib.unified_diff(old, new, n=_AROUND, lineterm="")
     return ["..." if row.startswith("@@") else row for row in list(rows)[3:]]
 
@@ -324,7 +325,7 @@ def _question(place: Place, now: _Now, after: str) -> Question:
     )
 
 
-def _told(name: str, now: _Now, after: str) -> str:
+def _summary(name: str, now: _Now, after: str) -> str:
     if not (now.exists or now.is_open):
         return f"Made {name} ({count_of(len(after.splitlines()), 'line')})."
     rows = _difference(now.text, after)

@@ -1,7 +1,7 @@
 """Undo: the work tree before a command is kept as a commit, from which it can be restored.
 
-This module is undo as one workspace has it: beside the event loop, and never for long. It also
-finds what a command names that no snapshot covers.
+This module is the asynchronous undo of one workspace: its work is done in threads, within time
+limits. It also finds the files that a command names and no snapshot covers.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 SNAPSHOT_SECONDS: Final = 20.0
 #: Seconds that an undo may take.
 UNDO_SECONDS: Final = 120.0
-#: Names that a message tells.
-_TOLD: Final = 12
+#: The most names in a message.
+_MOST_NAMES: Final = 12
 #: Characters of a command that are kept for people.
 _LABEL: Final = 200
 
@@ -54,20 +54,20 @@ class Undone:
         undecided: nothing was done, since there are conflicts and nobody could be asked.
         earlier: nothing was done, since it is a command of an earlier session and nobody could be
             asked.
-        told: what to tell the user, in one or more sentences.
+        message: what to tell the user, in one or more lines.
     """
 
     restored: list[str]
     removed: list[str]
     conflicts: list[str]
     undecided: bool
-    told: str
+    message: str
     earlier: bool = False
 
 
 @dataclass(slots=True)
 class _Running:
-    """The commands that run at the same time: they are one undo.
+    """The commands that run at the same time, which are undone together.
 
     ``saved`` are the files that the user has saved meanwhile; ``edited`` those that were changed in
     the editor, each with the text before and after.
@@ -81,10 +81,10 @@ class _Running:
 
 
 class Undo:
-    """The snapshots of one workspace, and the way back.
+    """Takes the snapshots of one workspace and restores files from them.
 
-    ``without_secrets`` returns a text as it may be written down; ``edit_open`` changes what an
-    editor has open. Each command belongs to a session, which is named by its id.
+    ``without_secrets`` removes the secrets from a text that is stored; ``edit_open`` changes what
+    an editor has open. Each command belongs to a session, which is named by its id.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Undo:
                     lambda worker: worker.begin(group, label, session), SNAPSHOT_SECONDS
                 )
             except asyncio.CancelledError:
-                # It may just have been written.
+                # The snapshot may already have been written.
                 await run_uncancellable(self._forget(group))
                 raise
             except TooSlow as error:
@@ -152,13 +152,13 @@ class Undo:
     def holds(self, group: str) -> bool:
         """Return whether the snapshot for the running commands was taken for ``group``.
 
-        If not, it was taken for another command that was already running. No snapshot then has the
-        changes made since, which may be the user's.
+        If not, it was taken for another command that was already running. Changes made since, which
+        may be the user's, are then in no snapshot.
         """
         return self._running is not None and self._running.begun.record.group == group
 
     def saved(self, path: Path) -> None:
-        """Note that the user saved a file, so that its change is not put down to a command."""
+        """Note that the user saved a file, so that its change is not attributed to a command."""
         if self._running is not None:
             self._running.saved.add(path)
 
@@ -191,7 +191,7 @@ class Undo:
     async def _forget(self, group: str) -> None:
         try:
             await self._in_thread(lambda worker: worker.forget(group), SNAPSHOT_SECONDS)
-        except Exception as error:  # noqa: BLE001 - nothing can be done; an undo asks then
+        except Exception as error:  # noqa: BLE001 - nothing can be done; an undo will ask
             logger.info("a snapshot could not be forgotten: %s", type(error).__name__)
 
     async def undo(
@@ -200,17 +200,17 @@ class Undo:
         """Undo the last command of ``session`` that is not undone yet.
 
         If there is none left, this undoes the last one of an earlier session after asking the user;
-        ``earlier``: they have agreed already.
+        ``earlier``: they have already agreed.
 
         Raises:
-            NotFound: there is nothing to take back.
+            NotFound: there is nothing to undo.
             Busy: a command is running.
             StoreUnavailable: it cannot be done; the message says why.
         """
         return await self._take_back("undo", session, ask, conflicts, "*" if earlier else "")
 
     async def redo(self, session: str, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
-        """Take back the last undo of ``session``, unless a command ran since.
+        """Revert the last undo of ``session``, unless a command ran since.
 
         Raises:
             NotFound, Busy, StoreUnavailable: as ``undo``.
@@ -238,19 +238,19 @@ class Undo:
         if done.earlier is not None:
             answer = await ask(_about_earlier(done.label, done.earlier))
             if not answer:
-                return _left(done.label, done.earlier, asked=answer is not None)
+                return _not_undone(done.label, done.earlier, asked=answer is not None)
             earlier = done.group
             done = await revert(overwrite, decided=conflicts != "ask")
             if done.earlier is not None:
-                # Another command came in between, about which the user was not asked.
-                return _left(done.label, done.earlier, asked=False)
+                # Another command ran in between, about which the user was not asked.
+                return _not_undone(done.label, done.earlier, asked=False)
         if done.asks:
             answer = await ask(self._question(done, kind))
             if answer is not None:
-                # They did not decide about what changed while they were being asked.
+                # The answer does not apply to files that changed while the user was being asked.
                 overwrite = done.conflicts if answer else frozenset[bytes]()
                 done = await revert(overwrite, decided=True)
-        return self._told(done, kind, await make(done.edits, done.top, self._edit_open))
+        return self._undone(done, kind, await make(done.edits, done.top, self._edit_open))
 
     async def _revert(
         self, work: Callable[[Worker], Reverted], kind: Literal["undo", "redo"]
@@ -267,7 +267,7 @@ class Undo:
                 raise StoreUnavailable(told) from error
 
     async def _in_thread(self, work: Callable[[Worker], R], seconds: float) -> R:
-        """Do ``work`` in a thread. If this is cancelled, the work soon ends by itself."""
+        """Do ``work`` in a thread. If this is cancelled, the work soon stops."""
         stopped = threading.Event()
         worker = Worker(
             self._folder, lambda folder, private: Git(folder, private, seconds, stopped)
@@ -278,7 +278,7 @@ class Undo:
             stopped.set()
 
     def _question(self, done: Reverted, kind: str) -> Question:
-        names = _listed(self._shown(done.top, done.conflicts))
+        names = _name_list(self._display_names(done.top, done.conflicts))
         return Question(
             f"{kind.capitalize()}: {done.label}\n\nThese files have changed since, or may not be"
             f" as the command left them:\n\n{names}\n\nPut them back as well? {_back(kind)}"
@@ -287,38 +287,41 @@ class Undo:
             no="Leave them",
         )
 
-    def _told(self, done: Reverted, kind: str, edits: Mapping[bytes, bool]) -> Undone:
+    def _undone(self, done: Reverted, kind: str, edits: Mapping[bytes, bool]) -> Undone:
         """Return what was done; ``edits`` says whether texts in the editor could be changed."""
         edited = [name for name, is_made in edits.items() if is_made]
         refused = {name for name, is_made in edits.items() if not is_made}
-        restored = self._shown(done.top, {*done.restored, *edited})
-        removed = self._shown(done.top, done.removed)
-        conflicts = self._shown(done.top, done.conflicts | done.failed.keys() | refused)
+        restored = self._display_names(done.top, {*done.restored, *edited})
+        removed = self._display_names(done.top, done.removed)
+        conflicts = self._display_names(done.top, done.conflicts | done.failed.keys() | refused)
         if done.asks:
-            told = [f"Nothing was {kind}ne of: {done.label}"]
+            lines = [f"Nothing was {kind}ne of: {done.label}"]
         elif restored or removed or conflicts:
-            told = [f"{kind.capitalize()}ne: {done.label}"]
-        elif kind == "undo":
-            told = [f"The files are as they were before: {done.label}"]
+            lines = [f"{kind.capitalize()}ne: {done.label}"]
         else:
-            told = [f"The files are as they were after: {done.label}"]
+            when = "before" if kind == "undo" else "after"
+            lines = [f"The files are already as they were {when}: {done.label}"]
         rows = (
             ("Put back", restored),
-            ("Of these changed in the editor, and not saved", self._shown(done.top, edited)),
+            (
+                "Of these changed in the editor, and not saved",
+                self._display_names(done.top, edited),
+            ),
             ("Removed", removed),
             ("Changed since, left alone", conflicts),
         )
-        told += [f"{row}: {_listed(names)}" for row, names in rows if names]
-        told += [
-            f"{self._shown(done.top, [name])[0]}: {reason}" for name, reason in done.failed.items()
-        ][:_TOLD]
+        lines += [f"{row}: {_name_list(names)}" for row, names in rows if names]
+        lines += [
+            f"{_name_list(self._display_names(done.top, [name]))}: {reason}"
+            for name, reason in done.failed.items()
+        ][:_MOST_NAMES]
         if done.moved is not None:
             was, head = done.moved
-            told.append(f"HEAD was at {was} before, and stays at {head}: only files are undone.")
-        return Undone(restored, removed, conflicts, done.asks, "\n".join(told))
+            lines.append(f"HEAD was at {was} before, and stays at {head}: only files are undone.")
+        return Undone(restored, removed, conflicts, done.asks, "\n".join(lines))
 
-    def _shown(self, top: Path, names: Iterable[bytes]) -> list[str]:
-        """Return names as the user sees them: relative to the workspace, and in any encoding."""
+    def _display_names(self, top: Path, names: Iterable[bytes]) -> list[str]:
+        """Return names for display: relative to the workspace, with undecodable bytes escaped."""
         root = os.fsencode(os.path.realpath(self._folder))
         full = (os.path.join(os.fsencode(top), name) for name in names)  # noqa: PTH118 - bytes
         below = sorted(os.path.relpath(path, root) for path in full)
@@ -326,7 +329,7 @@ class Undo:
 
 
 def _back(kind: str) -> str:
-    """Return the command that takes back an undo or redo."""
+    """Return the command that reverts an undo or redo."""
     return ":redo" if kind == "undo" else ":undo"
 
 
@@ -339,19 +342,19 @@ def _about_earlier(label: str, seconds: int) -> Question:
     )
 
 
-def _left(label: str, seconds: int, *, asked: bool) -> Undone:
+def _not_undone(label: str, seconds: int, *, asked: bool) -> Undone:
     """Return that a command of an earlier session was not undone; ``asked``: the user said no."""
-    told = "Nothing was undone."
+    message = "Nothing was undone."
     if not asked:
-        told = (
+        message = (
             "Nothing was undone: no command of this session is left. The last one of an earlier"
             f" session, of {_time(seconds)}, was: {label}"
         )
-    return Undone([], [], [], undecided=False, told=told, earlier=not asked)
+    return Undone([], [], [], undecided=False, message=message, earlier=not asked)
 
 
 def _time(seconds: int) -> str:
-    """Return a time as the user sees it, in the local time zone."""
+    """Return a time for display, in the local time zone."""
     return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
@@ -365,9 +368,9 @@ def _reason(error: Exception) -> str:
     return f"aish itself failed ({type(error).__name__}); its log says more"
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
-    return ", ".join(map(escaped, names[:_TOLD])) + more
+def _name_list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(map(escaped, names[:_MOST_NAMES])) + more
 
 
 def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
@@ -376,20 +379,20 @@ def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
     if not texts:
         return []
     why = "ignored by git, git's own, an editor's, too large or unreadable, so in no snapshot"
-    return [f"No undo for {_listed(texts)}: {why}."]
+    return [f"No undo for {_name_list(texts)}: {why}."]
 
 
 # Which of a command's words name something that no snapshot covers.
 
-#: Words of a command that are looked at.
+#: The most words of a command that are examined.
 _WORDS = 1000
 
 
 def named(text: str, cwd: Path, top: Path, uncovered: Collection[bytes]) -> list[bytes]:
     """Return the words of ``text`` that name uncovered files, relative to the work tree.
 
-    This is a guess for a person to read: variables are not expanded, and of a pattern only the
-    folder before it counts.
+    This is a guess, for a message: variables are not expanded, and only the folder before a pattern
+    counts.
     """
     found = dict.fromkeys(_names(text, cwd, top))
     return [
@@ -405,11 +408,12 @@ def _names(text: str, cwd: Path, top: Path) -> Iterator[bytes]:
     except ValueError:
         words = text.split()
     for word in words[:_WORDS]:
-        for part in {word, word.rpartition("=")[2], word.lstrip("<>&12")}:
+        for part in (word, word.rpartition("=")[2], word.lstrip("<>&12")):
             plain = re.split(r"[*?\[{$`;|&()]", part)[0].rstrip("/")
             if not plain or "\0" in plain:
                 continue
-            path = os.path.normpath(cwd / Path(plain).expanduser() if plain[0] != "~" else plain)
+            # Unlike Path's, this leaves the name of an unknown user as it is.
+            path = os.path.normpath(cwd / os.path.expanduser(plain))  # noqa: PTH111 - as above
             below = os.path.relpath(path, top)
             if not below.startswith(".."):
                 yield os.fsencode(below)

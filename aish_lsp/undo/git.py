@@ -1,9 +1,9 @@
-"""git for snapshots: with a time limit, and running nothing that the repository sets up.
+"""git for snapshots: with a time limit, and running nothing that the repository configures.
 
 Commands that read the repository (its file list, its refs) run like all our git commands. Those
-that read and write contents run in a git folder of our own, which shares only the repository's
-objects: it has an index of its own and no configuration of the repository's, and so no filter,
-hook, monitor or signing program.
+that read and write contents run in a private git folder, which shares only the repository's
+objects: it has its own index and none of the repository's configuration, and so no filter, hook,
+monitor or signing program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from aish_lsp.foundation.files import private_dir, store_errors
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.project.git import git_command, git_environment
 
-#: Overrides whatever a work tree's ``.gitattributes`` say: contents are kept byte for byte.
+#: Overrides a work tree's ``.gitattributes``: contents are kept byte for byte.
 #: (``-working-tree-encoding`` would be refused.)
 _ATTRIBUTES: Final = "* -text !eol !filter !ident !working-tree-encoding\n"
 
@@ -40,7 +40,7 @@ _CONFIG: Final = """\
 \tobjectFormat = {format}
 """
 
-#: A commit needs an author. It is not the user, who may not be configured and is nobody's business.
+#: A commit needs an author. It is not the user, who may not be configured and should stay private.
 _IDENTITY: Final = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -79,7 +79,7 @@ class Git:
 
     Attributes:
         top: the root of the work tree, a real path.
-        private: our own git folder for it, which is kept between snapshots.
+        private: our private git folder for it, which is kept between snapshots.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Git:
             NoUndo: git refuses to work there.
         """
         self.private = private
-        self._ends = time.monotonic() + seconds
+        self._deadline = time.monotonic() + seconds
         self._seconds = seconds
         self._stopped = stopped
         self.top = _work_tree(folder)
@@ -103,10 +103,10 @@ class Git:
             raise Nowhere("git was not found")
         self._command = command
         self._environment = git_environment() | {"GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
-        self._own: dict[str, str] = {}
+        self._own_environment: dict[str, str] = {}
 
     def settle(self) -> None:
-        """Inspect the repository, and create our own git folder for it.
+        """Inspect the repository, and create our private git folder for it.
 
         Raises:
             Nowhere: git refuses it (it is damaged or another user's), its work tree is elsewhere,
@@ -124,7 +124,7 @@ class Git:
             raise Nowhere(f"the repository of {shown_path(self.top)} has its work tree elsewhere")
         _refuse_links(Path(os.fsdecode(os.path.join(os.fsencode(self.top), common))))  # noqa: PTH118 - bytes
         _make_git_folder(self.private, kind.decode())
-        self._own = {
+        self._own_environment = {
             **_IDENTITY,
             "GIT_DIR": str(self.private),
             "GIT_WORK_TREE": str(self.top),
@@ -141,13 +141,13 @@ class Git:
         return self._run(arguments, below, feed, {})
 
     def own(self, *arguments: str, feed: bytes = b"") -> bytes:
-        """Return the output of git in our own folder; see ``settle``.
+        """Return the output of git in our private folder; see ``settle``.
 
         Raises:
             GitFailed, TooSlow: git failed or took too long.
         """
-        assert self._own, "the repository was not looked at"
-        return self._run(arguments, b"", feed, self._own)
+        assert self._own_environment, "settle was not called"
+        return self._run(arguments, b"", feed, self._own_environment)
 
     def check_contents(self, ids: Sequence[str]) -> None:
         """Check that all objects of ``ids`` exist.
@@ -165,7 +165,7 @@ class Git:
         Raises:
             NoUndo: one of them cannot be read.
         """
-        process = self._start(("cat-file", "--batch"), b"", self._own)
+        process = self._start(("cat-file", "--batch"), b"", self._own_environment)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -186,7 +186,7 @@ class Git:
     def _run(
         self, arguments: Sequence[str], below: bytes, feed: bytes, more: Mapping[str, str]
     ) -> bytes:
-        # Input from a file, since ``communicate`` stops feeding a pipe after its first time-out.
+        # Input from a file, since ``communicate`` stops writing to a pipe after its first timeout.
         with tempfile.TemporaryFile() as given:
             given.write(feed)
             given.seek(0)
@@ -230,7 +230,7 @@ class Git:
     def _check(self) -> None:
         if self._stopped.is_set():
             raise NoUndo("it was stopped")
-        if time.monotonic() > self._ends:
+        if time.monotonic() > self._deadline:
             raise TooSlow(
                 f"a snapshot of {shown_path(self.top)} takes more than {self._seconds:g} s"
             )
@@ -267,7 +267,7 @@ def _refuse_links(common: Path) -> None:
             for entry in entries:
                 if entry.is_symlink():
                     raise _leads_away(Path(entry.path))
-    # We never create logs; but git continues any that exist, wherever they lead.
+    # We never create reflogs, but git appends to any that exist, even through links.
     logs = common / "logs/refs/aish"
     if os.path.lexists(logs):
         raise Nowhere(f"{shown_path(logs)} does not belong to aish, and git would write there")
@@ -293,7 +293,7 @@ def _make_git_folder(folder: Path, kind: str) -> None:
             (folder / name).mkdir(mode=0o700, exist_ok=True)
         for name, text in wanted.items():
             path = folder / name
-            if not path.exists() or path.read_text() != text:
+            if not path.exists() or path.read_bytes() != text.encode():
                 path.write_text(text)
-        # A git that was killed left it: nobody else is here, since we hold our own lock.
+        # A git that was killed left it; no other git runs here, since we hold our own lock.
         (folder / "index.lock").unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """What a snapshot covers of a work tree: the files that git knows or would add, as on disk.
 
-Files that git would leave out, and anything that is not a file, are not covered. They are named, so
-that they are not mistaken later for something that a command made. Files that editors make for
-themselves are not even named. Names are bytes, ``/``-separated and relative to the work tree.
+Files that git would leave out, and anything that is not a file, are not covered. They are listed,
+so that they are not mistaken later for something that a command created. Files that editors create
+for themselves are not even listed. Names are bytes, ``/``-separated and relative to the work tree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIZE_LIMIT: Final = 64 << 20
 #: The most nested repositories in a work tree; if there are more, no snapshot is taken.
 REPOSITORY_LIMIT: Final = 200
 
-#: Swap files, locks and backups that editors keep beside the edited files: ``.*.sw?``, ``#*#``,
+#: Swap files, locks and backups that editors keep next to the edited files: ``.*.sw?``, ``#*#``,
 #: ``.#*``, ``*~``.
 _EDITORS: Final = re.compile(rb"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
 
@@ -38,7 +38,7 @@ class Listing:
 
     Attributes:
         files: the covered files: regular files and links, each with its status.
-        folders: the permissions of the folders that they lie in.
+        folders: the permissions of the folders that they are in.
         uncovered: what exists and is not covered; a name that ends in ``/`` is a whole folder.
         repositories: the nested repositories whose files are covered, submodules or not.
     """
@@ -50,7 +50,7 @@ class Listing:
 
 
 def left_out(name: bytes, uncovered: Collection[bytes]) -> bool:
-    """Return whether ``name`` is one of ``uncovered``, or lies in one of its folders."""
+    """Return whether ``name`` is one of ``uncovered``, or is in one of its folders."""
     if name in uncovered or name + b"/" in uncovered:
         return True
     end = name.find(b"/")
@@ -81,13 +81,13 @@ def list_work_tree(
     found: list[bytes] = []
     waiting = [b""]
     # The two lists of a repository are made in parallel.
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(1) as executor:
         while waiting:
             place = waiting.pop()
             found += [place] if place else []
             if len(found) > REPOSITORY_LIMIT:
                 raise NoUndo(f"there are more than {REPOSITORY_LIMIT} other repositories inside")
-            asked = None if repositories is not None else beside.submit(_ignored, git, place)
+            asked = None if repositories is not None else executor.submit(_ignored, git, place)
             own, inner = _listed(git, place)
             names |= own
             uncovered |= asked.result() if asked else set()
@@ -98,11 +98,11 @@ def list_work_tree(
     names = {name for name in names if not is_editors_own(name)}
     if len(names) > FILE_LIMIT:
         raise NoUndo(f"there are more than {FILE_LIMIT:,} files")
-    return _Look(os.fsencode(git.top)).at(names, uncovered, tuple(sorted(found)))
+    return _Scan(os.fsencode(git.top)).listing(names, uncovered, tuple(sorted(found)))
 
 
 def is_editors_own(name: bytes) -> bool:
-    """Return whether ``name`` is a file that an editor makes for itself and manages alone."""
+    """Return whether ``name`` is a file that an editor creates and manages for itself."""
     return _EDITORS.fullmatch(name.rpartition(b"/")[2]) is not None
 
 
@@ -141,21 +141,21 @@ def _is_repository(git: Git, name: bytes) -> bool:
     return real == path.rstrip(b"/") and os.path.lexists(path + b".git")
 
 
-class _Look:
-    """Looks at files, and at each of their folders once."""
+class _Scan:
+    """Gets the status of files, and of each of their folders once."""
 
     def __init__(self, top: bytes) -> None:
         self._top = top + b"/"
         self._folders: dict[bytes, int | None] = {b"": 0}
 
-    def at(
+    def listing(
         self, names: Iterable[bytes], uncovered: set[bytes], repositories: tuple[bytes, ...]
     ) -> Listing:
         files: dict[bytes, os.stat_result] = {}
-        top, folders, lstat = self._top, self._folders, os.lstat  # each is needed very often
+        top, folders, lstat = self._top, self._folders, os.lstat  # this loop is hot
         for name in names:
             folder = name[: max(name.rfind(b"/"), 0)]
-            # A link leads elsewhere, to files that are not of this work tree.
+            # A link's target is not part of this work tree.
             if (folders[folder] if folder in folders else self._folder(folder)) is None:
                 continue
             try:
@@ -175,7 +175,7 @@ class _Look:
             return stat.S_ISLNK(mode)
         if found.st_size > SIZE_LIMIT:
             return False
-        # Most files are readable by all; checking each would take as long as all the rest.
+        # Most files are readable by all; calling access for each would double the time.
         return mode & 0o444 == 0o444 or os.access(self._top + name, os.R_OK)
 
     def _folder(self, name: bytes) -> int | None:

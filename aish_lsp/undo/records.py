@@ -1,4 +1,4 @@
-"""What undo knows after a restart: commits under ``refs/aish/undo/``, with a ref for each command.
+"""The records of undo, which survive a restart: commits under ``refs/aish/undo/``, one per command.
 
 The first commit is the work tree before the command, and its child the work tree after it. The
 message of the last commit holds the record as JSON after its first line. Changes to texts that an
@@ -27,7 +27,7 @@ from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.snapshots import Snapshot, as_name, as_text
 
 _REFS: Final = "refs/aish/undo"
-#: Writes no log, even if the user has all refs logged.
+#: Writes no reflog, even if the user has configured one for all refs.
 _UPDATE: Final = ("-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref")
 
 #: The most commands that are kept for a workspace, and the days for which a command is kept.
@@ -70,7 +70,7 @@ class Record:
         group: what is undone together: the id of a command, a run, an undo or a redo.
         label: the command, on one line and without secrets.
         session: the session in which it was run.
-        of: the group that an undo or redo took back.
+        of: the group that an undo or redo reverted.
         head: where HEAD was before it.
         before, after: the work tree; ``after`` is None until it has ended, or if its end was not
             seen.
@@ -93,7 +93,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A ref of ours, its commit, and the time of that commit (seconds since 1970)."""
+    """One of our refs, its commit, and the time of that commit (seconds since 1970)."""
 
     name: str
     commit: str
@@ -116,9 +116,9 @@ class Records:
         return next(reversed(self._groups()), [])
 
     def next_group(self, kind: Literal["undo", "redo"], session: str) -> Group:
-        """Return the group that an undo or redo takes back next; empty if there is none.
+        """Return the group that the next undo or redo reverts; empty if there is none.
 
-        It is the last one of ``session``. If that has none left, an undo takes back the last one of
+        It is the last one of ``session``. If that has none left, an undo reverts the last one of
         any session.
         """
         undoable: list[Group] = []
@@ -165,13 +165,13 @@ class Records:
         return self._write(ref.name, replace(record, after=after), after, "after", ref.commit)
 
     def drop(self, refs: list[Ref]) -> None:
-        """Forget records. git's own garbage collection removes what only they held."""
+        """Delete records. git's garbage collection later removes what only they referred to."""
         if refs:
             feed = "".join(f"delete {ref.name} {ref.commit}\n" for ref in refs)
             self._git.ask(*_UPDATE, "--stdin", feed=feed.encode())
 
     def drop_old(self, now: float | None = None) -> None:
-        """Forget what exceeds KEPT here, and what is too old in any workspace of the repository."""
+        """Delete what exceeds KEPT here, and what is too old in any workspace of the repository."""
         oldest = (time.time() if now is None else now) - KEPT_DAYS * 86_400
         refs = self._refs(_REFS)
         too_many = set(self._numbered(refs)[:-KEPT])
@@ -255,7 +255,7 @@ def keep(git: Git, edits: Iterable[Edit]) -> list[KeptEdit]:
 
 
 def backwards(edits: Sequence[KeptEdit]) -> list[KeptEdit]:
-    """Return the edits that take back ``edits``."""
+    """Return the edits that revert ``edits``."""
     return [KeptEdit(edit.name, old=edit.new, new=edit.old) for edit in reversed(edits)]
 
 

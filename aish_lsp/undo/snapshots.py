@@ -57,7 +57,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a name stands for in two snapshots; None for nothing."""
+    """The state of a name in two snapshots; None if it does not exist."""
 
     old: FileState | None
     new: FileState | None
@@ -105,7 +105,7 @@ def take(git: Git, listing: Listing) -> Snapshot:
     except TooSlow:
         raise
     except NoUndo:
-        # The index kept from the last time may refer to contents that are gone or damaged.
+        # The index of the last snapshot may refer to contents that are missing or damaged.
         with suppress(OSError):
             (git.private / "index").unlink()
         tree = _write(git, listing, refused)
@@ -113,14 +113,14 @@ def take(git: Git, listing: Listing) -> Snapshot:
     return Snapshot(
         tree=tree,
         umask=umask,
-        modes=dict(_unusual(listing, umask)),
-        uncovered=sorted(map(as_text, _few(listing.uncovered | refused))),
+        modes=dict(_unusual_permissions(listing, umask)),
+        uncovered=sorted(map(as_text, _condensed(listing.uncovered | refused))),
         repositories=sorted(map(as_text, listing.repositories)),
     )
 
 
 def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
-    """Bring our index up to date, and return the id of its tree."""
+    """Update our index, and return the id of its tree."""
     names = listing.files.keys() - refused
     known = set(git.own("ls-files", "-z").split(b"\0")[:-1])
     if gone := known - names:
@@ -140,7 +140,7 @@ def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
             return git.own("write-tree").decode().strip()
 
 
-def _few(names: frozenset[bytes]) -> frozenset[bytes]:
+def _condensed(names: frozenset[bytes]) -> frozenset[bytes]:
     """Return ``names``, or their folders if there are too many names to record."""
     if len(names) <= _UNCOVERED:
         return names
@@ -148,7 +148,7 @@ def _few(names: frozenset[bytes]) -> frozenset[bytes]:
 
 
 def _umask(listing: Listing) -> int:
-    """Return the permissions that most files lack, which new ones usually lack too."""
+    """Return the permissions that most files lack, as a umask."""
     counts = Counter(found.st_mode & 0o666 for found in listing.files.values())
     # The highest of equally common modes, since the order of the files may change.
     common = max(counts, key=lambda mode: (counts[mode], mode), default=0o644)
@@ -157,7 +157,7 @@ def _umask(listing: Listing) -> int:
     return missing | (missing & 0o444) >> 2
 
 
-def _unusual(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
+def _unusual_permissions(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
     for name, found in listing.files.items():
         if stat.S_ISLNK(found.st_mode):
             continue
@@ -183,7 +183,7 @@ def difference(git: Git, old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
     for about, name in zip(parts[::2], parts[1::2], strict=True):
         was, now, content, later, _ = about.decode().lstrip(":").split(" ")
         changes[name] = Change(_state(old, name, was, content), _state(new, name, now, later))
-    for name, mode in _perhaps_other_permissions(git, old, new):
+    for name, mode in _permission_candidates(git, old, new):
         was_permitted, permitted = old.permission(name, mode), new.permission(name, mode)
         if name not in changes and was_permitted != permitted:
             changes[name] = Change(
@@ -198,10 +198,8 @@ def _state(snapshot: Snapshot, name: bytes, mode: str, content: str) -> FileStat
     return FileState(mode, content, snapshot.permission(name, mode))
 
 
-def _perhaps_other_permissions(
-    git: Git, old: Snapshot, new: Snapshot
-) -> Iterator[tuple[bytes, str]]:
-    """Yield the files, and git's mode of each, that may differ in permissions git does not keep."""
+def _permission_candidates(git: Git, old: Snapshot, new: Snapshot) -> Iterator[tuple[bytes, str]]:
+    """Yield the files, with git's modes, that may differ in permissions that git does not keep."""
     if old.umask != new.umask:
         # It may be any of them.
         for entry in git.own("ls-tree", "-r", "-z", old.tree).split(b"\0")[:-1]:
@@ -228,8 +226,8 @@ class Changed(OSError):
 class WorkFolder:
     """A work tree that files are taken from and put into.
 
-    Each folder on the way is opened by itself: one that is, or becomes, a link is an OSError, and
-    so nothing outside is ever touched.
+    Each folder of a path is opened separately: one that is, or becomes, a link is an OSError, so
+    nothing outside is ever touched.
     """
 
     def __init__(
@@ -239,9 +237,9 @@ class WorkFolder:
 
         Args:
             top: its root.
-            seen: how its files were when it was decided what to do.
-            wanted: it says what the folders' permissions were.
-            keep: a folder that stays, and so do those that it lies in.
+            seen: the status of its files when it was decided what to do.
+            wanted: the snapshot with the permissions of the folders.
+            keep: a folder that is not removed, nor are those that it is in.
         """
         self._top = top
         self._seen = seen
@@ -252,14 +250,14 @@ class WorkFolder:
         """Remove a file or a link.
 
         Raises:
-            OSError: it cannot be, or it is another one by now.
+            OSError: it cannot be removed, or it is no longer the same file.
         """
         with self._folder_of(name, make=False) as (folder, own):
             self._check(name, folder, own)
             os.unlink(own, dir_fd=folder)
 
     def tidy(self, names: Iterable[bytes]) -> None:
-        """Remove the folders of files that were removed, where they are empty by that."""
+        """Remove the folders of files that were removed, if they are empty now."""
         folders = {name[:at] for name in names for at in _slashes(name)}
         for name in sorted(folders, key=len, reverse=True):
             if not self._keep.startswith(name + b"/"):
@@ -267,18 +265,18 @@ class WorkFolder:
                     os.rmdir(own, dir_fd=folder)
 
     def write(self, name: bytes, entry: FileState, content: bytes) -> None:
-        """Put a file or a link in its place; the folders that it lies in are made.
+        """Put a file or a link in its place; missing folders are created.
 
         Raises:
-            OSError: it cannot be written, or what is there is another one by now.
+            OSError: it cannot be written, or the file there is no longer the same.
         """
         with self._folder_of(name, make=True) as (folder, own):
             self._check(name, folder, own)
             temporary = b".aish-undo-" + secrets.token_hex(8).encode()
             try:
-                _make(temporary, folder, entry, content)
+                _create(temporary, folder, entry, content)
                 if name not in self._seen:
-                    with suppress(OSError):  # an empty folder gives way
+                    with suppress(OSError):  # an empty folder is replaced
                         os.rmdir(own, dir_fd=folder)
                 os.rename(temporary, own, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
@@ -290,7 +288,7 @@ class WorkFolder:
         """Give a file the permission that it had.
 
         Raises:
-            OSError: it cannot be done, or it is another file by now.
+            OSError: it cannot be done, or it is no longer the same file.
         """
         with self._folder_of(name, make=False) as (folder, own):
             self._check(name, folder, own)
@@ -302,7 +300,7 @@ class WorkFolder:
                 os.close(fd)
 
     def _check(self, name: bytes, folder: int, own: bytes) -> None:
-        """Hold what is there against what was seen."""
+        """Check that the file is still as it was seen; raise ``Changed`` if not."""
         seen = self._seen.get(name)
         try:
             found = os.lstat(own, dir_fd=folder)
@@ -317,7 +315,7 @@ class WorkFolder:
 
     @contextmanager
     def _folder_of(self, name: bytes, *, make: bool) -> Iterator[tuple[int, bytes]]:
-        """Open the folder that ``name`` lies in; also give its last part."""
+        """Open the folder that ``name`` is in; yield it with the last part of the name."""
         if not is_plain(name):
             raise OSError(errno.EINVAL, "That is not the name of a file in the work tree")
         *folders, own = name.split(b"/")
@@ -340,7 +338,7 @@ class WorkFolder:
                 raise
         os.mkdir(part, 0o700, dir_fd=fd)
         made = os.open(part, _FOLDER, dir_fd=fd)
-        # Its owner has to get in, whatever it was: there is more to be put there.
+        # The owner needs access in any case: more files are put there.
         os.fchmod(made, self._wanted.permission(path, "") | 0o700)
         return made
 
@@ -356,7 +354,7 @@ def _signature(found: os.stat_result) -> tuple[int, ...]:
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _make(name: bytes, folder: int, entry: FileState, content: bytes) -> None:
+def _create(name: bytes, folder: int, entry: FileState, content: bytes) -> None:
     """Make a new file or link."""
     if entry.mode == LINK:
         os.symlink(content, name, dir_fd=folder)

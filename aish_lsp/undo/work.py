@@ -1,6 +1,6 @@
-"""What undo does in a work tree: before a command, after it, and to take it back.
+"""What undo does in a work tree: before a command, after it, and to revert it.
 
-Everything here blocks, and only one task runs at a time, since our own folder is locked.
+Everything here blocks, and only one task runs at a time, since it locks our private git folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aish_lsp.undo.snapshots import Change, Snapshot, WorkFolder, as_name, as_te
 def plan(
     git: Git, group: Sequence[Record], now: Snapshot
 ) -> tuple[dict[bytes, Change], frozenset[bytes]]:
-    """Return how to take back what the commands of ``group``, oldest first, did.
+    """Return how to revert what the commands of ``group``, oldest first, did.
 
     The first part is what differs between the files before the group and now, as far as the
     commands changed it. The second is the names in it that somebody else has changed as well.
@@ -39,7 +39,7 @@ def plan(
     touched: set[bytes] = set()
     disputed: set[bytes] = set()
     for record, following in zip(group, [*(other.before for other in group[1:]), now], strict=True):
-        # What existed but was not covered may look as if the command had made it.
+        # A file that existed but was not covered may look as if the command had created it.
         uncovered = record.before.left_out
         names = {
             name
@@ -97,7 +97,7 @@ class Reverted:
         asks: nothing was done, since the user must first decide about the conflicts.
         earlier: nothing was done, since the command was run in another session, at this time
             (seconds since 1970), and the user must first be asked whether it is meant.
-        edits: what to take back in the editor.
+        edits: what to revert in the editor.
         moved: where HEAD was before the command and where it is now, if it has moved.
     """
 
@@ -198,18 +198,18 @@ class Worker:
         session: str = "",
         earlier: str = "",
     ) -> Reverted:
-        """Take the last command back, or the last undo.
+        """Revert the last command, or the last undo.
 
         Args:
-            overwrite: the conflicts that are put back all the same; None for all.
+            overwrite: the conflicts that are put back anyway; None for all.
             decided: leave the other conflicts alone, instead of doing nothing if there are any.
             kind: whether to undo a command or to redo it.
             session: the session whose last one is meant.
-            earlier: the ``Reverted.group`` of another session's command that may be taken back;
+            earlier: the ``Reverted.group`` of another session's command that may be reverted;
                 "*" for any.
 
         Raises:
-            NotFound: there is nothing to take back.
+            NotFound: there is nothing to revert.
             NoUndo, AishError, OSError: it cannot be done. Another undo restores what was
                 overwritten by then.
         """
@@ -268,7 +268,7 @@ class Worker:
             )
 
     def _end(self, git: Git, begun: Begun) -> None:
-        """Record the work tree after a command or an undo; forget one that did nothing."""
+        """Record the work tree after a command or an undo; drop one that did nothing."""
         before = begun.record.before
         repositories = list(map(as_name, before.repositories))
         after = take(git, list_work_tree(git, begun.names, repositories))
@@ -321,20 +321,20 @@ def _names(git: Git, records: Sequence[Record]) -> set[bytes]:
 
 
 def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Change]) -> dict[bytes, str]:
-    """Put everything back; return what could not be, with the reasons."""
+    """Put everything back; return the files that could not be, with the reasons."""
     failed: dict[bytes, str] = {}
     back = [(name, step.old) for name, step in sorted(steps.items()) if step.old is not None]
     ids = [wanted.content for _, wanted in back if wanted.content]
     git.check_contents(ids)
-    # First remove what is in the way of a folder or file that is put back.
+    # First remove what may be in the way of a folder or file that is put back.
     gone = [name for name, step in steps.items() if step.old is None]
     for name in gone:
-        with _noted(name, failed):
+        with _collecting_errors(name, failed):
             folder.remove(name)
     folder.tidy(gone)
     contents = git.contents(ids)
     for name, wanted in back:
-        with _noted(name, failed):
+        with _collecting_errors(name, failed):
             if wanted.content:
                 folder.write(name, wanted, next(contents))
             else:
@@ -343,7 +343,7 @@ def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Change]) -> di
 
 
 @contextmanager
-def _noted(name: bytes, failed: dict[bytes, str]) -> Iterator[None]:
+def _collecting_errors(name: bytes, failed: dict[bytes, str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 from aish_lsp.config.schema import Project
-from aish_lsp.lsp.server import GIVE_WAY
+from aish_lsp.lsp.server import SWITCH_INTERVAL
 from aish_lsp.project.picture import ProjectPicture
 
 SIZES = (10, 1_000, 100_000, 1_000_000)
@@ -164,7 +164,7 @@ def show(name: str, *values: str) -> None:
 
 def measure(files: int, rounds: int) -> None:
     """Make a repository and measure it."""
-    sys.setswitchinterval(GIVE_WAY)  # as the server does
+    sys.setswitchinterval(SWITCH_INTERVAL)  # as the server does
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder), files)
         asyncio.run(measured(Path(folder), files, rounds if files < 500_000 else 3))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fork_server
 from lsprotocol import converters, types
 
 from aish_lsp.lsp.overrides import Documents
@@ -79,9 +80,9 @@ class Place:
         (folder / "main.py").write_text("print()\n")
         sent = root / "sent"
         server = programs / "aish-lsp"
+        command = fork_server.command_for([sys.executable, "-m", "aish_lsp"])
         server.write_text(
-            f"#!/bin/sh\ntee -a {shlex.quote(str(sent))} |"
-            f' {shlex.quote(sys.executable)} -m aish_lsp "$@"\n'
+            f'#!/bin/sh\ntee -a {shlex.quote(str(sent))} | {shlex.join(command)} "$@"\n'
         )
         server.chmod(0o755)
         environment = {

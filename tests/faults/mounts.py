@@ -17,6 +17,8 @@ from pathlib import Path
 from aish_lsp.foundation.errors import AishError
 
 disk, denied = Path(sys.argv[1]), sys.argv[2]
+if denied:
+    os.environ["AISH_DATA_DIR"] = sys.argv[1]
 advice = {
     "read-only": "Read-only file system. Make it writable, or set AISH_DATA_DIR to a folder that",
     "forbidden": "Permission denied. Make it accessible, or set AISH_DATA_DIR to a folder that",

@@ -154,7 +154,7 @@ async def next_question_works(served: Any, before: list[Any]) -> None:
     ("script", "told"),
     [
         (NO_REPLY["the key is wrong"][0], "> {url}/v1/chat/completions refused the request (401)"),
-        (breaks_off("error"), "CMD: ls\n\n> The reply broke off: {url} broke the reply off"),
+        (breaks_off("error"), "CMD: ls\n\n> The reply broke off: {url} broke off the reply"),
     ],
 )
 async def test_the_chat_document_tells_it_in_a_quote(

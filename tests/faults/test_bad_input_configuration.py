@@ -44,7 +44,7 @@ async def test_a_broken_file_is_told_and_a_mended_one_counts_at_once(place: Plac
         assert 'did you mean "temperature"' in told
         assert "models.tested.timeout" in told
         assert "a number" in told
-        assert "the settings from before stay in force" in told
+        assert "the previous settings stay in force" in told
         await ask(client, "hello", "four")
         assert notices(client, "four") == []
 

@@ -142,7 +142,7 @@ async def test_reported_use(served: Any, fault: str) -> None:
         assert (result["text"], result["error"], result["finishReason"]) == (REPLY, None, "stop")
         told = notices(client, "t")
         assert len(told) == (fault in TOLD)
-        assert all("Costs follow what it reports" in notice for notice in told)
+        assert all("Costs are computed from its numbers" in notice for notice in told)
         sent = counted(served.model.requests[-1])
         report = await shown(client)
         assert report["total"] == pytest.approx(sent + len(REPLY) // 4, rel=0.2)

@@ -126,7 +126,7 @@ FAULTS: dict[str, tuple[Script, int, str]] = {
     "an empty reply": (empty, 1, "ended before"),
     "a page": (page, 1, "Sign in"),
     "silence": (silent, 1, "sent nothing for 1 s"),
-    "kept alive": (kept_alive, 1, "began no reply within 3 s"),
+    "kept alive": (kept_alive, 1, "did not begin to reply within 3 s"),
 }
 
 

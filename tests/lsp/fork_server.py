@@ -4,20 +4,21 @@ A server's imports are nine tenths of what its start costs, and most tests are n
 child runs the same ``python -m aish_lsp`` (or the same script), with the arguments, environment,
 folder and pipes that it would have been started with.
 
-``spawn`` is the tests' side; run as a program, this file is the process that forks.
+``spawn`` and ``command_for`` are the tests' side, the latter for what starts its server itself. Run
+as a program, this file is the process that forks: one for all workers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
+import fcntl
 import gc
 import importlib
 import json
 import os
 import pkgutil
 import runpy
-import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -27,6 +28,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import fork_client
 
 #: Whether servers are forked; the tests' conftest says so for each test.
 wanted = False
@@ -44,8 +47,11 @@ _READ_AT_START: Final = (
     "OPENSSL",
 )
 
-#: Of a request: arguments and an environment. A message of the kernel's may be twice as long.
-_MOST_BYTES: Final = 100_000
+#: The variables that name the socket of the fork server, and the process that it ends with.
+_SOCKET: Final = "TESTS_FORK_SERVER"
+_OWNER: Final = "TESTS_OWNER"
+
+_started: list[subprocess.Popen[bytes]] = []
 
 
 class Forked:
@@ -95,59 +101,58 @@ async def spawn(
     command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None
 ) -> Forked | None:
     """Return a server that was forked; None where ``command`` must be started by itself."""
-    if not wanted or not hasattr(os, "pidfd_open") or _program(command) is None:
-        return None
-    forker = _forker()
-    if _read_at_start(env) != forker.read_at_start:
-        return None
-    # A process's mask can be read by setting it only.
-    mask = os.umask(0)
-    os.umask(mask)
-    request = {
-        "command": list(command),
-        "env": dict(env),
-        "cwd": str(cwd or Path.cwd()),
-        "umask": mask,
-        # As is inherited: what a shell starts in the background ignores it.
-        "takesInterrupts": signal.getsignal(signal.SIGINT) is not signal.SIG_IGN,
-    }
-    data = json.dumps(request).encode()
-    if len(data) > _MOST_BYTES:
+    if not wanted or not _can_fork() or _program(command) is None:
         return None
     pipes, status, theirs = await _open_pipes()
     try:
-        socket.send_fds(forker.channel, [data], theirs)
+        asked = fork_client.ask(_socket(), command, env, str(cwd or Path.cwd()), theirs)
     finally:
         for fd in theirs:
             os.close(fd)
-    return Forked(int(await status.readline()), pipes, status)
+    pid = int(await status.readline() or 0) if asked else 0
+    if pid == 0:
+        pipes.close()
+        return None
+    return Forked(pid, pipes, status)
 
 
-class _Forker(NamedTuple):
-    """The process that forks, as its user has it."""
+def command_for(command: Sequence[str]) -> list[str]:
+    """Return what others can start instead of ``command``, to the same effect."""
+    if not wanted or not _can_fork():
+        return list(command)
+    return [sys.executable, "-S", "-E", fork_client.__file__, _socket(), *command]
 
-    channel: socket.socket
-    read_at_start: dict[str, str]
+
+def _can_fork() -> bool:
+    return hasattr(os, "pidfd_open")
+
+
+def begin(folder: Path) -> None:
+    """Choose where the fork server of this run listens: in ``folder``, until this process ends."""
+    os.environ.update({_SOCKET: str(folder / "fork-server"), _OWNER: str(os.getpid())})
 
 
 @cache
-def _forker() -> _Forker:
-    """Start the process that forks, once."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-
-    def end() -> None:
-        ours.close()
-        process.wait()
-
-    atexit.register(end)
-    return _Forker(ours, _read_at_start(os.environ))
+def _socket() -> str:
+    """Return where the fork server listens; it is started by whoever of all workers is first."""
+    path = os.environ[_SOCKET]
+    with Path(f"{path}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not Path(path).exists():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+                listening.bind(path)
+                # What asks before all is imported waits.
+                listening.listen(1000)
+                # It is kept, since nobody waits for its end.
+                _started.append(
+                    subprocess.Popen(
+                        [sys.executable, __file__, str(listening.fileno()), os.environ[_OWNER]],
+                        pass_fds=[listening.fileno()],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                    )
+                )
+    return path
 
 
 def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
@@ -232,43 +237,86 @@ def _import_all() -> None:
         read()
 
 
-def _serve(channel: socket.socket) -> dict[str, Any] | None:
-    """Fork for each request; return the request in the child, and None at the end."""
-    statuses: dict[int, tuple[int, int]] = {}
-    poll = select.poll()
-    poll.register(channel, select.POLLIN)
+class _Child(NamedTuple):
+    """A process that was forked, the descriptor of its end, and the pipe to whoever asked."""
+
+    pid: int
+    end: int
+    status: int
+
+
+def _serve(listening: socket.socket, owner: int) -> dict[str, Any] | None:
+    """Fork for each request; return the request in the child, and None when ``owner`` has ended."""
+    read_at_start = _read_at_start(os.environ)
+    selector = selectors.DefaultSelector()
+    selector.register(listening, selectors.EVENT_READ)
+    selector.register(os.pidfd_open(owner), selectors.EVENT_READ, owner)
     while True:
-        for fd, _ in poll.poll():
-            if fd in statuses:
-                poll.unregister(fd)
-                _tell_end(fd, *statuses.pop(fd))
-                continue
-            data, fds, _, _ = socket.recv_fds(channel, _MOST_BYTES, 4)
-            if not data:
+        for key, _ in selector.select():
+            if key.data == owner:
                 return None
-            pid = os.fork()
-            if pid == 0:
-                channel.detach()
-                for number, one in enumerate(fds[:3]):
-                    os.dup2(one, number)
-                os.closerange(3, 1 << 16)
-                request: dict[str, Any] = json.loads(data)
-                return request
-            os.write(fds[3], b"%d\n" % pid)
-            for one in fds[:3]:
+            if isinstance(key.data, _Child):
+                _attend(selector, key)
+                continue
+            request, fds = _accept(listening)
+            if not request:
+                continue
+            if _is_served(request, read_at_start):
+                pid = os.fork()
+                if pid == 0:
+                    selector.close()
+                    listening.close()
+                    for number, one in enumerate(fds[:3]):
+                        os.dup2(one, number)
+                    os.closerange(3, 1 << 16)
+                    return request
+                child = _Child(pid, os.pidfd_open(pid), os.dup(fds[3]))
+                selector.register(child.end, selectors.EVENT_READ, child)
+                # Nothing is ever read from it; its other end's closing counts as well.
+                selector.register(child.status, selectors.EVENT_READ, child)
+                _tell(child.status, pid)
+            else:
+                _tell(fds[3], 0)
+            for one in fds:
                 os.close(one)
-            watched = os.pidfd_open(pid)
-            statuses[watched] = (pid, fds[3])
-            poll.register(watched, select.POLLIN)
 
 
-def _tell_end(watched: int, pid: int, status: int) -> None:
-    _, ended = os.waitpid(pid, 0)
+def _accept(listening: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Return a request and its descriptors; nothing if whoever asked is gone."""
+    channel, _ = listening.accept()
+    with channel:
+        data, fds, _, _ = socket.recv_fds(channel, fork_client.MOST_BYTES, 4)
+    return (json.loads(data), fds) if data else ({}, [])
+
+
+def _is_served(request: Mapping[str, Any], read_at_start: Mapping[str, str]) -> bool:
+    """Return whether what a request asks for can be forked."""
+    program = _program(request["command"])
+    return program is not None and _read_at_start(request["env"]) == read_at_start
+
+
+def _attend(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    """Tell how a child ended; or end it, because whoever asked for it is gone."""
+    if selector.get_map().get(key.fd) != key:
+        return  # It went with what was attended to just now.
+    child: _Child = key.data
+    if key.fd == child.status:
+        selector.unregister(child.status)
+        os.kill(child.pid, signal.SIGKILL)
+        return
+    _, ended = os.waitpid(child.pid, 0)
+    with suppress(KeyError):
+        selector.unregister(child.status)
+    selector.unregister(child.end)
+    _tell(child.status, os.waitstatus_to_exitcode(ended))
+    os.close(child.end)
+    os.close(child.status)
+
+
+def _tell(status: int, number: int) -> None:
     # A test may have closed its end.
     with suppress(OSError):
-        os.write(status, b"%d\n" % os.waitstatus_to_exitcode(ended))
-    os.close(watched)
-    os.close(status)
+        os.write(status, b"%d\n" % number)
 
 
 def _run(request: Mapping[str, Any]) -> None:
@@ -296,7 +344,7 @@ if __name__ == "__main__":
     _import_all()
     gc.collect()
     gc.freeze()
-    with socket.socket(fileno=int(sys.argv[1])) as _channel:
-        _request = _serve(_channel)
+    with socket.socket(fileno=int(sys.argv[1])) as _listening:
+        _request = _serve(_listening, int(sys.argv[2]))
     if _request is not None:
         _run(_request)

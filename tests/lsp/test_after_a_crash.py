@@ -10,6 +10,8 @@ from client import execute
 from conversing import SHOWS_NOTHING, Place, chat_holds
 from fault_server import FaultServer, Peer, Request, chunk_of
 
+from aish_lsp.operations.markdown import open_fence
+
 
 async def test_the_chat_says_what_became_of_a_message_that_was_not_sent(
     tmp_path: Path,
@@ -38,15 +40,15 @@ async def test_the_chat_says_what_became_of_a_message_that_was_not_sent(
     async with place.client() as client:
         await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
         await client.request("workspace/executeCommand", execute("aish.chat.open", {}))
-        text = await chat_holds(client, place, "not sent still stands above")
+        text = await chat_holds(client, place, "did not send is still above")
         assert text.count("My next question") == 1
         assert text.rstrip().endswith("## You")
-        assert text.index("My next question") < text.index("aish-lsp ended while it wrote")
+        assert text.index("My next question") < text.index("aish-lsp stopped while writing")
         # Asked once more, nothing is said twice.
         await client.request("workspace/executeCommand", execute("aish.chat.open", {}))
         await client.command_result("aish.chat.send", {"prompt": ":help"})
         text = await chat_holds(client, place, ":retry")
-        assert text.count("not sent still stands above") == 1
+        assert text.count("did not send is still above") == 1
 
 
 async def test_what_ran_and_what_waited_is_not_said_to_do_so_for_ever(tmp_path: Path) -> None:
@@ -67,4 +69,5 @@ async def test_what_ran_and_what_waited_is_not_said_to_do_so_for_ever(tmp_path: 
         text = await chat_holds(client, place, ":retry")
         assert "Running (" not in text
         assert "Waiting for" not in text
-        assert "$ sleep 600; echo never" in text
+        assert "$ sleep 600; echo never\n\n````\n" in text
+        assert open_fence(text) == ""

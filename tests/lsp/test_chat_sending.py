@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from client import Client, RpcError
+from client import Client, RpcError, never
 from test_conversation import open_document
 
 
@@ -79,6 +80,26 @@ async def test_two_requests_in_a_row_send_a_message_once(folder: Path) -> None:
         assert editor.text.count("## aish\n") == 1
 
 
+@pytest.mark.parametrize("applies", [True, False])
+async def test_half_an_emoji_in_a_message_costs_neither_the_message_nor_its_reply(
+    folder: Path, *, applies: bool
+) -> None:
+    async with Client() as client:
+        editor = Editor(client)
+        await client.initialize(folder)
+        await editor.open()
+        if not applies:
+            client.answers["workspace/applyEdit"] = lambda _: {"applied": False}
+        await editor.type("hello there \ud83d, what is @\ud83d:1-2?\n")
+        assert (await client.command_result("aish.chat.send"))["turnId"]
+
+        def written() -> str:
+            return editor.text if applies else editor.path.read_text()
+
+        await client.wait_for(lambda: "\n## aish\n" in written(), "the reply")
+        await client.wait_for(lambda: written().endswith("\n## You\n\n"), "a new heading")
+
+
 async def test_a_prompt_takes_the_place_of_one_that_was_put_there_before(folder: Path) -> None:
     async with Client() as client:
         editor = Editor(client)
@@ -94,9 +115,9 @@ async def test_a_prompt_takes_the_place_of_one_that_was_put_there_before(folder:
         def told() -> bool:
             # On a slow machine, after that the last prompt is still being written.
             messages = [one["message"] for one in client.notified("window/showMessage")]
-            return any("stands under" in message for message in messages)
+            return any("an unsent message of yours" in message for message in messages)
 
-        await client.wait_for(told, "the message that a draft stands there")
+        await client.wait_for(told, "the message that there is a draft")
         assert "three" not in editor.text
 
 
@@ -114,6 +135,28 @@ async def test_a_prompt_that_comes_while_a_reply_is_written_waits_for_its_end(fo
         await client.wait_for(lambda: editor.text.endswith(":run echo two\n"), "the prompt")
         assert editor.under_last_heading() == ":run echo two"
         assert editor.text.index("exit 0") < editor.text.index(":run echo two")
+
+
+async def test_a_prompt_that_comes_while_the_user_is_asked_waits_without_work(folder: Path) -> None:
+    async with Client() as client:
+        editor = Editor(client)
+        await client.initialize(folder)
+        await editor.open()
+        client.answers["window/showMessageRequest"] = never
+        await editor.type("what is this?\n:model x\n")
+        await client.command_result("aish.chat.send")
+        await client.wait_for(lambda: client.asked("window/showMessageRequest"), "the question")
+        await client.command_result("aish.chat.open", {"prompt": "hello"})
+        await asyncio.sleep(0.2)
+        before = cpu_seconds(client)
+        await asyncio.sleep(1)
+        assert cpu_seconds(client) - before < 0.1
+
+
+def cpu_seconds(client: Client) -> float:
+    """Return the time that the server has computed."""
+    fields = Path(f"/proc/{client.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def test_a_question_from_elsewhere_leaves_the_draft_to_be_sent_next(folder: Path) -> None:

@@ -79,7 +79,7 @@ async def test_it_is_stopped_at_once_and_what_came_before_is_kept(
         assert [command["text"] for command in result["commands"]] == ["make test"]
         assert result["usage"]["outputTokens"] > 0
         [notice] = [n for n in events(client, "t", "notice") if n["level"] == "warning"]
-        assert "kept writing the same thing" in notice["message"]
+        assert "its text kept repeating itself" in notice["message"]
         assert "repetition_guard" in notice["message"]
 
         history = await client.command_result("aish.session.history")
@@ -94,7 +94,7 @@ async def test_the_chat_tells_it_and_goes_on(folder: Path, circles: Circles) -> 
         await client.command_result("aish.ask", {"prompt": "how?"})
         chat = folder / ".aish" / "chat.md"
         text = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
-        assert "> The reply of m was stopped: it kept writing the same thing." in text
+        assert "> The reply of m was stopped: its text kept repeating itself." in text
         assert text.endswith("\n\n## You\n\n")
 
 
@@ -120,4 +120,4 @@ async def test_so_is_one_about_the_session(folder: Path, circles: Circles) -> No
         await client.within(circles.left.wait(), "the stream to be closed")
         assert client.progress["m"][-1]["finishReason"] == "repetition"
         told = [event["message"] for event in events(client, "m", "notice")]
-        assert "The reply was stopped: it kept saying the same thing." in told
+        assert "The reply was stopped: it kept repeating itself." in told

@@ -111,6 +111,20 @@ async def test_the_client_is_told_only_when_the_lenses_that_it_has_are_no_longer
         assert len(await document.lenses()) == 4
 
 
+async def test_a_client_that_does_not_request_lenses_is_not_asked_to_again(folder: Path) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        hidden, other = (Document(client, folder / name) for name in ("a.md", "b.md"))
+        await hidden.open("CMD: ls\n")
+        await other.open("one\n")
+        await hidden.refreshed(1)
+        for _ in range(2):
+            await other.insert(0, "typed\n")
+            await asyncio.sleep(0.3)  # longer than the server waits for more
+        await other.insert(0, "CMD: pwd\n")
+        await hidden.refreshed(2)
+
+
 async def test_a_line_of_the_chat_that_is_still_coming_is_not_offered(
     folder: Path, clean_home: Path
 ) -> None:

@@ -120,3 +120,48 @@ async def test_what_is_marked_is_started(clean_home: Path) -> None:
     async with Client() as client:
         assert not isinstance(client.process, fork_server.Forked)
         await client.initialize()
+
+
+#: Tells its number, and ends by a signal alone.
+WAITING = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n"
+
+
+async def started(*command: str, **options: Any) -> asyncio.subprocess.Process:
+    """Start what others start instead of ``command``."""
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *fork_server.command_for(command), stdin=pipe, stdout=pipe, stderr=pipe, **options
+    )
+
+
+async def test_what_stands_for_a_server_has_its_streams_and_ends_as_it_does(tmp_path: Path) -> None:
+    script = tmp_path / "telling.py"
+    script.write_text(TELLING)
+    process = await started(sys.executable, str(script), "--é", cwd=tmp_path)
+    told, error = await process.communicate(b"7\n")
+    sees = json.loads(told)
+    assert sees["argv"] == [str(script), "--é"]
+    assert sees["folder"] == str(tmp_path)
+    assert (error, process.returncode) == (b"7", 7)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_what_ends_what_stands_for_a_server_ends_the_server(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING)
+    process = await started(sys.executable, str(script))
+    assert process.stdout is not None
+    server = int(await process.stdout.readline())
+    assert server != process.pid
+    process.send_signal(number)
+    # Its streams end with the server, which has them.
+    _, error = await asyncio.wait_for(process.communicate(), 60)
+    assert (error, process.returncode) == (b"", -number)
+
+
+async def test_what_cannot_be_forked_takes_the_place(tmp_path: Path) -> None:
+    process = await started("/bin/sh", "-c", "echo $PPID; exit 3")
+    told, _ = await process.communicate()
+    assert (int(told), process.returncode) == (os.getpid(), 3)

@@ -51,7 +51,7 @@ async def test_of_a_document_outside_every_folder_it_is_told_which_counts(
         await client.initialize(folder)
         await client.command_result("aish.ask", asked)
         said = [event["message"] for event in client.progress["t"] if event["kind"] == "notice"]
-        told = f"{folder}, the folder that is open; elsewhere.py lies outside it."
+        told = f"{folder}, the folder that is open; elsewhere.py is outside it."
         assert f"Asked in {told}" in said
         await client.command_result("aish.chat.open", outside)
         shown = [params["message"] for params in client.notified("window/showMessage")]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from client import Client
 from test_conversation import events, until
 
@@ -23,6 +24,33 @@ async def test_what_wants_a_terminal_is_handed_to_the_users_own(folder: Path) ->
         chat = folder / ".aish" / "chat.md"
         text = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
         assert f">     {line}\n" in text
+
+
+@pytest.mark.parametrize("in_chat", [True, False])
+async def test_the_end_of_the_server_ends_the_block_of_an_output(
+    folder: Path, *, in_chat: bool
+) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        if in_chat:
+            await client.command_result("aish.chat.send", {"prompt": ":run echo hi; sleep 600"})
+        else:
+            await client.command_result("aish.run", {"text": "echo hi; sleep 600"})
+        chat = folder / ".aish" / "chat.md"
+        await until(client, chat, lambda text: "\nhi\n" in text)
+        assert await client.shutdown() == 0
+    text = chat.read_text()
+    assert "\nhi\n````\n\n> stopped: the server has ended.\n\n## You\n" in text
+
+
+async def test_the_block_of_a_command_that_cannot_be_started_ends(folder: Path) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        await client.command_result("aish.chat.send", {"prompt": f":run echo {'a' * 200_000}"})
+        chat = folder / ".aish" / "chat.md"
+        text = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
+        assert "aaa\n````\n\n> The command is too long for the system to start.\n" in text
 
 
 async def test_much_output_is_kept_head_and_tail(folder: Path) -> None:

@@ -127,7 +127,7 @@ async def test_a_selection_may_be_given_backwards_or_too_long(
     ("fields", "path", "says"),
     [
         ({"range": span(8, 0, 9, 0)}, "range", "Only blanks are selected"),
-        ({"range": span(99, 0, 100, 0)}, "range.start", "line 100, and src/app.py has 9"),
+        ({"range": span(99, 0, 100, 0)}, "range.start", "line 100, but src/app.py has 9"),
         ({"range": span(100, 0, 99, 0)}, "range.start", "line 100"),
         ({"range": span(-1, 0, 1, 0)}, "range.start.line", "-1"),
         ({"range": span(0, 0, 1, -5)}, "range.end.character", "-5"),
@@ -136,7 +136,7 @@ async def test_a_selection_may_be_given_backwards_or_too_long(
         ({"range": span(0, 0, 1, 0), "uri": None}, "uri", "needs the uri"),
         ({"range": span(0, 0, 1, 0), "uri": "untitled:Untitled-1"}, "uri", "not open"),
         ({"range": span(0, 0, 1, 0), "uri": "nonsense"}, "uri", "not open"),
-        ({"range": span(0, 0, 1, 0), "uri": "file:///etc/passwd"}, "uri", "not lie in"),
+        ({"range": span(0, 0, 1, 0), "uri": "file:///etc/passwd"}, "uri", "not in the workspace"),
         ({"diagnostics": [{"range": span(0, 0, 0, 1), "message": "m"}]}, "range", "need the range"),
     ],
 )

@@ -185,7 +185,7 @@ async def test_a_command_that_runs_keeps_its_session(place: Place) -> None:
         run = {"text": "echo begun; sleep 60", "partialResultToken": "r"}
         running = asyncio.create_task(client.command_result("aish.run", run))
         await client.wait_for(lambda: client.progress["r"], "its output")
-        with pytest.raises(RpcError, match="`echo begun; sleep 60` runs in this session"):
+        with pytest.raises(RpcError, match="`echo begun; sleep 60` is running in this session"):
             await client.command_result("aish.session.resume", {"id": asked["sessionId"]})
         await client.command_result("aish.cancel")
         assert (await running)["finishReason"] == "cancelled"

@@ -53,6 +53,8 @@ async def test_a_call_is_an_event_and_its_result_goes_back(place: Place) -> None
             await client.initialize(place.folder)
             result = await ask(client, "Is it clean?", "t")
             told = events(client, "t", "tool")
+            shown = await client.command_result("aish.prompt.show", {"prompt": "And now?"})
+    assert [tool["name"] for tool in shown["tools"]] == model.offered
     assert [(event["callId"], event["server"], event["name"]) for event in told] == [
         ("c1", "git", "status")
     ] * 3

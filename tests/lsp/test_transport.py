@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import pytest
 from client import Client, RpcError, Transport, _Stream, connect, execute
 
@@ -76,13 +77,13 @@ async def test_a_message_split_into_single_bytes_is_read(echo: Client) -> None:
 
 def pipe(script: bytes) -> subprocess.CompletedProcess[bytes]:
     """Run the server with a whole conversation as its stdin."""
-    command = [sys.executable, ECHO]
+    command = fork_server.command_for([sys.executable, ECHO])
     return subprocess.run(command, input=script, capture_output=True, timeout=60, check=False)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run the server until it ends by itself."""
-    command = [sys.executable, ECHO, *arguments]
+    command = fork_server.command_for([sys.executable, ECHO, *arguments])
     return subprocess.run(command, capture_output=True, timeout=60, check=False)
 
 
@@ -159,6 +160,7 @@ async def test_only_who_knows_the_token_gets_in_and_no_browser(
         assert await refused(f"{bare}/?token={token[:-1]}") == 401
         assert await refused(f"{bare}/?token={token}x") == 401
         assert await refused(f"{bare}/?token=%C3%A9") == 401
+        assert await refused(f"{bare}//[") == 401
         assert await refused(bare, additional_headers={"Authorization": "Bearer x"}) == 401
         assert await refused(bare, additional_headers={"Authorization": f"Basic {token}"}) == 401
         for origin in ("https://evil.example", "null", "http://127.0.0.1"):
@@ -286,10 +288,11 @@ async def listen(
 ) -> tuple[asyncio.subprocess.Process, str]:
     """Start a server; return it and the address that it prints."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *program, *arguments, stderr=asyncio.subprocess.PIPE
+        *fork_server.command_for([sys.executable, *program, *arguments]),
+        stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
-    line = (await asyncio.wait_for(process.stderr.readline(), 30)).decode()
+    line = (await asyncio.wait_for(process.stderr.readline(), 90)).decode()
     found = re.fullmatch(r"aish-lsp: listening on (\S+)\n", line)
     assert found, line
     return process, found[1]

@@ -114,7 +114,7 @@ async def test_the_question_says_that_there_is_an_undo_and_that_there_is_none(
         await client.initialize(repository)
         await run(client, "rm -rf kept.txt")
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "`:undo` brings the files of this git work tree back, except those" in question
+        assert "`:undo` restores the files of this git work tree, except those" in question
         assert "nothing outside it." in question
         shutil.rmtree(repository / ".git")
         await run(client, "rm -rf other.txt")
@@ -191,9 +191,7 @@ async def test_without_a_repository_it_is_told_once_and_the_command_runs(folder:
         for number in range(2):
             report = await run(client, f"touch file{number}")
             assert report["exitCode"] == 0
-        assert notices(client) == [
-            "This command cannot be undone: the folder is not in a git work tree."
-        ]
+        assert notices(client) == ["This cannot be undone: the folder is not in a git work tree."]
         with pytest.raises(RpcError) as refused:
             await undo(client)
         assert refused.value.data["kind"] == "notFound"
@@ -205,9 +203,7 @@ async def test_the_chat_says_that_there_is_no_undo(folder: Path) -> None:
         client.answers["window/showMessageRequest"] = yes
         await client.command_result("aish.chat.send", {"prompt": ":run touch a"})
         chat = folder / ".aish" / "chat.md"
-        await client.within(
-            holds(chat, "> This command cannot be undone: the folder is"), "a notice"
-        )
+        await client.within(holds(chat, "> This cannot be undone: the folder is"), "a notice")
 
 
 async def test_ignored_files_are_named_when_a_command_takes_them(repository: Path) -> None:

@@ -416,7 +416,7 @@ async def test_where_there_is_no_repository_what_changes_something_asks(
     run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True)
     assert len(run.asked) == 2
     assert not (place.folder / "new.txt").exists()
-    assert "What may change something asks: " in "\n".join(run.notices)
+    assert "Commands that may change something ask you first: " in "\n".join(run.notices)
     assert ":undo" not in run.notices[-1]
 
 
@@ -439,7 +439,7 @@ async def test_it_ends_where_what_was_agreed_to_is_taken_back(
             await client.command_result("aish.trust.revoke", {})
             result = await running
     assert (result["outcome"], result["steps"]) == ("stopped", 1)
-    assert "not agreed to any more" in result["summary"]
+    assert "no longer allow goals" in result["summary"]
     assert len(caller.sent) == 1
 
 
@@ -505,7 +505,11 @@ async def test_it_is_told_why_what_changes_something_asks(
     replies: list[Reply] = [("CMD: touch new.txt\n", ()), COMPLETE]
     run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True)
     assert len(run.asked) == 2
-    told = next(one for one in run.notices if one.startswith("What may change something asks: "))
+    told = next(
+        one
+        for one in run.notices
+        if one.startswith("Commands that may change something ask you first: ")
+    )
     assert told.endswith("/.vscode is a symbolic link, so that it cannot be protected.")
 
 
@@ -598,7 +602,7 @@ async def test_a_command_of_the_users_parts_what_is_undone(
                 "aish.norris.start", fields | {"maxSteps": 1}, timeout=60
             )
             assert result["outcome"] == "limit"
-            assert "takes back all files that it changed." in told(client, "t")
+            assert "restores all files that it changed." in told(client, "t")
             first = state(place.folder)
             run = {"text": "echo own > own.txt", "partialResultToken": "r"}
             await client.command_result("aish.run", run)
@@ -606,7 +610,7 @@ async def test_a_command_of_the_users_parts_what_is_undone(
             again = {"resume": True, "partialResultToken": "u"}
             result = await client.command_result("aish.norris.start", again, timeout=60)
             assert (result["outcome"], result["steps"]) == ("complete", 2)
-            assert "takes back all files that it changed since it went on." in told(client, "u")
+            assert "restores all files that it changed since it was resumed." in told(client, "u")
             [session] = (await client.command_result("aish.session.list", {}))["sessions"]
             for expected in (own, first, before):
                 await client.command_result("aish.undo", {})

@@ -1,6 +1,6 @@
-"""The autonomous loop: a goal pursued in a session step by step, within bounds.
+"""The autonomous loop, which pursues a goal in a session step by step, within limits.
 
-This module holds its state and reads the model's replies; ``run`` and ``step`` pursue the goal.
+This module has its state and interprets the model's replies; ``run`` and ``step`` do the work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Said: TypeAlias = Literal["complete", "blocked"]
 
 _GOAL: Final = re.compile(r"^GOAL: (complete|blocked)(?![^\s:])[ \t:]*", re.MULTILINE)
 
-#: Characters of a summary, and of all lines about steps that are no longer sent.
+#: The most characters of a summary, and of all lines about steps that are no longer sent.
 _LONGEST_SUMMARY: Final = 2_000
 _LONGEST_LINES: Final = 1_500
 
@@ -35,13 +35,13 @@ class Pursuit:
     """A run of the autonomous loop.
 
     Attributes:
-        goal: what is to be reached.
-        group: the group in which all changes are undone together.
-        allow_caution: whether ``caution`` commands may run unasked if they can be undone.
-        works: whether the confinement profile ``work`` is available for that.
-        is_resumed: whether it continues a run that was stopped.
+        goal: the goal, in the user's words.
+        group: the undo group of all changes of the run.
+        allow_caution: whether ``caution`` commands may run without asking if they can be undone.
+        works: whether the confinement profile ``work``, which that needs, is available.
+        is_resumed: whether it continues an earlier run.
         said: what the user added, for the next step's message.
-        steps: a line about each finished step, by its exchange.
+        steps: a line about each finished step, by the id of its exchange.
     """
 
     goal: str
@@ -51,37 +51,37 @@ class Pursuit:
     is_resumed: bool = False
     said: list[str] = field(default_factory=list)
     steps: dict[str, str] = field(default_factory=dict)
-    _gone: list[str] = field(default_factory=list)
+    _evicted_steps: list[str] = field(default_factory=list)
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a step was made already, so that the next message is not the user's."""
+        """Whether a step was already made, so that the next message is the loop's."""
         return self.is_resumed or bool(self.steps)
 
     @property
     def acts_alone(self) -> bool:
-        """Whether ``caution`` commands run without asking."""
+        """Whether ``caution`` commands run without asking the user."""
         return self.allow_caution and self.works
 
     def block(self) -> str:
-        """Return the prompt's block: the goal, the rules, and lines about steps no longer sent."""
-        room, first = _LONGEST_LINES, len(self._gone)
-        while first and len(self._gone[first - 1]) <= room:
+        """Return the block for the prompt: goal, rules, and the latest steps no longer sent."""
+        left, first = _LONGEST_LINES, len(self._evicted_steps)
+        while first and len(self._evicted_steps[first - 1]) <= left:
             first -= 1
-            room -= len(self._gone[first])
-        return norris_block(self.goal, self._gone[first:])
+            left -= len(self._evicted_steps[first])
+        return norris_block(self.goal, self._evicted_steps[first:])
 
     def evicted(self, messages: Iterable[Message]) -> None:
-        """Keep a line about each step that is no longer sent."""
+        """Keep the line about each step whose messages were evicted."""
         lines = (self.steps.get(one.exchange, "") for one in messages if one.role == "user")
-        self._gone += filter(None, lines)
+        self._evicted_steps += filter(None, lines)
 
 
 def meant(commands: Iterable[CommandInfo], text: str) -> list[CommandInfo]:
-    """Return the `CMD: ` lines of a reply, except those in the model's reasoning."""
+    """Return the commands of a reply's `CMD: ` lines, except those in the model's reasoning."""
     said = Counter(found.text for found in suggestions_of(without_reasoning(text)))
     found: list[CommandInfo] = []
-    # Reasoning comes first, so of equal lines the last ones count.
+    # Reasoning comes first, so of equal lines the last ones are meant.
     for info in reversed([*commands]):
         if info.source == "cmd" and said[info.text]:
             said[info.text] -= 1
@@ -90,10 +90,10 @@ def meant(commands: Iterable[CommandInfo], text: str) -> list[CommandInfo]:
 
 
 def goal_said(text: str, *, is_whole: bool = True) -> tuple[Said, str] | None:
-    """Return what a reply says about its goal, and the summary or reason; None if it says nothing.
+    """Return whether a reply ends the goal, as (how, summary or reason); None if it does not.
 
-    Only a line of its own counts, outside fenced blocks and the model's reasoning. If the reply is
-    not whole, its last line may be incomplete, and is ignored.
+    Only a line that begins with ``GOAL: `` counts, outside fenced blocks and reasoning. The last
+    line of a reply that is not whole may be incomplete, and is ignored.
     """
     text = without_reasoning(text)
     fences, start = FenceScanner(lambda _: False), 0

@@ -1,8 +1,8 @@
-"""The autonomous loop: a goal pursued step by step, within bounds, until it is reached or given up.
+"""The autonomous loop, which pursues a goal step by step until that or a limit is reached.
 
 Each step is a turn of one round. Its tool calls are made in that turn, the commands that it
-suggests run after it, and the next step's message carries the results. All changes of a run are one
-undo.
+suggests run after it, and the next step's message has the results. All changes of a run are undone
+together.
 """
 
 from __future__ import annotations
@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.agent.events import Notice, Step
 from aish_lsp.agent.norris import Pursuit, goal_said, meant
-from aish_lsp.agent.norris.step import StepWork
+from aish_lsp.agent.norris.step import StepWork, line_of
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, AskResult, Turn
 from aish_lsp.config.sources import OFFLINE
-from aish_lsp.foundation.errors import AishError, BackendUnavailable, Busy, Denied, InvalidArgument
+from aish_lsp.foundation.errors import (
+    AishError,
+    BackendUnavailable,
+    Busy,
+    Denied,
+    InvalidArgument,
+    NotFound,
+)
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import clipped, count_of, one_line, shown_path
@@ -34,12 +41,12 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.sessions.records import LoadedSession
 
-How: TypeAlias = Literal["complete", "blocked", "stopped", "limit", "error"]
+RunOutcome: TypeAlias = Literal["complete", "blocked", "stopped", "limit", "error"]
 
-#: A run ends after so many steps that change nothing.
-_SAME: Final = 3
+#: A run ends after this many successive steps that change nothing.
+_MOST_SAME: Final = 3
 
-#: How many characters of a plan are shown.
+#: The most characters of a plan that are shown.
 _PLAN: Final = 300
 
 _NO_MODEL: Final = (
@@ -49,16 +56,16 @@ _NO_MODEL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NorrisResult:
-    """How the pursuit of a goal ended; ``summary`` is what the model said, or why it ended."""
+    """How a run ended; ``summary`` is the model's summary, or the reason."""
 
-    outcome: How
+    outcome: RunOutcome
     steps: int
     summary: str
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A goal to pursue; ``steps`` is how many steps were made before, in the run ``group``."""
+    """A goal to pursue; ``steps`` is how many steps earlier runs of the ``group`` made for it."""
 
     text: str
     allow_caution: bool = False
@@ -68,14 +75,14 @@ class Goal:
 
 
 def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
-    """Begin to pursue a goal. If the session is answering a question, it waits for that.
+    """Begin to pursue a goal. If the session is answering a question, wait for that.
 
     Raises:
         InvalidArgument: the goal is empty.
         Busy: a goal is already being pursued in this session.
     """
     if not goal.text.strip():
-        raise InvalidArgument("Say what is to be reached: `:norris GOAL`.", path="goal")
+        raise InvalidArgument("Name a goal: `:norris GOAL`.", path="goal")
     if session.goal_job in session.jobs:
         raise Busy("A goal is being pursued here. `:norris stop` ends that.")
     job_id = new_id()
@@ -89,12 +96,15 @@ def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
 
 
 def unfinished(log: LoadedSession) -> Goal | None:
-    """Return the last goal that a session pursued, if it was not reached; else None."""
+    """Return the last goal that a session pursued, or None if it was reached or there is none."""
     runs = [record for record in log.records if record.get("event") == "norris"]
-    start = next((one for one in reversed(runs) if one.get("status") == "start"), None)
-    if start is None or not isinstance(start.get("goal"), str):
+    starts = [one for one in runs if one.get("status") == "start"]
+    if not starts or not isinstance(starts[-1].get("goal"), str):
         return None
-    since = runs[runs.index(start) :]
+    start = starts[-1]
+    # Include the runs that this one resumed: it may have been killed before its first step.
+    first = next(one for one in starts if one.get("group") == start.get("group"))
+    since = runs[runs.index(first) :]
     if any(one.get("status") == "end" and one.get("outcome") == "complete" for one in since):
         return None
     steps = [number for one in since if isinstance(number := one.get("number"), int)]
@@ -107,7 +117,7 @@ def unfinished(log: LoadedSession) -> Goal | None:
 
 
 class _Run:
-    """One run of the loop."""
+    """A run of the loop in progress."""
 
     def __init__(self, session: Session, goal: Goal, emit: Emit) -> None:
         self._session = session
@@ -120,13 +130,13 @@ class _Run:
         self._bounds = session.workspace.config.norris
         self._number = goal.steps
         self._first = goal.steps + 1
-        self._since = ""
+        self._undo_note = ""
         self._model: str | None = None
         self._notes: list[str] = []
         self._tokens = 0
         self._cost = 0.0
-        self._seen: list[str] = []
-        # The last exit status of each command.
+        self._states: list[str] = []
+        # The last exit status of each command, by its text.
         self._exits: dict[str, int] = {}
 
     async def pursue(self) -> Outcome[NorrisResult]:
@@ -134,7 +144,8 @@ class _Run:
 
         Raises:
             BackendUnavailable: there is no model that could pursue it.
-            Denied: no folder is open, or the user does not agree to it here.
+            Denied: no folder is open, or the user did not consent.
+            NotFound: the folder is gone.
         """
         try:
             async with self._session.in_turn(self._emit, WAITS):
@@ -147,24 +158,24 @@ class _Run:
             chosen = await self._session.models.choose(None)
             if chosen.preset.provider == OFFLINE:
                 raise BackendUnavailable(_NO_MODEL)
-            await self._may_start()
+            await self._ask_consent()
             self._session.pursuit = self._pursuit
-            return await self._to_the_end()
+            return await self._pursue()
         finally:
             self._session.pursuit = None
             self._workspace.changed()
 
-    async def _to_the_end(self) -> Outcome[NorrisResult]:
+    async def _pursue(self) -> Outcome[NorrisResult]:
         if self._goal.allow_caution:
-            await self._look_whether_it_works()
+            await self._check_work_profile()
         goal = self._goal
         if goal.steps and not await self._workspace.undo.is_last(goal.group):
-            # Another command has run since, and has to be undone first.
-            self._since = " since it went on"
+            # Another command has run since then, and has to be undone first.
+            self._undo_note = " since it was resumed"
         await self._session.recorder.pursued(
             "start", goal=goal.text, group=goal.group, allowCaution=goal.allow_caution
         )
-        how: How
+        how: RunOutcome
         error: AishError | None = None
         minutes = self._bounds.max_minutes
         try:
@@ -182,22 +193,22 @@ class _Run:
         await run_uncancellable(
             self._session.recorder.pursued("end", outcome=how, number=steps, summary=summary)
         )
-        told = self._told(how, summary)
+        notice = self._end_notice(how, summary)
         if steps > self._goal.steps and not await self._workspace.why_no_undo():
-            told += f" `:undo` takes back all files that it changed{self._since}."
+            notice += f" `:undo` restores all files that it changed{self._undo_note}."
         if self._pursuit.said:
-            told += " What you added last was not sent any more."
-        await self._notice("info", told)
+            notice += " What you added last was not sent."
+        await self._notice("info", notice)
         return self._outcome(how, summary, error)
 
     def _outcome(
-        self, how: How, summary: str, error: AishError | None = None
+        self, how: RunOutcome, summary: str, error: AishError | None = None
     ) -> Outcome[NorrisResult]:
-        finishes: dict[How, FinishReason] = {"stopped": "cancelled", "error": "error"}
+        finishes: dict[RunOutcome, FinishReason] = {"stopped": "cancelled", "error": "error"}
         made = self._number - self._goal.steps
         return Outcome(NorrisResult(how, made, summary), finishes.get(how, "stop"), error)
 
-    def _told(self, how: How, summary: str) -> str:
+    def _end_notice(self, how: RunOutcome, summary: str) -> str:
         made = count_of(self._number - self._goal.steps, "step")
         said = {
             "complete": f"The goal was reached in {made}.",
@@ -206,57 +217,57 @@ class _Run:
             "limit": f"Stopped after {made}, at a limit.",
             "error": f"Stopped after {made} by an error.",
         }[how]
-        further = "" if how == "complete" else " `:norris resume` goes on."
+        further = "" if how == "complete" else " `:norris resume` continues."
         return f"{said} {summary}".rstrip() + further
 
     def _doubts(self) -> str:
-        """Return what casts doubt on a goal that the model calls reached."""
-        failed = [f"`{text}` (exit {code})" for text, code in self._exits.items() if code]
+        """Return a reason to doubt that the goal was reached, as the model says; or empty."""
+        failed = [f"`{line_of(text)}` (exit {code})" for text, code in self._exits.items() if code]
         if not failed:
             return ""
         return f"But the last run of {', '.join(failed[-3:])} failed."
 
     # The user's consent
 
-    async def _may_start(self) -> None:
-        """Ask the user to agree, the first time in a folder.
+    async def _ask_consent(self) -> None:
+        """Ask for the user's consent, the first time in a folder.
 
         Raises:
-            Denied: they do not agree, or no folder is open.
+            Denied: the user does not consent, or no folder is open.
+            NotFound: the folder is gone.
         """
         root = self._workspace.root
         if root is None:
-            raise Denied("Open a folder first: a goal is pursued in one.")
-        real, pin = await asyncio.to_thread(_identity, root)
-        if await self._is_agreed(root):
+            raise Denied("Open a folder first: a goal is pursued in a folder.")
+        real, digest = await asyncio.to_thread(_identity, root)
+        if await self._has_consent(root):
             return
         question = Question(
-            f"Let the model pursue goals by itself in {shown_path(root)}?\n\nIt runs commands one"
-            " after another. What is safe runs confined and unasked; what may change something asks"
-            " you, or with --allow-caution runs unasked where only this folder can change; what"
-            " could destroy something always asks. You can stop it at any moment.",
+            f"Let the model pursue goals by itself in {shown_path(root)}?\n\nIt runs one command"
+            " after another. A safe command runs confined, without asking you. One that may change"
+            " something asks you first; with --allow-caution it runs without asking, and can only"
+            " change this folder. One that could destroy something always asks. You can stop it at"
+            " any time.",
             yes="Let it",
         )
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
-            raise Denied("Not begun: nobody could be asked whether goals may be pursued here.")
+            raise Denied("Not started: nobody could be asked whether goals may be pursued here.")
         if not answer:
-            raise Denied("Not begun: you did not agree that goals are pursued in this folder.")
-        await asyncio.to_thread(self._workspace.services.trust.grant, root, "norris", real, pin)
+            raise Denied("Not started: you did not agree to goals being pursued in this folder.")
+        await asyncio.to_thread(self._workspace.services.trust.grant, root, "norris", real, digest)
 
-    async def _is_agreed(self, root: Path) -> bool:
-        """Return whether the user has agreed to it for this very folder, and not revoked that."""
+    async def _has_consent(self, root: Path) -> bool:
+        """Return whether the user has consented for exactly this folder, and not revoked that.
 
-        def look() -> bool:
-            try:
-                return self._workspace.services.trust.granted(root, "norris", *_identity(root))
-            except OSError:
-                return False
+        Raises:
+            NotFound: the folder is gone.
+        """
+        trust = self._workspace.services.trust
+        return await asyncio.to_thread(lambda: trust.granted(root, "norris", *_identity(root)))
 
-        return await asyncio.to_thread(look)
-
-    async def _look_whether_it_works(self) -> None:
-        """Find out whether commands that change something can run unasked; if not, say why."""
+    async def _check_work_profile(self) -> None:
+        """Check whether ``caution`` commands can run without asking; if not, tell the user why."""
         workspace = self._workspace
         assert workspace.root is not None
         why = await workspace.why_no_undo()
@@ -266,26 +277,29 @@ class _Run:
             why = await workspace.services.confinement.why_no_work(workspace.root)
         self._pursuit.works = not why
         if why:
-            await self._notice("warning", f"What may change something asks: {why}.")
+            await self._notice(
+                "warning", f"Commands that may change something ask you first: {why}."
+            )
 
     # The steps
 
-    async def _steps(self) -> tuple[How, str]:
+    async def _steps(self) -> tuple[RunOutcome, str]:
         while True:
             if _is_cancelled():
                 raise asyncio.CancelledError
             if reason := self._limit():
                 return "limit", reason
             root = self._workspace.root
-            if root is None or not await self._is_agreed(root):
-                return "stopped", "That goals are pursued in this folder is not agreed to any more."
+            assert root is not None
+            if not await self._has_consent(root):
+                return "stopped", "You no longer allow goals to be pursued in this folder."
             self._number += 1
             ended = await self._step()
             if ended is not None:
                 return ended
 
     def _limit(self) -> str:
-        """Return which limit the next step would break; empty if the step may be made."""
+        """Return why the next step would exceed a limit; empty if it would not."""
         bounds = self._bounds
         most = self._goal.max_steps or bounds.max_steps
         if self._number - self._goal.steps >= most:
@@ -298,12 +312,12 @@ class _Run:
             bounds.max_dollars
         ):
             return f"It would cost more than {bounds.max_dollars:g} dollars (norris.max_dollars)."
-        if len(self._seen) >= _SAME and len(set(self._seen[-_SAME:])) == 1:
-            return f"Nothing changed in {_SAME} steps."
+        if len(self._states) >= _MOST_SAME and len(set(self._states[-_MOST_SAME:])) == 1:
+            return f"Nothing changed in {_MOST_SAME} steps."
         return ""
 
     def _message(self, number: int) -> str:
-        """Return what the model is told before a step, besides the output that is sent along."""
+        """Return a step's message to the model, without the output that is attached to it."""
         said = [*self._notes, *self._pursuit.said]
         if number > self._first:
             return "\n".join([f"[norris] step {number}", *said])
@@ -311,19 +325,20 @@ class _Run:
             said.insert(0, "It goes on after a break: look how things stand first.")
         return "\n".join([f"[norris] goal: {self._goal.text}", *said])
 
-    async def _step(self) -> tuple[How, str] | None:
-        """Make a step; if the run ends with it, return how.
+    async def _step(self) -> tuple[RunOutcome, str] | None:
+        """Make a step; if it ends the run, return how.
 
         Raises:
-            CancelledError: the run was stopped; that the step was stopped has been told.
+            CancelledError: the run was stopped; the end of the step has been reported.
         """
         number, goal = self._number, self._goal.text
         message = self._message(number)
-        self._notes.clear()
-        self._pursuit.said.clear()
+        added = len(self._pursuit.said)
         turn_id = new_id()
         turn = Turn(self._session, Ask(message, self._model), turn_id, self._emit)
-        done = await turn.take_in_turn()
+        done = await turn.run_locked()
+        # The message was sent; what was added since goes into the next one.
+        del self._pursuit.said[:added]
         result = done.result
         if result.model == OFFLINE:
             raise BackendUnavailable(f"The model does not answer. {_NO_MODEL}")
@@ -333,7 +348,7 @@ class _Run:
             self._tokens += usage.input_tokens + usage.output_tokens
             self._cost += usage.cost or 0.0
         if result.finish_reason == "cancelled" or _is_cancelled():
-            await self._tell(Step(number, goal, "stopped"), turn_id, "stopped")
+            await self._end_step(Step(number, goal, "stopped"), turn_id, "stopped")
             raise asyncio.CancelledError
         if done.error is not None:
             raise done.error
@@ -347,13 +362,13 @@ class _Run:
         try:
             await work.run_commands(step, commands)
         except asyncio.CancelledError:
-            # Clients take a step's exit status for that of its last command, which has none.
+            # Clients show a step's exit status as that of its last command, which has none.
             work.status, work.exit_code, work.rows = "stopped", None, ["stopped"]
         if _is_cancelled():
             work.status = "stopped"
         ended = replace(step, status=work.status, exit_code=work.exit_code)
         line = "; ".join(work.rows) or _plan(result)
-        await run_uncancellable(self._tell(ended, turn_id, line))
+        await run_uncancellable(self._end_step(ended, turn_id, line))
         if work.status == "stopped":
             raise asyncio.CancelledError
         if said is not None:
@@ -363,12 +378,12 @@ class _Run:
                 "[aish] Nothing was run. Go on with a `CMD: ` line or a tool, or end with"
                 " `GOAL: complete` or `GOAL: blocked: REASON`."
             )
-        self._notes += work.notes
-        self._seen.append(await work.state())
+        self._notes = work.notes
+        self._states.append(await work.state())
         return None
 
-    async def _tell(self, step: Step, turn_id: str, line: str) -> None:
-        """Log how a step ended, then tell the user."""
+    async def _end_step(self, step: Step, turn_id: str, line: str) -> None:
+        """Log how a step ended, then report it."""
         row = f"step {step.number}: {line}"
         self._pursuit.steps[turn_id] = row
         await self._session.recorder.pursued("step", number=step.number, line=row)
@@ -379,21 +394,28 @@ class _Run:
 
 
 def _is_cancelled() -> bool:
-    """Return whether the run was cancelled, even if that was during uncancellable work."""
+    """Return whether the run was cancelled, even during uncancellable work."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _identity(root: Path) -> tuple[str, str]:
-    """Return the real path of a folder, and a hash that tells it from another at the same path."""
+    """Return the real path of a folder, and a hash that identifies the folder at that path.
+
+    Raises:
+        NotFound: the folder is gone.
+    """
     real = os.path.realpath(root)
-    found = os.stat(real)  # noqa: PTH116 - of a text
-    told = f"{real}\0{found.st_dev}\0{found.st_ino}"
-    return real, hashlib.sha256(os.fsencode(told)).hexdigest()
+    try:
+        found = os.stat(real)  # noqa: PTH116 - of a text
+    except OSError as error:
+        raise NotFound(f"The folder {shown_path(root)} is gone.") from error
+    identity = f"{real}\0{found.st_dev}\0{found.st_ino}"
+    return real, hashlib.sha256(os.fsencode(identity)).hexdigest()
 
 
 def _plan(result: AskResult) -> str:
-    """Return what a reply says before its first command, cut to a line."""
+    """Return the text of a reply before its first command, shortened, on one line."""
     lines = []
     for line in result.text.strip().split("\n"):
         if line.startswith(("CMD: ", "GOAL: ", "```")):

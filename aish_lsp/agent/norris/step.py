@@ -1,4 +1,4 @@
-"""What is done in a step towards a goal: its commands, in order, and the results of its calls."""
+"""The work of one step towards a goal: its commands, in order, and the results of its calls."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ if TYPE_CHECKING:
 #: Seconds that one command of a step may take.
 _COMMAND_SECONDS: Final = 600.0
 
-#: How many characters of a command are shown.
+#: The most characters of a command that are shown.
 _LINE: Final = 120
 
+#: A number of seconds, which differs each time a command runs.
 _DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?=\s*m?s(?:ec|econds?)?\b)")
 
 
 class StepWork:
-    """Does the work of a step, and keeps what came of it.
+    """Does the work of a step, and keeps its results.
 
     Args:
         session: the session in which the goal is pursued.
-        group: the group in which the work of all steps is undone together.
-        emit: tells the user.
-        exits: the last exit status of each command of the run; the step adds its own.
+        group: the undo group of all steps.
+        emit: reports events.
+        exits: the last exit status of each command of the run, by its text; the step adds its own.
 
     Attributes:
         status: how the step ended.
-        exit_code: that of the last command that was run; None if there was none.
+        exit_code: the exit status of the last command that was run; None if there was none.
         rows: a line about each of its calls and commands.
-        notes: what the model is told of them with the next message.
+        notes: what the next message tells the model about them.
     """
 
     def __init__(self, session: Session, group: str, emit: Emit, exits: dict[str, int]) -> None:
@@ -61,7 +62,7 @@ class StepWork:
         self._results: list[str] = []
 
     def take_calls(self, broken_off: ResultStatus | None) -> list[str]:
-        """Note the calls that the turn has made, and return their ids.
+        """Note the calls that the turn made, and return their ids.
 
         ``broken_off`` is the status of the call that ended the step early, if one did.
         """
@@ -72,22 +73,27 @@ class StepWork:
         calls = [call for one in reversed(recent) for call in one.tool_calls]
         self._results = [results.get(call.id, "") for call in calls]
         for call, result in zip(calls, self._results, strict=True):
-            text = clipped(one_line(escaped(f"{call.name} {call.arguments}")), _LINE)
+            text = f"{call.name} {call.arguments}"
             ran = re.match(r"\[exit (\d+)", result)
             if ran and call.name == "run_command":
-                text = self._ended(text, int(ran[1]))
-            self.rows.append(text)
+                self._note_exit(text, int(ran[1]))
+            else:
+                self.rows.append(line_of(text))
         return [call.id for call in calls]
 
     async def run_commands(self, step: Step, commands: Sequence[CommandInfo]) -> None:
-        """Run the commands of a step in order, until one fails; none if a call has failed."""
+        """Run the commands of a step in order until one fails, or none if a call has failed.
+
+        Raises:
+            CancelledError: a command was stopped.
+        """
         if commands and self.status == "done":
             await self._emit(replace(step, status="running"))
         for number, info in enumerate(commands):
             if self.status != "done":
-                self._leave_out(len(commands) - number)
+                self._note_skipped(len(commands) - number)
                 return
-            text = clipped(one_line(escaped(info.text)), _LINE)
+            text = line_of(info.text)
             request = RunRequest(
                 command_id=info.id, group=self._group, timeout=_COMMAND_SECONDS, unattended=True
             )
@@ -98,10 +104,15 @@ class StepWork:
                 self.rows.append(f"{text}, not run")
                 self.notes.append(f"[aish] {text}: {error.message}")
             else:
-                self._take(report, text)
+                self._note_report(report)
 
-    def _take(self, report: RunReport, text: str) -> None:
-        """Note how a command ended."""
+    def _note_report(self, report: RunReport) -> None:
+        """Note how a command ended.
+
+        Raises:
+            CancelledError: it was stopped.
+        """
+        text = line_of(report.text)
         if report.finish_reason == "denied":
             self.status = "denied"
             self.rows.append(f"{text}, skipped")
@@ -110,33 +121,39 @@ class StepWork:
         if report.finish_reason == "cancelled":
             raise asyncio.CancelledError
         code = report.exit_code if report.exit_code is not None else 1
-        self.rows.append(self._ended(text, code))
+        self._note_exit(report.text, code)
         if report.finish_reason == "timeout":
             self.notes.append(f"[aish] {text}: stopped after {_COMMAND_SECONDS:.0f} s")
         if code or report.finish_reason != "stop":
             self.status = "failed"
 
-    def _ended(self, text: str, code: int) -> str:
-        """Keep the exit status of a command; return a line about it."""
+    def _note_exit(self, text: str, code: int) -> None:
+        """Note the exit status of a command."""
         self.exit_code = code
-        # The commands that failed last are named in the end.
+        # Move it to the end: only the last commands that failed are named.
         self._exits.pop(text, None)
         self._exits[text] = code
-        return f"{text}, exit {code}"
+        self.rows.append(f"{line_of(text)}, exit {code}")
 
-    def _leave_out(self, count: int) -> None:
+    def _note_skipped(self, count: int) -> None:
         """Note for the model that ``count`` commands were not run."""
-        told = f"{count_of(count, 'command')} after it {'was' if count == 1 else 'were'} not run."
-        self.notes.append(f"[aish] The rest of the step, {told}")
+        were = "was" if count == 1 else "were"
+        commands = f"{count_of(count, 'command')} after it"
+        self.notes.append(f"[aish] The rest of the step, {commands} {were} not run.")
 
     async def state(self) -> str:
-        """Return a hash that stays the same if a step has achieved nothing."""
+        """Return a hash that equals the previous step's if the step has achieved nothing."""
         pending = self._session.conversation.pending
         outputs = [f"{one.command}\n{one.exit}\n{one.output}" for one in pending]
-        told = "\n".join([*self.rows, *self.notes, *self._results, *outputs])
+        results = "\n".join([*self.rows, *self.notes, *self._results, *outputs])
         names = await self._session.workspace.files.names()
         tree = await asyncio.to_thread(_tree, self._session.workspace.folder, sorted(names))
-        return hashlib.sha256(f"{_DURATION.sub('N', told)}\n{tree}".encode()).hexdigest()
+        return hashlib.sha256(f"{_DURATION.sub('N', results)}\n{tree}".encode()).hexdigest()
+
+
+def line_of(command: str) -> str:
+    """Return a command as it is shown: shortened, and on one line."""
+    return clipped(one_line(escaped(command)), _LINE)
 
 
 def _tree(folder: Path, names: Sequence[str]) -> str:
@@ -147,6 +164,6 @@ def _tree(folder: Path, names: Sequence[str]) -> str:
             status = (folder / name).lstat()
         except OSError:
             continue
-        told = f"{name}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0"
-        found.update(os.fsencode(told))
+        entry = f"{name}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0"
+        found.update(os.fsencode(entry))
     return found.hexdigest()

@@ -1,1 +1,1 @@
-"""One adapter for each wire protocol: a request out of a conversation, events out of a reply."""
+"""One adapter per wire protocol: a conversation becomes a request, and a reply becomes events."""

@@ -1,7 +1,7 @@
-"""Anthropic's Messages, as Anthropic and others serve them: requests, and replies in a stream.
+"""Anthropic's Messages protocol, as served by Anthropic and others.
 
-User and assistant alternate, beginning with the user; the results of tool calls come at the
-beginning of the very next message; no text is blank. A request that breaks a rule is refused.
+Servers enforce these rules: user and assistant alternate, beginning with the user; the results of
+tool calls are at the start of the next message; no text is blank.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BETA_HEADER = "anthropic-beta"
 class AnthropicModel(CountingModel):
     """The adapter for every server that speaks Anthropic's Messages.
 
-    Anthropic calls its own count an estimate.
+    Anthropic documents its token count as an estimate.
     """
 
     path = "messages"
@@ -46,7 +46,7 @@ class AnthropicModel(CountingModel):
     counted = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
 
     def _headers(self, headers: dict[str, str], body: Json) -> dict[str, str]:
-        """Return ``headers`` with the betas that the body needs, in addition to the user's own."""
+        """Return ``headers`` with the beta that the body needs, in addition to the user's own."""
         if "block_binding" not in as_dict(body.get("thinking")):
             return headers
         given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
@@ -70,7 +70,7 @@ def request_body(request: ModelRequest, model: str) -> Json:
     if model:
         body["model"] = model
     if not preset.local_compress:
-        # If turns are left out and cut short, no request begins like the last one.
+        # With it, turns are omitted and shortened, so no request begins like the previous one.
         mark_for_cache(messages)
     body["messages"] = messages
     system = "\n\n".join(
@@ -92,7 +92,7 @@ def request_body(request: ModelRequest, model: str) -> Json:
     return body | extra
 
 
-#: Marks a block: everything up to it is cached for the next request.
+#: Added to a block: everything up to it is cached for the next request.
 CACHE_MARK: Final[Json] = {"type": "ephemeral"}
 
 _LEFT_OUT: Final = {"type": "text", "text": "[The beginning was left out.]"}
@@ -100,9 +100,9 @@ _GO_ON: Final = {"type": "text", "text": "Go on."}
 
 
 def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Json]:
-    """Return the messages of a request, in an order that servers accept in any case.
+    """Return the messages of a request, in an order that servers always accept.
 
-    The first and the last are the user's. A result whose call was evicted is written as text.
+    The first and the last are the user's. A result whose call was evicted becomes text.
     """
     wire: list[Json] = []
     ids: set[str] = set()
@@ -110,10 +110,9 @@ def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Js
         calls = [_call(call, ids) for call in exchange.reply.tool_calls]
         blocks = _in_order(exchange.reply, calls, preset)
         while blocks and "thinking" in blocks[-1]["type"]:
-            # The reply was cut off: no reply may end with thinking.
-            blocks.pop()
+            blocks.pop()  # The reply was cut off, and servers refuse thinking at its end.
         _append(wire, "assistant", blocks)
-        # Results come before all text.
+        # Results must come before all text.
         answers = [_result(calls[number]["id"], text) for number, text in exchange.results]
         for message in exchange.others:
             if message.role != "system":
@@ -122,7 +121,7 @@ def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Js
     if not wire or wire[0]["role"] != "user":
         wire.insert(0, {"role": "user", "content": [_LEFT_OUT]})
     if wire[-1]["role"] != "user":
-        # Newer models do not continue a reply that was begun for them.
+        # Newer models refuse to continue a reply that was started for them.
         _append(wire, "user", [_GO_ON])
     return wire
 
@@ -138,23 +137,23 @@ def _append(wire: list[Json], role: str, blocks: list[Json]) -> None:
 
 
 def _call(call: ToolCall, ids: set[str]) -> Json:
-    """Return a call, with an id that no other call of the request has; add that to ``ids``."""
-    given = wanted = plain(call.id) or "call"
+    """Return a call with an id that is not in ``ids``, the request's other ids; add it there."""
+    given = call_id = plain(call.id) or "call"
     number = 1
-    while wanted in ids:
+    while call_id in ids:
         number += 1
-        wanted = f"{given}_{number}"
-    ids.add(wanted)
+        call_id = f"{given}_{number}"
+    ids.add(call_id)
     return {
         "type": "tool_use",
-        "id": wanted,
+        "id": call_id,
         "name": function_name(call.name),
         "input": arguments_of(call.arguments),
     }
 
 
 def _result(call_id: str, text: str | None) -> Json:
-    """Return the result of a call; a call without one is answered by an error."""
+    """Return the result of a call; an error if there is none."""
     block: Json = {"type": "tool_result", "tool_use_id": call_id}
     if text is None:
         return {**block, "content": "There is no result.", "is_error": True}
@@ -164,23 +163,23 @@ def _result(call_id: str, text: str | None) -> Json:
 def mark_for_cache(messages: list[Json]) -> None:
     """Mark the last two of the user's ``messages`` for the provider's cache.
 
-    The last mark caches what is sent now for the next request. The one before it finds what the
-    last request cached, even if so many calls lie in between that the server would not look there.
-    Behind a proxy Claude costs ten times as much without the marks. Servers that have no use for
-    them accept them, since Anthropic's own programs send them.
+    The last mark caches the whole request for the next one. The mark before it finds what the
+    previous request cached, even if there have been more calls since than the server looks back.
+    Behind a proxy, Claude costs ten times as much without the marks. Servers without such a cache
+    accept them, because Anthropic's own programs send them.
     """
     for message in [message for message in messages if message["role"] == "user"][-2:]:
         message["content"][-1] = {**message["content"][-1], "cache_control": CACHE_MARK}
 
 
 def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> list[Json]:
-    """Return a reply's blocks in the order in which they came, if its thinking is to go back.
+    """Return a reply's blocks in their original order, if its thinking is to be returned.
 
-    If the text has changed (cut short, or edited in the log), thinking comes first.
+    If the text has changed (shortened, or edited in the log), thinking comes first.
     """
-    reasoning = message.reasoning
-    returns = reasoning is not None and goes_back(reasoning, preset)
-    kept = as_list(reasoning.metadata.get("content")) if reasoning and returns else []
+    kept: list[Any] = []
+    if message.reasoning and goes_back(message.reasoning, preset):
+        kept = as_list(message.reasoning.metadata.get("content"))
     blocks: list[Json] = []
     thoughts: list[Json] = []
     begin = 0
@@ -194,18 +193,19 @@ def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> lis
             case "tool_use":
                 blocks += islice(left, 1)
             case _:
-                thoughts += _thought(part, preset)
-                blocks += _thought(part, preset)
+                thinking = _thinking(part, preset)
+                thoughts += thinking
+                blocks += thinking
     if begin == len(message.content) and next(left, None) is None:
         return blocks
     return [*thoughts, *_text(message.content), *calls]
 
 
-def _thought(part: Json, preset: Preset) -> list[Json]:
-    """Return a block of thinking as it was kept; nothing if it would be refused."""
+def _thinking(part: Json, preset: Preset) -> list[Json]:
+    """Return a block of thinking unchanged; nothing if it would be refused."""
     match part:
         case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
-            # Anthropic sends no signature if thinking was cut off; other servers never sign.
+            # Anthropic sends no signature if the thinking was cut off; other servers never sign.
             return [part] if signature or not is_own(preset) else []
         case {"type": "redacted_thinking", "data": str(data)} if data:
             return [part]
@@ -213,15 +213,15 @@ def _thought(part: Json, preset: Preset) -> list[Json]:
 
 
 def _text(text: str) -> list[Json]:
-    """Return a block of text, or nothing for a blank text, which would be refused."""
+    """Return a block of text; nothing if it is blank and would be refused."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-# How a model thinks over Anthropic's Messages, and what it then refuses, by the model's name.
+# Thinking in Anthropic's Messages, and the fields that models refuse with it, by the model's name.
 #
-# Up to Claude 4.5 thinking has a budget of tokens; from 4.6 on the model itself decides how much it
-# thinks ("adaptive"), guided by ``effort``. Claude 5 and later think without being asked, and show
-# none of it unless a summary is requested.
+# Up to Claude 4.5, thinking has a budget of tokens; from 4.6 on, the model decides how much to
+# think ("adaptive"), guided by ``effort``. Claude 5 and later think without being asked, and do not
+# show it unless a summary is requested.
 
 _Version: TypeAlias = tuple[int, int]
 
@@ -238,7 +238,7 @@ _BINDS_THINKING: Final[_Version] = (5, 1)
 # claude-opus-4-5-20251101, claude-3-7-sonnet-latest, anthropic/claude-opus-4.6, claude-sonnet-5@...
 _NAME: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 
-#: Tokens of thinking, if it has a budget; the protocol accepts none smaller than the first.
+#: Thinking budgets in tokens; the first is the smallest that the protocol accepts.
 _LEAST_BUDGET: Final = 1024
 _BUDGETS: Final = {
     "minimal": _LEAST_BUDGET,
@@ -258,10 +258,10 @@ def is_own(preset: Preset) -> bool:
 def thinking_fields(
     preset: Preset, model: str, limit: int, messages: Sequence[Json]
 ) -> dict[str, Json]:
-    """Return the fields of a request that say whether and how the model is to think.
+    """Return the fields of a request that control the model's thinking.
 
-    ``limit`` is the request's ``max_tokens``, of which thinking takes a part; ``messages`` are the
-    request's. Models other than Claude get a budget: that is what other servers have copied.
+    ``limit`` is the request's ``max_tokens``, which includes thinking; ``messages`` are the
+    request's. Models other than Claude get a budget, the form that other servers have adopted.
     """
     version = _version(model)
     if version is None or version < _ADAPTIVE:
@@ -274,8 +274,8 @@ def thinking_fields(
         return {}
     thinking: Json = {"type": "adaptive", "display": "summarized"}
     if is_own(preset) and version >= _BINDS_THINKING:
-        # These refuse a request if the text before its thinking has changed since. Ours does
-        # change (the file tree, the summary of what was evicted), so the thinking is dropped then.
+        # These refuse a request if the text before its thinking has changed since. Here it does
+        # change (the file tree, the summary of evicted turns); the thinking is then dropped.
         thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     fields = {"thinking": thinking}
     if preset.reasoning_effort is not None:
@@ -284,10 +284,10 @@ def thinking_fields(
 
 
 def sampling_fields(preset: Preset, model: str, thinking: object) -> Json:
-    """Return how tokens are sampled, without fields for which the model would refuse a request.
+    """Return the sampling fields that the model accepts.
 
-    With ``thinking`` (the request's field), and from Claude 4.7 on, these are all of them; most
-    other models accept only one of the two.
+    With ``thinking`` (the request's field), and from Claude 4.7 on, it accepts none; otherwise most
+    Claude models accept only one of the two.
     """
     version = _version(model)
     thinks = as_dict(thinking).get("type") in {"enabled", "adaptive"}
@@ -306,9 +306,9 @@ def _version(model: str) -> _Version | None:
 
 
 def _may_have_budget(messages: Sequence[Json]) -> bool:
-    """Return whether thinking with a budget may be on.
+    """Return whether thinking with a budget is allowed.
 
-    It may not while tools answer a turn that another model began without thinking.
+    It is not during the tool calls of a turn that another model began without thinking.
     """
     first: Json = {}
     for message in reversed(messages):
@@ -319,7 +319,7 @@ def _may_have_budget(messages: Sequence[Json]) -> bool:
     return not first or "thinking" in first["type"]
 
 
-# The block that a piece belongs to if the block's start did not come.
+# The kind of block that a piece begins if the block's start did not arrive.
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
 
 _INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -327,10 +327,10 @@ _INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 
 @dataclass(slots=True)
 class _Block:
-    """A content block whose pieces are still coming.
+    """A content block whose pieces are still arriving.
 
-    ``start`` is what it began with, ``length`` the number of characters of a text, and ``pieces``
-    are the pieces of the thinking or of a call's arguments.
+    ``start`` is its first event's content, ``length`` the number of characters of a text, and
+    ``pieces`` are the pieces of the thinking or of a call's arguments.
     """
 
     kind: str
@@ -341,12 +341,12 @@ class _Block:
 
     @property
     def arguments(self) -> str:
-        """A call's arguments: those that were streamed, or else those that it began with."""
+        """A call's arguments: those that were streamed, or else those in its start."""
         streamed = well_formed("".join(self.pieces))
         return streamed if streamed.strip() else json.dumps(as_dict(self.start.get("input")))
 
     def outline(self) -> Json:
-        """Return the block as it must go back; for text and calls only their place is kept."""
+        """Return the block as it must be returned; of text and calls, only their place is kept."""
         match self.kind:
             case "tool_use":
                 return {"type": "tool_use"}
@@ -361,10 +361,10 @@ class _Block:
 class MessageReader(ReplyReader):
     """One reply while it streams.
 
-    A reply is a list of content blocks. They stream one after the other or, from llama.cpp, in
-    parallel; what the provider's own tools say and do in between is left out.
+    A reply is a list of content blocks, streamed one after the other or, by llama.cpp, in parallel.
+    Blocks of the provider's own tools are ignored.
 
-    ``server`` (host and port) signs the thinking; no other server accepts it.
+    ``server`` (host and port) signs the thinking, which no other server accepts.
     """
 
     protocol = "anthropic"
@@ -410,13 +410,13 @@ class MessageReader(ReplyReader):
         ]
 
     def _metadata(self, _calls: list[ToolCall]) -> Json:
-        # Text and calls mark their places, so that all goes back in its original order.
+        # The places of text and calls are kept, so that the original order can be restored.
         content = [block.outline() for block in self._blocks]
         thought = any("thinking" in part["type"] for part in content)
         return {"server": self._server, "content": content} if thought else {}
 
     def _usage(self) -> Usage | None:
-        """Return the usage. The server counts cached input separately; here it is included."""
+        """Return the usage. The server counts cached input separately; Usage includes it."""
         counts = self._counts
         read = counts.get("cache_read_input_tokens", 0)
         written = counts.get("cache_creation_input_tokens", 0)
@@ -433,7 +433,7 @@ class MessageReader(ReplyReader):
         )
 
     def _begin(self, index: Any, start: Json) -> None:
-        """Begin a block with what it already contains; ignore blocks of other kinds."""
+        """Begin a block with what it already contains; ignore unknown kinds."""
         kind = as_text(start.get("type"))
         block = _Block(kind, start)
         if isinstance(index, int):
@@ -441,7 +441,7 @@ class MessageReader(ReplyReader):
         if kind in {"text", "thinking", "redacted_thinking", "tool_use"}:
             self._blocks.append(block)
         if kind in {"text", "thinking"}:
-            self._add_words(block, as_text(start.get(kind)))
+            self._add_piece(block, as_text(start.get(kind)))
             block.signature = as_text(start.get("signature"))
 
     def _add(self, index: Any, delta: Json) -> None:
@@ -454,7 +454,7 @@ class MessageReader(ReplyReader):
             return
         match kind, block.kind:
             case ("text_delta", "text") | ("thinking_delta", "thinking"):
-                self._add_words(block, as_text(delta.get(block.kind)))
+                self._add_piece(block, as_text(delta.get(block.kind)))
             case "signature_delta", _:
                 block.signature += as_text(delta.get("signature"))
             case "input_json_delta", "tool_use":
@@ -463,19 +463,19 @@ class MessageReader(ReplyReader):
     def _block_of(self, index: Any) -> _Block | None:
         return self._block_at.get(index) if isinstance(index, int) else None
 
-    def _add_words(self, block: _Block, piece: str) -> None:
+    def _add_piece(self, block: _Block, piece: str) -> None:
         """Add a piece to a block of text or thinking."""
         if block.kind == "text":
-            block.length += len(self._say(piece))
+            block.length += len(self._add_text(piece))
         else:
             block.pieces.append(piece)
-            self._think(piece)
+            self._add_reasoning(piece)
 
     def _stop(self, delta: Json) -> None:
         self._finish = as_text(delta.get("stop_reason")) or self._finish
 
     def _keep_usage(self, usage: Any) -> None:
-        """Keep the latest counts, which grow; some servers send 0 instead of repeating one."""
+        """Keep the latest counts, which grow; some servers send 0 instead of repeating a count."""
         counts = as_dict(usage)
         for name in _INPUT_COUNTS:
             if count := as_count(counts.get(name)):

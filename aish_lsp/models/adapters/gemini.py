@@ -1,6 +1,6 @@
-"""Google's Gemini, by its own protocol: ``generateContent``, streamed.
+"""Google's Gemini protocol: ``generateContent``, streamed.
 
-Written after https://ai.google.dev/api/generate-content; thoughts and their signatures after
+Documented at https://ai.google.dev/api/generate-content, and thoughts with their signatures at
 https://ai.google.dev/gemini-api/docs/thought-signatures.
 """
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
-#: The first models that think, and the first that demand their calls' signatures back.
+#: The first version that thinks, and the first that requires the signatures of its calls.
 _FIRST_THINKING, _FIRST_SIGNING = (2, 5), (3, 0)
 
-# Tokens for thinking, as Google maps the words of OpenAI's `reasoning_effort`.
+# Thinking budgets in tokens, as Google maps the values of OpenAI's `reasoning_effort`.
 _BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
 _HIGHEST = frozenset({"xhigh", "max"})
 
-# The least thinking of a 2.5 pro model; it cannot be turned off.
+# The smallest budget of a 2.5 pro model, whose thinking cannot be turned off.
 _LEAST_PRO_BUDGET = 128
 
 _VERSIONED = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
@@ -37,7 +37,7 @@ _LATEST = re.compile(r"gemini-[a-z-]+-latest")
 
 
 class GeminiModel(CountingModel):
-    """The adapter for Google AI, for Google Cloud, and for proxies that speak as they do."""
+    """The adapter for Google AI, Google Cloud, and proxies that speak their protocol."""
 
     path = "streamGenerateContent"
     count_path = "countTokens"
@@ -56,8 +56,8 @@ class GeminiModel(CountingModel):
     def _count_body(self, request: ModelRequest, model: str) -> Json:
         """Return the body that asks for the token count of ``request``.
 
-        Google AI counts system prompt and tools only within a whole request; Google Cloud does not
-        know that wrapping.
+        Google AI counts the system prompt and tools only in a whole request, wrapped in a field;
+        Google Cloud does not know that field.
         """
         body = super()._count_body(request, model)
         if is_vertex(request.preset):
@@ -69,7 +69,7 @@ class GeminiModel(CountingModel):
 def request_body(request: ModelRequest) -> Json:
     """Return the JSON of a request; ``extra_body`` comes last and replaces what it names.
 
-    Within ``generationConfig`` it replaces only the fields that it names.
+    In ``generationConfig`` it replaces only the fields that it names.
     """
     preset = request.preset
     must_sign = _version(preset.model) >= _FIRST_SIGNING
@@ -92,7 +92,7 @@ def request_body(request: ModelRequest) -> Json:
 
 
 def _generation_config(preset: Preset, max_output_tokens: int | None) -> Json:
-    """Return how the reply is to be made."""
+    """Return the ``generationConfig``: the limit, sampling and thinking."""
     config: Json = {"maxOutputTokens": max_output_tokens or preset.max_output_tokens}
     settings = {
         "temperature": preset.temperature,
@@ -105,9 +105,9 @@ def _generation_config(preset: Preset, max_output_tokens: int | None) -> Json:
 
 
 def _thinking(model: str, effort: str | None) -> Json:
-    """Return how the model is to think: in a budget of tokens up to 2.5, on a level since 3.
+    """Return the ``thinkingConfig``: a budget of tokens up to version 2.5, a level since 3.
 
-    Thoughts are requested only if the model may think: otherwise asking for them is an error.
+    Thoughts are only requested if the model can think: otherwise that is an error.
     """
     shown: Json = {"includeThoughts": True} if _version(model) >= _FIRST_THINKING else {}
     if effort is None:
@@ -117,13 +117,13 @@ def _thinking(model: str, effort: str | None) -> Json:
     if budget is not None:
         return (shown if budget else {}) | {"thinkingBudget": budget}
     if word in {"none", "minimal"}:
-        # The lowest level; the pro models have none below `low`.
+        # The lowest level of a pro model is `low`.
         word = "minimal" if "flash" in model else "low"
     return shown | {"thinkingLevel": "high" if word in _HIGHEST else word}
 
 
 def _budget(model: str, word: str) -> int | None:
-    """Return the tokens for thinking, from a number, or from a word if the model needs it."""
+    """Return the thinking budget in tokens: a number, or a word if the model needs a budget."""
     if re.fullmatch(r"-?\d{1,6}", word):
         return int(word)
     if not _FIRST_THINKING <= _version(model) < _FIRST_SIGNING:
@@ -143,15 +143,15 @@ def _version(model: str) -> tuple[int, int]:
 
 # A conversation as the ``contents`` of Gemini's protocol.
 #
-# To avoid what its servers refuse: contents without parts, and empty texts, are left out; the first
-# and the last content are a user's; a content with calls is followed by as many function responses,
-# all in one content that holds nothing else.
+# Servers enforce these rules: no content without parts, no empty text; the first and the last
+# content are the user's; a content with calls is followed by as many function responses, all in one
+# content with nothing else.
 
 #: What Google tells clients to send for a call without a signature, such as another model's:
 #: https://ai.google.dev/gemini-api/docs/thought-signatures, "FAQs".
 NO_SIGNATURE = "skip_thought_signature_validator"
 
-# For a conversation that does not begin or end with the user, since it was cut.
+# For a conversation that was cut and does not begin or end with the user.
 _GO_ON = "Go on."
 
 
@@ -179,8 +179,8 @@ def contents_of(messages: Sequence[RequestMessage], *, must_sign: bool) -> list[
 def model_parts(message: RequestMessage) -> list[Json]:
     """Return the parts of an earlier reply.
 
-    What the server sent is returned unchanged, as long as the reply still says the same. If its
-    text was cut, the calls keep their signatures, without which they would be refused.
+    If the reply has not changed, these are the parts that the server sent. If its text was
+    shortened, the calls still keep their signatures, without which they would be refused.
     """
     metadata = message.reasoning.metadata if message.reasoning else {}
     kept = [part for part in as_list(metadata.get("parts")) if isinstance(part, dict)]
@@ -198,10 +198,10 @@ def _text(parts: list[Json]) -> str:
 
 
 def _call(call: ToolCall) -> Json:
-    """Return a call that another model made, or one that came without anything to keep.
+    """Return a call that another model made, or one for which nothing was kept.
 
     Its id is ours or another provider's, and is not sent: without ids, responses are matched by
-    their order, and Google Cloud refuses fields that it does not know.
+    order, and Google Cloud refuses fields that it does not know.
     """
     return {"functionCall": {"name": call.name or "unknown", "args": arguments_of(call.arguments)}}
 
@@ -218,18 +218,18 @@ def _signed(parts: list[Json]) -> list[Json]:
 
 
 def _responses(parts: list[Json], results: Mapping[int, str | None]) -> list[Json]:
-    """Return a response for each call, in their order, with the call's id and name."""
-    sent = [as_dict(part["functionCall"]) for part in parts if "functionCall" in part]
+    """Return a response for each call, in the order of the calls, with the call's id and name."""
+    calls = [as_dict(part["functionCall"]) for part in parts if "functionCall" in part]
     return [
         {
             "functionResponse": {
-                **{name: made[name] for name in ("id", "name") if name in made},
+                **{name: call[name] for name in ("id", "name") if name in call},
                 "response": {"error": "There is no result."}
                 if results[number] is None
                 else {"output": results[number]},
             }
         }
-        for number, made in enumerate(sent)
+        for number, call in enumerate(calls)
     ]
 
 
@@ -244,19 +244,19 @@ def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
         last["parts"].extend(parts)
 
 
-#: Characters of the server's explanation of a finish reason that are quoted.
+#: Characters to quote of the server's explanation of a finish reason.
 _EXPLANATION_LIMIT = 300
 
 
 class CandidateReader(ReplyReader):
     """One reply while it streams.
 
-    The reasoning's metadata must go back to ``server`` (host and port). It is ``{"server": ...,
-    "parts": [...]}``: the parts of the reply as the server sent them, with neighbouring texts
-    joined, so that each signature stays with its part.
+    The reasoning's metadata must be returned to ``server`` (host and port). It is ``{"server": ...,
+    "parts": [...]}``: the parts of the reply as the server sent them, so that each signature stays
+    with its part, except that adjacent texts are joined.
 
-    A blocked question is an error and not an empty reply: it is withdrawn, and does not block the
-    questions that follow.
+    A blocked question is an error and not an empty reply: the question is then withdrawn, so that
+    it does not block later ones.
     """
 
     protocol = "gemini"
@@ -271,14 +271,14 @@ class CandidateReader(ReplyReader):
 
     @property
     def gave_up(self) -> str | None:
-        """The finish reason and the server's explanation, if it broke the reply off, else None."""
+        """The finish reason and its explanation if the server broke off the reply, else None."""
         reason = super().gave_up
         return reason and f"{reason}{self._explanation}"
 
     def _read(self, chunk: Json) -> None:
         self.error = chunk.get("error") or self.error
         usage = as_dict(chunk.get("usageMetadata"))
-        # Each is a running total; some contain only other things.
+        # Each chunk has a running total; some chunks have only other fields.
         if "promptTokenCount" in usage:
             self._reported = usage
         blocked = as_text(as_dict(chunk.get("promptFeedback")).get("blockReason"))
@@ -325,12 +325,12 @@ class CandidateReader(ReplyReader):
         elif "text" in part:
             self._read_text(part)
         elif part and "inlineData" not in part:
-            # What the server ran itself; a signature by itself needs a part to be in.
+            # Something that the server ran, or a lone signature, which needs a part.
             self._parts.append(part if part.keys() - {"thoughtSignature"} else {"text": "", **part})
 
     def _read_text(self, part: Json) -> None:
         is_thought = part.get("thought") is True
-        text = (self._think if is_thought else self._say)(as_text(part["text"]))
+        text = (self._add_reasoning if is_thought else self._add_text)(as_text(part["text"]))
         self._answered = self._answered or bool(text and not is_thought)
         others = {name: value for name, value in part.items() if name not in {"text", "thought"}}
         part = {"text": text, **({"thought": True} if is_thought else {}), **others}
@@ -343,8 +343,8 @@ class CandidateReader(ReplyReader):
 
     def _read_call(self, part: Json, call: Json) -> None:
         if call.get("willContinue") is True or "partialArgs" in call:
-            told = "a call came in pieces: leave out `streamFunctionCallArguments`"
-            self.error = self.error or {"type": "invalid", "message": told}
+            message = "a call came in pieces: leave out `streamFunctionCallArguments`"
+            self.error = self.error or {"type": "invalid", "message": message}
         elif name := as_text(call.get("name")):
             kept = {"name": name, "args": as_dict(call.get("args"))}
             if call.get("id") and isinstance(call["id"], str):
@@ -354,10 +354,10 @@ class CandidateReader(ReplyReader):
 
 
 def read_usage(raw: Json) -> Usage | None:
-    """Return the usage that a server reported, or None if it makes no sense.
+    """Return the usage that a server reported, or None if it has no input tokens.
 
-    A request of no tokens makes none. What the server's own tools read is input, and thoughts are
-    output; the server reports both separately.
+    The input of the server's own tools counts as input, and thoughts as output; the server reports
+    both separately.
     """
     prompt = as_count(raw.get("promptTokenCount")) + as_count(raw.get("toolUsePromptTokenCount"))
     if prompt == 0:

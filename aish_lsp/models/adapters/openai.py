@@ -1,7 +1,7 @@
-"""OpenAI's chat completions, as OpenAI and many others serve them.
+"""OpenAI's chat completions, as served by OpenAI and many others.
 
-Servers that call themselves compatible differ most in the chunks of their replies; each difference
-is noted where it is handled.
+Compatible servers differ most in the chunks of their replies; each difference is noted where it is
+handled.
 """
 
 from __future__ import annotations
@@ -30,28 +30,27 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import BackendRejected
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
-# Servers refuse a request with both.
+# The two names of the limit on a reply's tokens; servers refuse a request with both.
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
-# Here the older `max_tokens` is deprecated, and newer models refuse it.
+# Here `max_tokens` is deprecated, and newer models refuse it.
 _MAX_COMPLETION_TOKENS_HOSTS = ("api.openai.com", ".openai.azure.com", ".aliyuncs.com")
 
-# Refuses `stream_options` as an unknown field; it reports the usage without being asked.
+# These refuse `stream_options` as an unknown field, and report the usage without it.
 _NO_STREAM_OPTIONS_HOSTS = (".mistral.ai",)
 
-
-# How a server says that it does not know a field.
+# How servers say that they do not know a field.
 _UNKNOWN = re.compile(
     r"unsupported parameter|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted"
     r"|not allowed|extra (?:inputs|fields)|instead",
     re.IGNORECASE,
 )
 
-# Accepts only call ids of this form.
+# These accept only call ids of this form.
 _SHORT_ID_HOSTS = _NO_STREAM_OPTIONS_HOSTS
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
-#: Characters that a call's id may have at other servers.
+#: The longest call id that other servers accept.
 _LONGEST_ID = 40
 
 
@@ -67,9 +66,9 @@ class OpenAIModel(StreamingModel):
         return ChatReader(server_name(url))
 
     def _refused_by(self, error: BackendRejected, body: Json, own: Json) -> frozenset[str]:
-        """Return the fields that the server does not know and that another name or none replaces.
+        """Return the fields that the server does not know and that can be renamed or omitted.
 
-        The limit on tokens has two names; a server that wants the other one mentions it.
+        The limit on tokens has two names; a server that needs the other one mentions it.
         """
         words = str(error.data.get("provider_message"))
         if error.data.get("status") not in {400, 422} or not _UNKNOWN.search(words):
@@ -109,11 +108,7 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
 
 
 def _message(message: RequestMessage, preset: Preset) -> Json:
-    """Return a message in OpenAI's form.
-
-    Reasoning goes back to the server that it came from if it came with parts to return
-    (OpenRouter's ``reasoning_details``) or led to a call; other reasoning is not sent again.
-    """
+    """Return a message in OpenAI's form. Reasoning is included if it ``goes_back``."""
     wire: Json = {"role": message.role, "content": message.content}
     if message.tool_calls:
         wire["tool_calls"] = [
@@ -135,16 +130,16 @@ def _message(message: RequestMessage, preset: Preset) -> Json:
             wire["reasoning_details"] = details
         elif message.tool_calls and reasoning.text:
             name = reasoning.metadata.get("reasoning_field")
-            # A session's log may be edited.
+            # The name comes from the session log, which the user may have edited.
             if name in PLAIN_FIELDS:
                 wire[name] = reasoning.text
     return wire
 
 
 def _call_id(given: str, preset: Preset) -> str:
-    """Return a call's id as the server accepts it, the same for the call and its result.
+    """Return a call's id in a form that the server accepts, the same for the call and its result.
 
-    Another provider's id may be longer than OpenAI allows; Mistral wants nine letters and digits.
+    Another provider's id may be longer than OpenAI allows; Mistral requires nine letters or digits.
     """
     digest = hashlib.sha256(given.encode("utf-8", "replace")).hexdigest()
     if _is_one_of(host(preset.endpoint), _SHORT_ID_HOSTS):
@@ -157,13 +152,13 @@ def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
     return any(server == name or (name[0] == "." and server.endswith(name)) for name in hosts)
 
 
-#: The fields in which servers send reasoning that is only text.
+#: The fields in which servers send reasoning as plain text.
 PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")
 
 
 @dataclass(slots=True)
 class _Call:
-    """A tool call whose pieces are still coming."""
+    """A tool call whose pieces are still arriving."""
 
     id: str = ""
     name: str = ""
@@ -171,7 +166,7 @@ class _Call:
 
     def add(self, function: Json) -> None:
         name = function.get("name")
-        # Some servers repeat the name in every piece; a name in pieces ends before the arguments.
+        # Some servers repeat the name in every piece; others split it, before the arguments.
         if isinstance(name, str) and name != self.name and not self.arguments:
             self.name += name
         arguments = function.get("arguments")
@@ -181,13 +176,13 @@ class _Call:
             self.arguments.append(arguments)
 
     def is_followed_by(self, call_id: str, function: Json) -> bool:
-        """Return whether a named piece at this call's index begins another call.
+        """Return whether a piece with a name, at this call's index, begins another call.
 
-        Some servers give every whole call the index 0, and some of these give no ids.
+        Some servers send whole calls, all with index 0, and some of these give no ids.
         """
         if call_id and self.id:
             return call_id != self.id
-        # Parsed only if it may be complete: the name may come with each of very many pieces.
+        # Parsed only if it may be complete, as each of many pieces may repeat the name.
         ended = bool(self.arguments) and self.arguments[-1].rstrip().endswith("}")
         return ended and bool(function.get("arguments")) and is_object("".join(self.arguments))
 
@@ -229,7 +224,7 @@ class ChatReader(ReplyReader):
     def _metadata(self, calls: list[ToolCall]) -> Json:
         if self._details:
             return {"reasoning_details": self._details}
-        # DeepSeek, Moonshot and others refuse a call's result without the reasoning behind it.
+        # DeepSeek, Moonshot and others refuse a call's result without the reasoning before it.
         return {"reasoning_field": self._field} if calls and self._field else {}
 
     def _usage(self) -> Usage | None:
@@ -246,16 +241,16 @@ class ChatReader(ReplyReader):
         for item in details:
             self._keep_detail(item)
         self._field = next((name for name in PLAIN_FIELDS if as_text(delta.get(name))), self._field)
-        self._think(_reasoning_text(delta, details))
+        self._add_reasoning(_reasoning_text(delta, details))
         content = delta.get("content")
         if isinstance(content, str):
-            self._say(content)
+            self._add_text(content)
         for part in as_list(content):
             self._read_part(as_dict(part))
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._refused = True
-            self._say(refusal)
+            self._add_text(refusal)
         for piece in as_list(delta.get("tool_calls")):
             if isinstance(piece, dict):
                 function = as_dict(piece.get("function"))
@@ -264,14 +259,14 @@ class ChatReader(ReplyReader):
             self._call_of({"index": 0}, delta["function_call"]).add(delta["function_call"])
 
     def _read_part(self, part: Json) -> None:
-        """Read a part of a content that is a list (Mistral)."""
+        """Read one part of a content list (Mistral)."""
         if part.get("type") == "thinking":
             thinking = part.get("thinking")
             inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
             for item in inner:
-                self._think(as_text(as_dict(item).get("text")))
+                self._add_reasoning(as_text(as_dict(item).get("text")))
         else:
-            self._say(as_text(part.get("text")))
+            self._add_text(as_text(part.get("text")))
 
     def _call_of(self, piece: Json, function: Json) -> _Call:
         """Return the call that ``piece`` belongs to, or a new one if it begins one."""
@@ -293,7 +288,7 @@ class ChatReader(ReplyReader):
         return call
 
     def _keep_detail(self, item: Json) -> None:
-        """Keep a part of the reasoning, joined to the part that it continues."""
+        """Keep a part of the reasoning, joined to the previous part if it continues that."""
         last = self._details[-1] if self._details else None
         same = last is not None and all(last.get(key) == item.get(key) for key in ("type", "index"))
         if last is None or not same or "data" in item:
@@ -307,13 +302,13 @@ class ChatReader(ReplyReader):
 
 
 def _is_error(chunk: Json) -> bool:
-    """Return whether a chunk is an error, though it has no ``error`` field."""
-    says = "choices" not in chunk and (chunk.get("message") or chunk.get("detail"))
-    return chunk.get("object") == "error" or bool(says)
+    """Return whether a chunk without an ``error`` field is an error."""
+    message = "choices" not in chunk and (chunk.get("message") or chunk.get("detail"))
+    return chunk.get("object") == "error" or bool(message)
 
 
 def read_usage(raw: Json | None) -> Usage | None:
-    """Return the usage that a server reported, or None if it makes no sense."""
+    """Return the usage that a server reported, or None if it is not plausible."""
     if raw is None:
         return None
     prompt_details = as_dict(raw.get("prompt_tokens_details"))
@@ -324,10 +319,10 @@ def read_usage(raw: Json | None) -> Usage | None:
         return None
     reasoning = as_count(completion_details.get("reasoning_tokens"))
     # xAI and Gemini leave the reasoning out of completion_tokens; the total includes it.
-    beyond = as_count(raw.get("total_tokens")) - prompt - completion
-    if beyond > 0 and reasoning in (0, beyond):
-        completion += beyond
-        reasoning = beyond
+    missing = as_count(raw.get("total_tokens")) - prompt - completion
+    if missing > 0 and reasoning in (0, missing):
+        completion += missing
+        reasoning = missing
     cached = as_count(prompt_details.get("cached_tokens")) or as_count(
         raw.get("prompt_cache_hit_tokens")  # DeepSeek
     )
@@ -342,17 +337,17 @@ def read_usage(raw: Json | None) -> Usage | None:
 
 
 def _cost(raw: Json) -> float | None:
-    """Return the dollars that OpenRouter and LiteLLM report, or None."""
+    """Return the cost in dollars, which OpenRouter and LiteLLM report, or None."""
     cost = as_number(raw.get("cost"))
     if cost is not None and raw.get("is_byok") is True:
-        # With the user's own key, `cost` is only OpenRouter's share.
+        # With the user's own key, `cost` is only OpenRouter's fee.
         upstream = as_dict(raw.get("cost_details")).get("upstream_inference_cost")
         cost += as_number(upstream) or 0.0
     return cost
 
 
 def _reasoning_text(delta: Json, details: list[Json]) -> str:
-    """Return a delta's reasoning once, even if it comes in several fields."""
+    """Return a delta's reasoning, without repeating it if it is in several fields."""
     plain = next(filter(None, (as_text(delta.get(name)) for name in PLAIN_FIELDS)), "")
     return plain or "".join(
         as_text(item.get("text")) or as_text(item.get("summary")) for item in details

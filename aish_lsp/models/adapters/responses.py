@@ -1,8 +1,7 @@
-"""OpenAI's Responses, without state on the server: each request contains the whole conversation.
+"""OpenAI's Responses protocol, without state on the server: requests contain all messages.
 
-A response is a list of items: reasoning, messages, function calls, and what the server ran itself.
-Events are matched to their items while they stream; an outline of the items is kept for the next
-request.
+A response is a list of items: reasoning, messages, function calls, and the server's own tools.
+Streamed events are matched to their items; an outline of the items is kept for the next request.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import BackendRejected
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
-# Optional fields, and the words with which a refusal mentions them: models that do not reason have
-# no encrypted content, and accounts that are not verified get no summaries.
+# Optional fields, and patterns for refusals that mention them: models that do not reason have no
+# encrypted content, and unverified accounts get no summaries.
 _FIELDS: Final = {
     "include": re.compile(r"encrypted|\binclude\b", re.IGNORECASE),
     "summary": re.compile(r"summar", re.IGNORECASE),
 }
 
-# Reasoning can be read neither with another account's key nor, behind a proxy, by another provider.
+# How servers refuse earlier reasoning. It cannot be decrypted for another account or, behind a
+# proxy, by another provider.
 _REASONING: Final = re.compile(
     r"encrypted content .*could not be|of type 'reasoning'|\brs_\w", re.IGNORECASE | re.DOTALL
 )
 _UNREADABLE: Final = "invalid_encrypted_content"
 
-# An error within the stream carries no status.
+# Statuses of a refused field; an error in the stream has none.
 _MALFORMED: Final = frozenset({400, 404, 422, None})
 
-
-#: What ``include`` asks for: without it, reasoning cannot go back to a server that stores nothing.
+#: The value of ``include`` that reasoning needs to be returned to a server that stores nothing.
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
 
@@ -78,7 +77,7 @@ class ResponsesModel(CountingModel):
         return ResponseReader(server_name(url), body.get("max_output_tokens"))
 
     def _refused_by(self, error: BackendRejected, body: Json, _own: Json) -> frozenset[str]:
-        """Return an optional field, or earlier reasoning, named by its encrypted content."""
+        """Return the refused optional field, or the encrypted content of refused reasoning."""
         if error.data.get("status") not in _MALFORMED:
             return frozenset()
         words = str(error.data.get("provider_message"))
@@ -98,7 +97,7 @@ class ResponsesModel(CountingModel):
 def request_body(request: ModelRequest, model: str, refused: frozenset[str] = frozenset()) -> Json:
     """Return the JSON of a request, without the fields and the reasoning that are ``refused``.
 
-    ``extra_body`` comes last and replaces what it names. The protocol knows no ``stop`` and no
+    ``extra_body`` comes last and replaces what it names. The protocol has no ``stop`` and no
     ``seed``.
     """
     preset = request.preset
@@ -120,7 +119,7 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
         summary = {} if "summary" in refused else {"summary": "auto"}
         body["reasoning"] = {"effort": preset.reasoning_effort, **summary}
     if request.tools:
-        # If it may be strict, a server may change the schema to make it so.
+        # Without `strict: false`, a server may change the schema to make it strict.
         body["tools"] = [
             {"type": "function", **tool.declared(), "strict": False} for tool in request.tools
         ]
@@ -129,15 +128,15 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
 
 # A conversation as the input of a Responses request: messages, calls, their results, reasoning.
 
-#: Characters that a call's id may have.
+#: The longest call id that servers accept.
 _LONGEST_ID: Final = 64
 
 
 def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
-    """Return the conversation as items for ``server``, which gets its own reasoning back.
+    """Return the conversation as items for ``server``, with the reasoning that came from it.
 
-    A server refuses a call without a result, a result without a call, and one id for two calls,
-    though some servers number calls from the same start in each reply.
+    Servers refuse a call without a result, a result without a call, and one id for two calls, but
+    some of them number the calls of each reply from the start.
     """
     items: list[Json] = []
     used: set[str] = set()
@@ -146,11 +145,11 @@ def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
         ids = [_call_id(call, used) for call in reply.tool_calls]
         calls: dict[str, Json] = {}
         for call, call_id in zip(reply.tool_calls, ids, strict=True):
-            calls[call_id if call.id in calls else call.id] = _called(call, call_id)
+            calls[call_id if call.id in calls else call.id] = _call_item(call, call_id)
         items += items_of(reply.content, calls, _outline(reply, server))
         for number, output in exchange.results:
-            told = "cancelled" if output is None else output
-            items.append({"type": "function_call_output", "call_id": ids[number], "output": told})
+            text = "cancelled" if output is None else output
+            items.append({"type": "function_call_output", "call_id": ids[number], "output": text})
         for message in exchange.others:
             if message.role != "tool" and message.content:
                 role = "developer" if message.role == "system" else message.role
@@ -159,7 +158,7 @@ def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
 
 
 def _outline(message: RequestMessage, server: str) -> list[Any]:
-    """Return what the reply's own server wants back with it; nothing for another server."""
+    """Return the outline of a reply if it came from ``server``; empty if not."""
     reasoning = message.reasoning
     if reasoning is None or reasoning.provider != server:
         return []
@@ -175,7 +174,7 @@ def _call_id(call: ToolCall, used: set[str]) -> str:
     return call_id
 
 
-def _called(call: ToolCall, call_id: str) -> Json:
+def _call_item(call: ToolCall, call_id: str) -> Json:
     """Return a call as an item."""
     return {
         "type": "function_call",
@@ -185,12 +184,12 @@ def _called(call: ToolCall, call_id: str) -> Json:
     }
 
 
-#: xAI's unit of money, in a dollar.
+#: How many of xAI's cost units make a dollar.
 _TICKS: Final = 10**10
 
 
 class ResponseReader(ReplyReader):
-    """One response while it streams; ``limit`` is how many tokens were asked for."""
+    """One response while it streams; ``limit`` is the request's limit on output tokens."""
 
     protocol = "responses"
     otherwise = "broken"
@@ -198,19 +197,19 @@ class ResponseReader(ReplyReader):
     def __init__(self, provider: str, limit: Any = None) -> None:
         super().__init__(provider)
         self._limit = limit
-        # In the order in which they came.
+        # In order of arrival.
         self._items: list[Item] = []
         self._found_by: dict[int | str, Item] = {}
         self._reported: Any = None
-        self._speaker: Item | None = None
-        self._thought: object = None
+        self._last_message: Item | None = None
+        self._last_part: object = None
 
     def _read(self, event: Json) -> None:
         match as_text(event.get("type")):
             case "response.output_text.delta" | "response.refusal.delta" as kind:
                 item = self._item_of(event, {"type": "message"})
                 self._refused = self._refused or kind == "response.refusal.delta"
-                self._say_of(item, as_text(event.get("delta")))
+                self._add_message_text(item, as_text(event.get("delta")))
             case (
                 "response.reasoning_text.delta"
                 | "response.reasoning_summary_text.delta"
@@ -220,10 +219,10 @@ class ResponseReader(ReplyReader):
             ) as kind:
                 item = self._item_of(event, {"type": "reasoning"})
                 # If a server sends both the reasoning and its summary, only the first kind is used.
-                item.heard = item.heard or kind
-                if item.heard == kind:
+                item.source = item.source or kind
+                if item.source == kind:
                     part = event.get("summary_index", event.get("content_index"))
-                    self._think_of(item, part, as_text(event.get("delta")))
+                    self._add_item_reasoning(item, part, as_text(event.get("delta")))
             case "response.function_call_arguments.delta":
                 item = self._item_of(event, {"type": "function_call"})
                 item.arguments.append(as_text(event.get("delta")))
@@ -251,14 +250,14 @@ class ResponseReader(ReplyReader):
         return item
 
     def _item_of(self, event: Json, raw: Json) -> Item:
-        """Return the item that ``event`` belongs to, or a new one if it was not announced."""
+        """Return the item that ``event`` belongs to, or a new one if none was announced."""
         keys = _keys(event, raw)
-        sought = keys[:1] if isinstance(keys[0], int) else keys
-        item = next((self._found_by[key] for key in sought if key in self._found_by), None)
+        keys = keys[:1] if isinstance(keys[0], int) else keys
+        item = next((self._found_by[key] for key in keys if key in self._found_by), None)
         return item or self._announce(event, raw)
 
     def _read_item(self, event: Json, raw: Json) -> None:
-        """Read an item that is done: add what was not streamed."""
+        """Read a completed item: add what was not streamed."""
         item = self._item_of(event, raw)
         item.raw = {**item.raw, **raw}
         if as_text(raw.get("arguments")):
@@ -270,27 +269,27 @@ class ResponseReader(ReplyReader):
                 texts = [
                     as_text(part.get("text")) or as_text(part.get("refusal")) for part in parts
                 ]
-                self._say_of(item, "".join(texts))
+                self._add_message_text(item, "".join(texts))
         elif item.kind == "reasoning" and not item.length:
             parts = parts or [as_dict(part) for part in as_list(raw.get("summary"))]
             for number, part in enumerate(parts):
-                self._think_of(item, number, as_text(part.get("text")))
+                self._add_item_reasoning(item, number, as_text(part.get("text")))
 
     def _read_end(self, event: Json, response: Json) -> None:
         """Read the last event, or the whole response of a server that does not stream."""
-        named = as_text(event.get("type")).removeprefix("response.")
-        status = as_text(response.get("status")) or named
-        cut = as_text(as_dict(response.get("incomplete_details")).get("reason"))
-        filtered = status == "incomplete" and cut == "content_filter"
-        self._finish = cut if filtered else status
+        kind = as_text(event.get("type")).removeprefix("response.")
+        status = as_text(response.get("status")) or kind
+        reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
+        filtered = status == "incomplete" and reason == "content_filter"
+        self._finish = reason if filtered else status
         self._reported = response.get("usage")
-        # Until its end, which includes the usage, another item may come.
+        # Not earlier: until this event, which includes the usage, another item may arrive.
         self.is_over = True
         items = [as_dict(item) for item in as_list(response.get("output"))]
         if not self._items:
             for number, raw in enumerate(items):
                 self._read_item({"output_index": number}, raw)
-        # Some servers send the encrypted content only here.
+        # Some servers send the encrypted content only in this event.
         late = {as_text(raw.get("id")): raw.get("encrypted_content") for raw in items}
         for item in self._items:
             if item.kind == "reasoning" and not item.raw.get("encrypted_content"):
@@ -298,20 +297,20 @@ class ResponseReader(ReplyReader):
         if status == "failed":
             self.error = response.get("error") or event.get("error") or {}
 
-    def _say_of(self, item: Item, piece: str) -> None:
+    def _add_message_text(self, item: Item, piece: str) -> None:
         """Add a piece of a message to the events; a new message begins a new paragraph."""
         if piece:
-            separator = SEPARATOR if self._speaker not in (None, item) else ""
-            self._speaker = item
-            item.length += len(self._say(separator + piece)) - len(separator)
+            separator = SEPARATOR if self._last_message not in (None, item) else ""
+            self._last_message = item
+            item.length += len(self._add_text(separator + piece)) - len(separator)
 
-    def _think_of(self, item: Item, part: Any, piece: str) -> None:
+    def _add_item_reasoning(self, item: Item, part: Any, piece: str) -> None:
         """Add a piece of the reasoning to the events; a new part begins a new paragraph."""
         if piece:
-            thought = (id(item), str(part))
-            separator = SEPARATOR if self._thought not in (None, thought) else ""
-            self._thought = thought
-            item.length += len(self._think(separator + piece))
+            key = (id(item), str(part))
+            separator = SEPARATOR if self._last_part not in (None, key) else ""
+            self._last_part = key
+            item.length += len(self._add_reasoning(separator + piece))
 
     def _tool_calls(self) -> list[ToolCall]:
         calls = []
@@ -324,11 +323,11 @@ class ResponseReader(ReplyReader):
         return calls
 
     def _metadata(self, _calls: list[ToolCall]) -> Json:
-        """Return the outline of the items; nothing if text and calls say it all.
+        """Return the outline of the items; empty if the text and the calls are enough.
 
-        Reasoning is kept with the item that it led to. It is dropped if that is something that the
-        server ran itself, and if it has no encrypted content: the server would look for it by its
-        id, though it stored nothing.
+        Reasoning is kept with the item that it led to. It is dropped if that item is one of the
+        server's own tools, or if it has no encrypted content: the server would then look up its id,
+        and has stored nothing.
         """
         outline: list[Json] = []
         for item in self._items:
@@ -348,7 +347,7 @@ class ResponseReader(ReplyReader):
         return {"output": outline} if needed else {}
 
     def _usage(self) -> Usage | None:
-        """Return the usage, which is that of chat completions under other names."""
+        """Return the usage: that of chat completions, with other field names."""
         raw = self._reported
         if not isinstance(raw, dict):
             return None
@@ -365,7 +364,7 @@ class ResponseReader(ReplyReader):
         return read_usage(usage)
 
     def _reason(self, usage: Usage | None, *, called: bool) -> FinishReason:
-        # llama.cpp calls a reply complete even if it has cut it.
+        # llama.cpp reports a reply as complete even if it has cut it off.
         limit = self._limit if isinstance(self._limit, int) else math.inf
         is_cut = usage is not None and usage.output_tokens >= limit
         reason = super()._reason(usage, called=called)
@@ -376,14 +375,14 @@ class ResponseReader(ReplyReader):
 class Item:
     """An item of the output.
 
-    ``raw`` is the item as the server describes it, ``length`` the number of its characters that
-    became events, and ``heard`` the kind of event in which they came. ``arguments`` are the pieces
-    of a call's arguments, and ``call`` is the call made from them.
+    ``raw`` is the server's description of the item, ``length`` the number of its characters that
+    became events, and ``source`` the kind of event that its reasoning came in. ``arguments`` are
+    the pieces of a call's arguments, and ``call`` is the call made from them.
     """
 
     raw: Json
     length: int = 0
-    heard: str = ""
+    source: str = ""
     arguments: list[str] = field(default_factory=list)
     call: ToolCall | None = None
 
@@ -394,10 +393,10 @@ class Item:
 
 
 def _keys(event: Json, raw: Json) -> list[int | str]:
-    """Return the keys of an item: its place and its ids, or else its type.
+    """Return the keys that identify an item: its place and its ids, or else its type.
 
-    If there is a place, only that identifies the item, as some proxies change the ids from event to
-    event; llama.cpp gives no places. An item with neither is taken for the only one of its type.
+    If there is a place, only that is looked up, since some proxies change the ids from event to
+    event; llama.cpp gives no places. An item with neither counts as the only one of its type.
     """
     place = event.get("output_index")
     places = [place] if isinstance(place, int) else []
@@ -405,19 +404,19 @@ def _keys(event: Json, raw: Json) -> list[int | str]:
     return [*places, *filter(None, ids)] or [as_text(raw.get("type"))]
 
 
-# What a Responses server wants back with a reply's text and calls, and in which places.
+# The outline of a reply: what a Responses server needs in later requests besides text and calls.
 #
-# A conversation keeps a reply as one text and its calls. The outline, kept as the reasoning's
-# metadata, says how these were spread over the response's items, and what was between them:
+# A conversation stores a reply as one text and its calls. The outline, stored as the reasoning's
+# metadata, says how these were split into the response's items, and what was between them:
 #
 #     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
 #     {"type": "message", "length": 42, "phase": "commentary"}
 #     {"type": "function_call", "call_id": "call_1"}
 
-#: Between two messages of one reply.
+#: The text between two messages of one reply.
 SEPARATOR: Final = "\n\n"
 
-# The fields of a reasoning item that must go back; the last two are OpenRouter's.
+# The fields of a reasoning item that must be returned; the last two are OpenRouter's.
 _REASONING_FIELDS: Final = ("id", "encrypted_content", "content", "format", "signature")
 
 _PLAIN: Final[Json] = {"type": "message"}
@@ -426,11 +425,12 @@ _PLAIN: Final[Json] = {"type": "message"}
 def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> list[Json]:
     """Return a reply as items of a request's input, in the order of its outline.
 
-    ``calls`` are the items of its calls, by the calls' own ids. If the outline does not fit the
-    text, which may have been cut since, the reasoning comes first, then the text, then the calls.
+    ``calls`` are the items of its calls, by the calls' original ids. If the outline does not match
+    the text, which may have been shortened, the reasoning comes first, then the text, then the
+    calls.
     """
     parts = [as_dict(part) for part in outline]
-    texts = _spread(text, parts)
+    texts = _split(text, parts)
     if texts is None:
         parts = [part for part in parts if part.get("type") == "reasoning"] + [_PLAIN]
         texts = [text]
@@ -440,8 +440,8 @@ def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> li
         match part.get("type"):
             case "reasoning" if as_text(part.get("encrypted_content")):
                 items.append(_reasoning(part))
-            case "message" if said := texts.pop(0):
-                items.append(_message(said, as_text(part.get("phase"))))
+            case "message" if message := texts.pop(0):
+                items.append(_message(message, as_text(part.get("phase"))))
             case "function_call" if call := left.pop(as_text(part.get("call_id")), None):
                 items.append(call)
     items += left.values()
@@ -449,7 +449,7 @@ def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> li
     return items
 
 
-def _spread(text: str, parts: list[Json]) -> list[str] | None:
+def _split(text: str, parts: list[Json]) -> list[str] | None:
     """Return the texts of the outline's messages, or None if they do not make up ``text``."""
     texts: list[str] = []
     start = 0
@@ -465,7 +465,7 @@ def _spread(text: str, parts: list[Json]) -> list[str] | None:
 
 
 def _message(text: str, phase: str) -> Json:
-    """Return a message in the form that all servers accept; llama.cpp refuses shorter ones."""
+    """Return a message in the form that all servers accept; llama.cpp refuses shorter forms."""
     item = {
         "type": "message",
         "role": "assistant",
@@ -475,12 +475,12 @@ def _message(text: str, phase: str) -> Json:
 
 
 def _reasoning(raw: Json) -> Json:
-    """Return a reasoning item as it goes back: its content unchanged, without its status."""
+    """Return a reasoning item as it is returned: its content unchanged, without its status."""
     kept = {name: raw[name] for name in _REASONING_FIELDS if raw.get(name)}
     return {"type": "reasoning", "summary": as_list(raw.get("summary")), **kept}
 
 
 def _drop_last_reasoning(items: list[Json]) -> None:
-    """Drop reasoning at the end: servers refuse it without the item that it led to."""
+    """Remove reasoning at the end: servers refuse it without the item that it led to."""
     while items and items[-1]["type"] == "reasoning":
         items.pop()

@@ -1,7 +1,7 @@
-"""What all adapters share: a request is sent, and a reader puts the streamed reply together.
+"""What all adapters share: sending a request, and assembling the streamed reply.
 
-Also here: which model a request names if the preset names none, and repairs to what would
-otherwise be refused: calls that no server accepts back, and texts cut within a character.
+Also here: the default model of a request whose preset has none, and repairs of what servers would
+refuse, which is malformed tool calls and texts split within a character.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import ModelEvent, ModelRequest
 
-#: Seconds to wait for what may follow a complete reply: its usage, and the end of the stream.
+#: Seconds to wait for each event after a complete reply: its usage, and the end of the stream.
 TAIL_TIMEOUT = 5.0
 
-#: Seconds to wait for the end of a response after its last event, so that the connection can serve
-#: the next request.
+#: Seconds to wait for the end of a response after its last event, so that the connection can be
+#: reused.
 DRAIN_TIMEOUT = 0.1
 
 #: Seconds that a server may take to list its models.
@@ -47,31 +47,30 @@ LIST_TIMEOUT = 10.0
 
 
 class StreamingModel(ABC):
-    """An adapter for one protocol: it writes the request and provides a reader for the reply.
+    """An adapter for one protocol: it builds the request and provides a reader for the reply.
 
-    If a server refuses an optional part of a request, the request is sent again without it, and so
-    are the requests that follow. ``environ`` is where keys are looked up: the process's own
-    environment by default.
+    If a server refuses an optional part of a request, the request is sent again without it, and
+    later requests omit it. Keys are looked up in ``environ``.
     """
 
-    #: Where requests go, in the endpoint's API.
+    #: The path of requests in the endpoint's API.
     path: ClassVar[str]
 
     def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
         self._http = http
         self._environ = environ
-        # The model that each server lists first; each is asked once.
+        # The model that each server lists first, by endpoint; empty if the server has no list.
         self._first_models: dict[str, str] = {}
-        # By endpoint and model.
+        # The parts of requests that servers have refused, by endpoint and model.
         self._refused: dict[tuple[str, str], frozenset[str]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
 
         Raises:
-            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
+            BackendUnavailable: no answer, or it broke off. What was yielded remains valid.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is not an address, or the protocol needs the name of a
+            InvalidArgument: the endpoint is not an HTTP URL, or the protocol needs the name of a
                 model and the preset has none.
         """
         preset = request.preset
@@ -97,19 +96,22 @@ class StreamingModel(ABC):
                         await _drain(events)
                     done = True
                 except BackendRejected as error:
+                    if error.data.get("status") == 404:
+                        # The server may have been restarted with another model.
+                        self._first_models.pop(preset.endpoint, None)
                     refused = self._refused_by(error, body, preset.extra_body)
                     if began or refused <= left_out:
                         raise
                     self._refused[preset.endpoint, model] = refused | self._left_out(preset, model)
 
     def _left_out(self, preset: Preset, model: str) -> frozenset[str]:
-        """Return what the server of ``preset`` has refused so far."""
+        """Return the parts of a request that the server of ``preset`` has refused so far."""
         return self._refused.get((preset.endpoint, model), frozenset())
 
     async def _model_name(self, preset: Preset, headers: Mapping[str, str]) -> str:
-        """Return the preset's model, or else the first chat model that its server lists.
+        """Return the preset's model, or else the first chat model in its server's list.
 
-        Empty if the server has no list: it then has only one model.
+        Empty if the server has no list, and therefore one model, or if its list is empty.
 
         Raises:
             BackendUnavailable, BackendRejected: as ``endpoint.list_models``.
@@ -121,17 +123,19 @@ class StreamingModel(ABC):
             except BackendRejected as error:
                 if error.data.get("status") not in {404, 405}:
                     raise
-                models = []
-            self._first_models[preset.endpoint] = next(iter(chat_models(models)), "")
-        return preset.model or self._first_models[preset.endpoint]
+                self._first_models[preset.endpoint] = ""
+            else:
+                if names := chat_models(models):
+                    self._first_models[preset.endpoint] = names[0]
+        return preset.model or self._first_models.get(preset.endpoint, "")
 
     def _url(self, preset: Preset, path: str) -> str:
-        """Return the address of ``path`` in the endpoint's API."""
+        """Return the URL of ``path`` in the endpoint's API."""
         return api_url(preset.endpoint, path)
 
     @abstractmethod
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
-        """Return the body of a request, without what is to be ``left_out``."""
+        """Return the body of a request, without the parts in ``left_out``."""
 
     @abstractmethod
     def _reader(self, url: str, body: Json) -> ReplyReader:
@@ -142,21 +146,21 @@ class StreamingModel(ABC):
         return headers
 
     def _refused_by(self, _error: BackendRejected, _body: Json, _own: Json) -> frozenset[str]:
-        """Return which parts of ``_body`` the server refused with ``_error`` and can do without.
+        """Return the optional parts of ``_body`` that the server refused with ``_error``.
 
-        ``_own`` is the part that the user configured, which is always sent.
+        ``_own`` is what the user configured, which is always sent.
         """
         return frozenset()
 
 
 class NotACountError(ValueError):
-    """The reply to a question for a token count contains no number that can be true."""
+    """The reply to a request for a token count contains no plausible count."""
 
 
 class CountingModel(StreamingModel):
     """An adapter whose protocol can ask the server how many tokens a request has."""
 
-    #: Where requests go to be counted, in the endpoint's API.
+    #: The path that counts requests, in the endpoint's API.
     count_path: ClassVar[str]
 
     #: The field of the answer that holds the count.
@@ -165,13 +169,13 @@ class CountingModel(StreamingModel):
     #: The fields of a request that its size depends on; a server may refuse the others.
     counted: ClassVar[tuple[str, ...]]
 
-    #: What is left out of a counted request, as if the server had refused it.
+    #: Parts that are left out of a counted request, as if the server had refused them.
     not_counted: ClassVar[frozenset[str]] = frozenset()
 
     async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
-        """Return how many tokens the server counts in the request's input, without a reply to it.
+        """Return how many tokens the server counts in the request's input.
 
-        Providers charge nothing for this. ``timeout_s`` is in seconds, for the whole question.
+        Providers do not charge for this. ``timeout_s`` limits the whole call, in seconds.
 
         Raises:
             BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``; the status is 404
@@ -193,32 +197,32 @@ class CountingModel(StreamingModel):
         return tokens
 
     def _count_body(self, request: ModelRequest, model: str) -> Json:
-        """Return the body to be counted: the parts of a request that its size depends on."""
+        """Return the body to count: the parts of a request that its size depends on."""
         left_out = self._left_out(request.preset, model) | self.not_counted
         body = self._body(request, model, left_out)
         return {name: body[name] for name in self.counted if name in body}
 
 
 def settings_of(preset: Preset, *names: str) -> Json:
-    """Return those of the preset's optional settings that are set, by their names."""
+    """Return those of the preset's optional settings ``names`` that are set."""
     values = {name: getattr(preset, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
 class ReplyReader(ABC):
-    """Puts one reply together while it streams: call ``feed`` with each event, then ``end``.
+    """Assembles one reply while it streams: call ``feed`` with each event, then ``end``.
 
-    ``provider`` names the server that the reasoning's metadata must go back to.
+    ``provider`` is the source that the reasoning's metadata must be returned to.
 
     Attributes:
-        error: what the server said went wrong within the stream: a JSON value, or None.
-        is_over: whether the protocol's own end mark has come. Some protocols have none.
+        error: the error that the server sent in the stream (a JSON value), or None.
+        is_over: whether the protocol's end marker has arrived. Some protocols have none.
     """
 
-    #: The protocol, by its name in ``finish_reasons.toml``.
+    #: The protocol's name in ``finish_reasons.toml``.
     protocol: ClassVar[str]
 
-    #: What a finish reason means that is not there.
+    #: The meaning of a finish reason that is not listed there.
     otherwise: ClassVar[str] = "stop"
 
     def __init__(self, provider: str) -> None:
@@ -236,22 +240,22 @@ class ReplyReader(ABC):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the content is complete, so that only usage may follow."""
+        """Whether the content is complete, so that only the usage may follow."""
         return self.is_over or self._finish is not None
 
     @property
     def gave_up(self) -> str | None:
-        """The finish reason, if it says that the server broke the reply off, else None."""
+        """The finish reason if it means that the server broke off the reply, else None."""
         return self._finish if self._meaning() == "broken" else None
 
     def feed(self, event: Json) -> list[ModelEvent]:
-        """Return the text and reasoning of ``event``, and remember the rest of it."""
+        """Return the text and reasoning in ``event``, and remember the rest of it."""
         self._read(event)
-        told, self._events = self._events, []
-        return told
+        events, self._events = self._events, []
+        return events
 
     def end(self) -> list[ModelEvent]:
-        """Return what is known only at the end: tool calls, metadata, usage and the finish."""
+        """Return what is only known at the end: tool calls, metadata, usage and the finish."""
         calls = self._tool_calls()
         events: list[ModelEvent] = [*calls]
         if metadata := self._metadata(calls):
@@ -263,21 +267,21 @@ class ReplyReader(ABC):
 
     @abstractmethod
     def _read(self, event: Json) -> None:
-        """Read ``event``; pass its text to ``_say`` and its reasoning to ``_think``."""
+        """Read ``event``; pass text to ``_add_text`` and reasoning to ``_add_reasoning``."""
 
     @abstractmethod
     def _tool_calls(self) -> list[ToolCall]:
-        """Return the tool calls, each made by ``_call``."""
+        """Return the tool calls, each created by ``_call``."""
 
     @abstractmethod
     def _metadata(self, calls: list[ToolCall]) -> Json:
-        """Return what must go back with the reasoning; empty if nothing must."""
+        """Return what must be returned with the reasoning; empty if there is nothing."""
 
     @abstractmethod
     def _usage(self) -> Usage | None:
-        """Return the usage that the server reported, or None if it makes no sense.
+        """Return the usage that the server reported, or None if it is not plausible.
 
-        A request of no tokens makes none. The usage is then estimated, so that a cost cap holds.
+        An input of no tokens is not. The usage is then estimated, so that a cost cap holds.
         """
 
     def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
@@ -288,28 +292,28 @@ class ReplyReader(ABC):
         return "refusal" if reason == "stop" and self._refused else reason
 
     def _meaning(self) -> Any:
-        """Return what the server's finish reason means: one of ours, or ``broken``."""
+        """Return what the server's finish reason means: a FinishReason, or ``broken``."""
         for ours, theirs in _finish_reasons()[self.protocol].items():
             if self._finish in theirs:
                 return ours
         return "stop" if self._finish is None else self.otherwise
 
-    def _say(self, piece: str) -> str:
-        """Add a piece of the text to the events; return the part that is complete."""
+    def _add_text(self, piece: str) -> str:
+        """Add a piece of the text to the events; return the part that could be added now."""
         if text := self._text.feed(piece):
             self._events.append(Text(text))
         return text
 
-    def _think(self, piece: str) -> str:
-        """Add a piece of the reasoning to the events; return the part that is complete."""
+    def _add_reasoning(self, piece: str) -> str:
+        """Add a piece of the reasoning to the events; return the part that could be added now."""
         if text := self._reasoning.feed(piece):
             self._events.append(Reasoning(text))
         return text
 
     def _call(self, call_id: str, name: str, arguments: str) -> ToolCall:
-        """Return a call with an id of its own, by which its result finds it.
+        """Return a call with a unique id, which its result refers to.
 
-        Some servers give no ids, or the same one twice.
+        Some servers give no ids, or give one id twice.
         """
         call_id = well_formed(call_id)
         if not call_id or call_id in self._ids:
@@ -320,7 +324,7 @@ class ReplyReader(ABC):
 
 @cache
 def _finish_reasons() -> dict[str, dict[str, list[str]]]:
-    """Return the servers' finish reasons by protocol and by what they mean."""
+    """Return the servers' finish reasons, by protocol and meaning."""
     return tomllib.loads(Path(__file__).with_name("finish_reasons.toml").read_text("utf-8"))
 
 
@@ -329,7 +333,7 @@ async def _read(
 ) -> AsyncGenerator[ModelEvent, None]:
     """Yield text and reasoning until the reply is over; raise if it broke off.
 
-    ``url`` and ``headers`` are those of the request: errors name the one, and mask the other.
+    ``url`` and ``headers`` are those of the request: errors name its server and mask its secrets.
     """
     try:
         async with aclosing(_arriving(events, reader)) as arriving:
@@ -344,7 +348,7 @@ async def _read(
                 if not reader.is_whole:
                     raise _broken(url, "it ended before the reply did")
     except BackendUnavailable:
-        # An error behind a complete reply does not spoil it.
+        # An error after a complete reply is harmless.
         if not reader.is_whole:
             raise
     if reader.error is not None:
@@ -356,18 +360,18 @@ async def _read(
 async def _arriving(
     events: AsyncGenerator[str, None], reader: ReplyReader
 ) -> AsyncGenerator[str, None]:
-    """Yield the data of each event; do not wait long for what follows a complete reply."""
+    """Yield the data of each event; stop waiting soon after a complete reply."""
     with suppress(StopAsyncIteration, TimeoutError):
         while True:
             async with asyncio.timeout(TAIL_TIMEOUT if reader.is_whole else None):
                 data = await anext(events)
-            # Without blank lines between them, several events arrive as the lines of one.
+            # If the server omits the blank lines between events, they arrive as the lines of one.
             for part in data.split("\n") if "\n" in data and decoded(data) is None else [data]:
                 yield part
 
 
 def _parse(data: str, url: str) -> list[Json]:
-    """Return the JSON objects of an event. Google sends a list of them if it does not stream."""
+    """Return the JSON objects in an event. Google sends a list of them if it does not stream."""
     value = decoded(data)
     parts = value if isinstance(value, list) and value else [value]
     if not all(isinstance(part, dict) for part in parts):
@@ -381,7 +385,7 @@ def _broken(url: str, why: str) -> BackendUnavailable:
 
 
 async def _drain(events: AsyncGenerator[str, None]) -> None:
-    """Read to the end of the response if that comes at once."""
+    """Read to the end of the response if it arrives at once."""
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT):
             async for _ in events:
@@ -390,16 +394,16 @@ async def _drain(events: AsyncGenerator[str, None]) -> None:
         pass
 
 
-# Earlier calls as they go back: models write names and arguments that no server accepts.
+# Repairs of earlier tool calls: models write names and arguments that servers refuse.
 
-# Characters that functions' names and calls' ids may not contain, and how long names may be.
-_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
+# Characters that are not allowed in function names and call ids, and the longest name.
+_INVALID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
 
 
 def plain(name: str) -> str:
-    """Return ``name`` with ``_`` in place of characters that no name and no id may contain."""
-    return _UNFIT.sub("_", name)
+    """Return ``name`` with ``_`` in place of characters that servers refuse in names and ids."""
+    return _INVALID.sub("_", name)
 
 
 def function_name(name: str) -> str:
@@ -408,9 +412,9 @@ def function_name(name: str) -> str:
 
 
 def arguments_of(text: str) -> Json:
-    """Return a call's arguments as the object that servers and their templates want.
+    """Return a call's arguments as the object that servers and their templates need.
 
-    Anything else is wrapped in an object, since the tool's answer refers to what the model wrote.
+    Anything else is wrapped in an object and not dropped: the tool's result refers to it.
     """
     if not text.strip():
         return {}
@@ -419,7 +423,7 @@ def arguments_of(text: str) -> Json:
 
 
 def arguments_text(text: str) -> str:
-    """Return a call's arguments as the text of a JSON object: unchanged if they are one."""
+    """Return a call's arguments as the text of a JSON object; unchanged if they are one."""
     return text if is_object(text) else json.dumps(arguments_of(text))
 
 
@@ -429,15 +433,15 @@ def is_object(text: str) -> bool:
 
 
 def sendable(value: Any) -> Any:
-    """Return a JSON value without what no request can hold: half characters, infinite numbers."""
+    """Return a JSON value without what requests cannot contain: lone surrogates, NaN, Infinity."""
     written = well_formed(json.dumps(value, ensure_ascii=False))
     return json.loads(written, parse_constant=lambda _: None)
 
 
 class SurrogateJoiner:
-    """Joins a text that comes in pieces which may split a surrogate pair.
+    """Joins surrogate pairs that are split between two pieces of a text.
 
-    Some servers send the two halves of an emoji in two chunks, each escaped in its own JSON. A text
+    Some servers send the two halves of an emoji in two chunks, escaped in each one's JSON. A text
     with a lone half cannot be written to a file or sent to an editor.
     """
 
@@ -445,7 +449,7 @@ class SurrogateJoiner:
         self._half = ""
 
     def feed(self, piece: str) -> str:
-        """Return the text that ``piece`` completes; half a pair at its end waits for the next."""
+        """Return the text that ``piece`` completes; half a pair at its end is held for the next."""
         if not self._half and piece.isascii():
             return piece
         text = self._half + piece

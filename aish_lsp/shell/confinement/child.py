@@ -28,8 +28,11 @@ _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
-#: The same on every architecture.
+# The same on every architecture.
+_LANDLOCK_ADD_RULE = 445
 _LANDLOCK_RESTRICT_SELF = 446
+
+_PATH_BENEATH = 1
 
 _CAPABILITY_VERSION_3 = 0x20080522
 #: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them root could not read every file.
@@ -121,7 +124,7 @@ def _checked(result: int) -> int:
     return result
 
 
-# Namespaces of its own, for the profile ``work``.
+# Separate namespaces, for the profile ``work``.
 
 
 def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
@@ -141,7 +144,7 @@ def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
             made.append((path, os.lstat(path).st_ino))
         except FileExistsError:
-            pass  # Somebody else has just made it: it is protected like the others.
+            pass  # Another process has just made it: it is protected like the others.
         except OSError:
             remove_placeholders(made)
             raise
@@ -160,7 +163,7 @@ def remove_placeholders(made: list[tuple[bytes, int]]) -> None:
             elif status.st_size == 0:
                 os.unlink(path)
         except OSError:
-            pass  # It was put to use from outside.
+            pass  # Another program has begun to use it.
 
 
 def enter(plan: dict[str, Any], ruleset: int) -> None:
@@ -222,7 +225,7 @@ def _make_read_only(at: int, path: bytes, flags: int) -> None:
 def _allow(ruleset: int, path: bytes, rights: int) -> None:
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     rule = struct.pack("=Qi", rights, descriptor)
-    syscall(445, ruleset, 1, rule, ctypes.c_uint32(0))
+    syscall(_LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, ctypes.c_uint32(0))
     os.close(descriptor)
 
 

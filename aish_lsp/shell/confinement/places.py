@@ -1,7 +1,7 @@
-"""Where secrets lie: a confined command can list these places by name, but not read them.
+"""Where secrets are: a confined command can list these places by name, but not read them.
 
-Those in a home folder are listed in ``places.toml``. On Linux a folder can be mounted twice, and so
-have other names, too. Protected places are what a command of the profile ``work`` cannot change in
+Those in a home folder are listed in ``places.toml``. On Linux a folder can be mounted twice, and
+then has several names. Protected places are what a command of the profile ``work`` cannot change in
 the work tree, although it writes there: files that other programs (git, editors, direnv, this one)
 read and run by themselves.
 """
@@ -29,7 +29,7 @@ _OF_A_HOME: Final[tuple[str, ...]] = tuple(_TABLE["home"])
 
 
 def _below(folder: str) -> tuple[str, ...]:
-    """Return the places of a home that lie in ``folder``, as seen from there."""
+    """Return the places of a home that are in ``folder``, relative to it."""
     return tuple(
         place.removeprefix(f"{folder}/") for place in _OF_A_HOME if place.startswith(f"{folder}/")
     )
@@ -54,14 +54,14 @@ class Closed:
 
     Attributes:
         patterns: by folder, the names in it that are closed.
-        parents: every folder that lies above a closed place.
+        parents: every folder above a closed place.
     """
 
     patterns: Mapping[str, tuple[str, ...]]
     parents: frozenset[str]
 
     def contains(self, path: Path) -> bool:
-        """Return whether ``path`` is a closed place or lies in one."""
+        """Return whether ``path`` is a closed place or is in one."""
         places = (path, *path.parents)
         return any(self.names_in(os.fspath(at.parent)).match(at.name) for at in places)
 
@@ -111,7 +111,7 @@ def _close(patterns: dict[str, set[str]], place: str) -> None:
 
 
 def _led_to(folder: str, pattern: str) -> Iterator[str]:
-    """Yield the real paths that links lead to: a closed place itself, and what stands in it."""
+    """Yield the real paths that links lead to: a closed place itself, and the entries in it."""
     names = [pattern]
     if "*" in pattern:
         names = fnmatch.filter(_names_in(folder), pattern)
@@ -227,7 +227,7 @@ def other_names(path: str, known: list[Mount]) -> Iterator[str]:
 def points_within(path: str, known: list[Mount], names: re.Pattern[str]) -> Iterator[str]:
     """Yield where a part of the folder ``path`` is mounted on its own, if ``names`` match it.
 
-    They match the name of the entry of ``path`` that the part is, or lies in.
+    They match the name of the entry of ``path`` that the part is, or is in.
     """
     own, inner = _seen_in(path, known)
     for mount in known:
@@ -246,7 +246,7 @@ def mounted_twice(known: list[Mount]) -> list[Mount]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder, or lies in it, by their names."""
+    """Return whether a path is a folder, or is in it, by their names."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
@@ -283,7 +283,7 @@ def protected_places(root: Path, *, keep_git: bool = False) -> dict[str, object]
     It is in the form that the supervisor takes, each path as bytes:
 
     - ``protected``: all of the places;
-    - ``missing``: those that do not exist, and whether an empty folder is to stand in for each, or
+    - ``missing``: those that do not exist, and whether an empty folder takes the place of each, or
       an empty file;
     - ``left``: empty folders in the place of a file, left by an earlier command that was killed
       with its supervisor;
@@ -292,7 +292,7 @@ def protected_places(root: Path, *, keep_git: bool = False) -> dict[str, object]
     Raises:
         ValueError: one of them is a symbolic link, which somebody could point elsewhere.
     """
-    # An empty folder stands in for a missing file, since git does not list it.
+    # An empty folder takes the place of a missing file, since git does not list it.
     wanted = {root / name: True for name in (*_FILES, *_FOLDERS)}
     if keep_git and (root / ".git").is_dir():
         wanted[root / ".git"] = True
@@ -335,6 +335,6 @@ def _git_folders(root: Path) -> list[Path]:
     for folder, names, _ in os.walk(own / "modules"):
         if "objects" in names:
             found.append(Path(folder))
-            # A module's own modules lie in it, beside much else.
+            # A module's own modules are in it, among many other folders.
             names[:] = [name for name in names if name == "modules"]
     return found

@@ -2,7 +2,7 @@
 
     python -I -S probe.py SERVER-PID SECRET VICTIM
 
-It prints what it was able to do, one a line, and nothing where confinement holds. SECRET lies in a
+It prints what it was able to do, one per line, and nothing if confinement works. SECRET is in a
 secret place, VICTIM is a plain file that may be read.
 """
 

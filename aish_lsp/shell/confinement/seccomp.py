@@ -1,8 +1,8 @@
 """The seccomp filter of a confined command: which system calls it may make (Linux).
 
-Landlock guards files by their names. It lets through what needs no name to be opened: modes, times,
-attributes, sockets, other processes. This filter refuses those. It is a list of what was looked at:
-a system call that is newer than the list does not exist for a confined command.
+Landlock guards files by their paths. It does not cover modes, times, attributes, sockets and other
+processes. This filter refuses those. It knows the system calls that were reviewed: a newer one does
+not exist for a confined command.
 
 A filter sees numbers alone, never what a pointer points to. So ``openat2`` and ``clone3``, which
 hide their flags in a structure, do not exist either; every program falls back to the old ones.
@@ -27,7 +27,7 @@ _Code: TypeAlias = list[_Instruction]
 #: The architectures whose numbers are known: the kernel's constant for each, and its column.
 _ARCHITECTURES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
-#: The newest call that was looked at, the same on both: ``mseal`` of Linux 6.10. (``uretprobe`` and
+#: The newest call that was reviewed, the same on both: ``mseal`` of Linux 6.10. (``uretprobe`` and
 #: ``uprobe`` of x86-64, 335 and 336, are made by the kernel's own trampolines alone.)
 _NEWEST: Final = 462
 
@@ -56,7 +56,7 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 
 def supported() -> bool:
-    """Return whether this machine's architecture is one that we have numbers for."""
+    """Return whether the system call numbers of this machine's architecture are known."""
     return platform.machine() in _ARCHITECTURES and sys.byteorder == "little"
 
 
@@ -97,7 +97,9 @@ def _answers(abi: int, profile: Profile, column: int) -> Iterator[tuple[int, _Co
         cutting = _column("cutting", column)
         yield cutting.pop("truncate"), [_refuse(errno.EPERM)]
         flags_at = {"open": 1, "openat": 2}
-        yield from ((number, _cuts_nothing(flags_at[name])) for name, number in cutting.items())
+        yield from (
+            (number, _unless_truncating(flags_at[name])) for name, number in cutting.items()
+        )
     if abi < _SIGNALS_SINCE:
         signalling = _column("signalling", column)
         yield signalling.pop("kill"), _only(0, [0])
@@ -127,10 +129,10 @@ def _by_arguments(profile: Profile) -> dict[str, _Code]:
     }
 
 
-def _cuts_nothing(flags_at: int) -> _Code:
-    """Return the answer to an ``open``: refused where it cuts a file that it does not write.
+def _unless_truncating(flags_at: int) -> _Code:
+    """Return the answer to ``open``: refused if it truncates a file without writing to it.
 
-    A file that it writes is Landlock's to refuse. The access mode 3 is neither reading nor writing.
+    Landlock refuses to open a file for writing. The access mode 3 is neither reading nor writing.
     """
     return [
         _load_argument(flags_at),
@@ -148,14 +150,14 @@ def _cuts_nothing(flags_at: int) -> _Code:
 def _only(
     argument: int, values: Sequence[int], error: int = errno.EPERM, *, mask: int | None = None
 ) -> _Code:
-    """Return an answer that allows the call where an argument is one of ``values``."""
+    """Return an answer that allows the call if an argument is one of ``values``."""
     return [*_unless(argument, values, mask=mask), _refuse(error)]
 
 
 def _unless(
     argument: int, values: Sequence[int], answer: _Instruction = _ALLOW, mask: int | None = None
 ) -> _Code:
-    """Return the beginning of an answer: ``answer`` where an argument is one of ``values``."""
+    """Return the beginning of an answer: ``answer`` if an argument is one of ``values``."""
     code: _Code = [_load_argument(argument)]
     if mask is not None:
         code.append((_AND, 0, 0, mask))
@@ -165,7 +167,7 @@ def _unless(
 
 
 def _where(argument: int, value: int, answer: _Code) -> _Code:
-    """Return the beginning of an answer: ``answer`` where an argument is ``value``."""
+    """Return the beginning of an answer: ``answer`` if an argument is ``value``."""
     return [_load_argument(argument), (_JEQ, 0, len(answer), value), *answer]
 
 

@@ -30,8 +30,8 @@ _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
 #: Seconds before another try if the machine was too busy for the first.
 _RETRY_SECONDS: Final = 60.0
-#: Characters of what the probe printed that the user is shown.
-_MOST_TOLD: Final = 300
+#: How many characters of what the probe printed the user is shown.
+_LONGEST_QUOTE: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Confinement:
         return self._support is not None and self._support.available
 
     def begin(self) -> None:
-        """Begin to try confinement, if nobody has yet, so that later callers wait less."""
+        """Begin to try confinement, if that was not done yet, so that later callers wait less."""
         support = self._support
         if support is not None and support.undecided:
             again = time.monotonic() - self._decided_at >= _RETRY_SECONDS
@@ -121,7 +121,7 @@ class Confinement:
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
-            making.add_done_callback(_let_go_of)
+            making.add_done_callback(_release)
             raise
         except (OSError, ValueError) as error:
             msg = f"The command was not run, since it could not be confined: {error}."
@@ -137,9 +137,9 @@ class Confinement:
         if self._deciding is not None:
             await asyncio.wait([self._deciding])
         async with self._making:
-            self._let_go()
+            self._close_rulesets()
 
-    def _let_go(self) -> None:
+    def _close_rulesets(self) -> None:
         for ruleset in self._rulesets.values():
             ruleset.close()
         self._rulesets.clear()
@@ -156,7 +156,7 @@ class Confinement:
             remove_forgotten()
         folder, inode = shared_folder(self._temporary[0] if self._temporary else None)
         if self._temporary != (folder, inode):  # What the rulesets name keeps its inode.
-            self._let_go()
+            self._close_rulesets()
             self._temporary = folder, inode
         return folder
 
@@ -178,7 +178,7 @@ class Confinement:
         except OSError:
             own.rmdir()
             raise
-        # A descriptor of its own, since the ruleset may be remade for another command meanwhile.
+        # A separate descriptor, since the ruleset may be remade for another command meanwhile.
         return Walls(
             f"Landlock {abi} and seccomp",
             own,
@@ -194,7 +194,7 @@ class Confinement:
         root = Path(os.path.realpath(root))
         closed = secret_places(self._environ)
         if os.fspath(root) in closed.parents:
-            msg = f"{root} holds secret places"
+            msg = f"{root} contains secret places"
             raise ValueError(msg)
         lock = _locked(root)
         try:
@@ -260,11 +260,11 @@ class Confinement:
             reason = f"it could not be tried within {_PROBE_SECONDS:.0f} seconds"
             return Support(False, reason, undecided=True)
         if printed["stdout"]:
-            found = ", ".join(printed["stdout"].splitlines())[:_MOST_TOLD]
+            found = ", ".join(printed["stdout"].splitlines())[:_LONGEST_QUOTE]
             return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
         # Other complaints, such as one about the locale, do not matter.
         if result.exit_code != 0:
-            said = " ".join(printed["stderr"].split())[:_MOST_TOLD] or "it says nothing"
+            said = " ".join(printed["stderr"].split())[:_LONGEST_QUOTE] or "it says nothing"
             return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
         return Support(True, walls.mechanism)
 
@@ -313,15 +313,15 @@ def _locked(root: Path) -> int:
     return descriptor
 
 
-def _let_go_of(making: asyncio.Task[Walls]) -> None:
-    """Release walls that nobody waits for any more."""
+def _release(making: asyncio.Task[Walls]) -> None:
+    """Release walls that no caller waits for any more."""
     if not making.cancelled() and making.exception() is None:
         with making.result():
             pass
 
 
 def _missing() -> str:
-    """Return what this machine lacks for confinement; empty if it is not known to lack anything."""
+    """Return what this machine lacks for confinement; empty if nothing is known to be missing."""
     if sys.platform == "darwin":
         return "" if os.access(_SANDBOX, os.X_OK) else f"there is no {_SANDBOX}"
     if sys.platform != "linux":
@@ -335,8 +335,8 @@ def _missing() -> str:
 
 # The profile that ``sandbox-exec`` confines a command with (macOS).
 #
-# It was written from Apple's own profiles in ``/System/Library/Sandbox/Profiles``; the last rule
-# that matches decides. Whether it holds is settled by the probe, as on every system.
+# It follows Apple's profiles in ``/System/Library/Sandbox/Profiles``; the last rule that matches
+# decides. The probe shows whether it works, as on every system.
 
 _SANDBOX: Final = "/usr/bin/sandbox-exec"
 #: What is the same for every command.
@@ -349,7 +349,7 @@ def _sandbox_profile(closed: Closed, writable: Path, readable: Path | None) -> s
     ``readable`` may be read even if it is in a closed place.
 
     Raises:
-        ValueError: a path holds a character that a profile cannot name.
+        ValueError: a path has a character that a profile cannot name.
     """
     places = list(_filters(closed))
     rules = [
@@ -386,19 +386,19 @@ def _regex(folder: str, pattern: str) -> str:
 
 def _quoted(text: str) -> str:
     if not text.isprintable():
-        msg = "a path holds a character that no sandbox profile can name"
+        msg = "a path has a character that no sandbox profile can name"
         raise ValueError(msg)
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 # Where confined commands have their temporary folders: one folder for all servers of a user.
 #
-# It stays, so that a server that is killed leaves nothing new behind. The folder of a command is
+# It is kept, so that a server that is killed leaves nothing new behind. The folder of a command is
 # removed by its supervisor or the server; if both were killed, by a later server.
 
-#: How the names of the folders begin in which confinement is tried.
+#: The prefix of the names of the folders in which confinement is tried.
 PROBE: Final = "aish-probe-"
-#: Seconds after which nobody needs a folder any more; a command runs for an hour at the most.
+#: Seconds after which a folder is no longer needed; a command runs for an hour at most.
 _FORGOTTEN: Final = 86_400.0
 
 
@@ -417,7 +417,7 @@ def shared_folder(before: Path | None = None) -> tuple[Path, int]:
                 status = folder.lstat()
                 if _is_ours(status):
                     return folder, status.st_ino
-    # Somebody else has the name.
+    # Another user has taken the name.
     folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="aish-")))
     return folder, folder.lstat().st_ino
 
@@ -436,7 +436,7 @@ def _usual() -> Path:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Return whether it is a folder in which nobody else can put anything."""
+    """Return whether it is a folder in which no other user can put anything."""
     private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
     return private and status.st_uid == os.geteuid()
 

@@ -1,6 +1,6 @@
 """How much harm a command can do, judged before it runs.
 
-The command is parsed as bash would parse it, and its worst part decides, wherever that stands.
+The command is parsed as bash would parse it, and its worst part decides, wherever it is.
 It is ``safe`` only if each of its simple commands is known to do nothing but read. It is
 ``destructive`` if a row of the tables, a target or a program in it can lose data, work, access or
 secrets, or if it runs something that cannot be seen beforehand. Anything else is ``caution``.

@@ -1,4 +1,4 @@
-"""One simple command: which program it is, what it wraps, and what the tables say of it."""
+"""One simple command: which program it is, what it wraps, and what the tables say about it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from aish_lsp.shell.risk.wrappers import find, unwrap
 
 #: What leaves a name unknown until it runs: unknown text, patterns, braces, variables.
 _COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
-_VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
+_VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[0-9.]+")
 _NAMES: Final = table("names")
 
 #: Subcommands that mean the same in every tool that has them.
@@ -66,7 +66,7 @@ def judge(review: Review, words: Sequence[str], given: Input) -> None:
         if not base or (_COMPUTED.search(base) and base != "[["):
             review.destructive(COMPUTED)
             continue
-        if not review.goes_on():
+        if not review.goes_on(words):
             return
         name = _plain_name(base)
         entry = tables().entry(name) or _NO_ENTRY
@@ -88,7 +88,7 @@ def _commands_within(
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command runs; None if the rows of the tables are to judge it.
 
-    What wraps others, ``find``, and what no row can tell anything of is judged itself.
+    Wrappers, ``find`` and commands that no row can describe are judged here.
     """
     if name == "find":
         return find(review, words)[::-1]
@@ -138,7 +138,7 @@ def _by_rows(
     if rule is None:
         level, reason = _by_its_words(arguments) or (
             CAUTION,
-            f"not known to only read: {_told(words, entry, arguments)}",
+            f"not known to only read: {_shown_name(words, entry, arguments)}",
         )
     elif rule.level == SAFE:
         level, reason = _reading(review, rule, name, words, known=known)
@@ -150,7 +150,7 @@ def _by_rows(
 def _by_its_words(given: Arguments) -> tuple[int, str] | None:
     """Return what a subcommand itself says if no table has a row for the command."""
     if any(word in _DELETING_OPTIONS for word in given.options):
-        return DESTRUCTIVE, "is told to delete something"
+        return DESTRUCTIVE, "has an option that deletes something"
     for place, word in enumerate(given.operands[:4]):
         removes = place in {1, 2} and word in _REMOVES and not given.options
         if removes or _DELETES.fullmatch(word):
@@ -165,7 +165,7 @@ def _judge_wrapping(review: Review, words: Sequence[str], entry: CommandRules) -
         review.destructive(found.reason)
 
 
-def _told(words: Sequence[str], entry: CommandRules, given: Arguments) -> str:
+def _shown_name(words: Sequence[str], entry: CommandRules, given: Arguments) -> str:
     """Return how a command is named to the user: ``git pull``, not all of its words."""
     name = words[0].replace(UNKNOWN, "…")[:60]
     return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name
@@ -187,7 +187,7 @@ def _reading(
         return SAFE, ""
     if names_keys(words[1:]):
         return DESTRUCTIVE, "prints keys or passwords"
-    return CAUTION, "may print secrets, or read without an end"
+    return CAUTION, "may print secrets, or never stop reading"
 
 
 def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False) -> str | None:
@@ -218,7 +218,7 @@ def _by_own_rules(review: Review, words: Sequence[str], name: str, values: froze
 
 # The program that a command's first word stands for, on the PATH that it will run with.
 
-#: Seconds for which a program that was found is assumed to stay in its place.
+#: Seconds for which a program or work tree that was found is assumed to stay there.
 _FRESH: Final = 5.0
 
 #: Words that the shell itself understands.
@@ -233,14 +233,15 @@ def is_builtin(name: str) -> bool:
 def distrust(name: str, path: str | None, folder: Path | None) -> tuple[str, bool] | None:
     """Return why a program is not what the tables mean, and whether that is for its rights only.
 
-    ``name`` is a command's first word; None says that nothing speaks against it, or that there is
+    ``name`` is a command's first word; None means that nothing speaks against it, or that there is
     no such program.
     """
     if is_builtin(name):
         return None
     path = os.environ.get("PATH", os.defpath) if path is None else path
-    top = None if folder is None else _top(str(folder))
-    return _distrust(name, path, top, int(time.monotonic() / _FRESH))
+    now = int(time.monotonic() / _FRESH)
+    top = None if folder is None else _top(str(folder), now)
+    return _distrust(name, path, top, now)
 
 
 @lru_cache(maxsize=4096)
@@ -264,7 +265,7 @@ def _distrust(name: str, path: str, top: str | None, _now: int) -> tuple[str, bo
 
 
 def _find(name: str, path: str) -> str | None:
-    """Return where a program is found; what PATH names relatively is a place in the workspace."""
+    """Return where a program is found; a relative folder in PATH is one in the workspace."""
     for place in path.split(os.pathsep):
         candidate = f"{place or '.'}/{name}"
         if not place.startswith("/"):
@@ -275,8 +276,8 @@ def _find(name: str, path: str) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _top(folder: str) -> str:
-    """Return the top of the work tree that ``folder`` lies in, or ``folder`` itself."""
+def _top(folder: str, _now: int) -> str:
+    """Return the top of the work tree that ``folder`` is in, or ``folder`` itself."""
     real = Path(os.path.realpath(folder))
     tops = (place for place in (real, *real.parents) if (place / ".git").exists())
     return str(next(tops, real))

@@ -215,12 +215,18 @@ def takes_next(word: str, values: frozenset[str]) -> bool:
     return False
 
 
+def may_abbreviate(name: str, option: str) -> bool:
+    """Return whether ``name`` may stand for the long option ``option``."""
+    return len(name) > 3 and name[:2] == "--" and option.startswith(name)
+
+
 def _is(option: str, word: str, values: frozenset[str]) -> bool:
+    """Return whether ``word`` gives ``option``, in any of the ways to write it."""
     if len(option) > 2:
         name = word.partition("=")[0]
         if name == option or (option[1] != "-" and name == f"-{option}"):
             return True
-        return len(name) > 3 and name[:2] == "--" and option.startswith(name)
+        return may_abbreviate(name, option)
     if word[:2] == "--" or option[1].isdigit():
         return word == option
     for letter in word[1:]:

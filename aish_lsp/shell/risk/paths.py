@@ -1,7 +1,7 @@
 """Places in the file system that a command may not touch without asking, in every spelling.
 
-No spelling hides a place, be it ``~``, ``$HOME``, ``..``, a doubled slash, a capital letter or a
-pattern, and a place counts even before it exists.
+No spelling hides a place: not ``~``, ``$HOME``, ``..``, a doubled slash, a capital letter or a
+pattern. A place counts even before it exists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
 
-from aish_lsp.foundation.redaction import PRIVATE_NAMES
+from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
 from aish_lsp.shell.risk.repository import is_ignored
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import UNKNOWN, table
@@ -26,22 +26,22 @@ How = Literal["overwrites", "places", "adds"]
 #: The most bytes of a file that a snapshot holds (docs/undo.md).
 _LARGEST_KEPT: Final = 64 << 20
 
-#: Files that editors keep for themselves: no snapshot holds them, either (docs/undo.md).
+#: Swap, lock and backup files of editors: no snapshot holds them, either (docs/undo.md).
 _EDITORS_OWN: Final = re.compile(r"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
 
-#: Not plain files: devices, and what describes processes.
+#: Devices, and what describes processes, are not plain files.
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
 #: Secret places that are recognized by their folder.
 _PRIVATE_PLACES: Final = r"\.config/(?:gh|rclone|containers)|\.m2/settings\.xml|\.terraform\.d"
-#: Secret names stand between slashes, equals signs and colons.
+#: Secret names, delimited by slashes, equals signs, colons and the like.
 _PRIVATE: Final = re.compile(
-    rf"(?:^|[/:=@,{{])(?:{PRIVATE_NAMES}|{_PRIVATE_PLACES})(?=$|[/:=,}}])"
+    rf"(?:(?:^|[/:=@,{{])(?:{PRIVATE_NAMES}|{_PRIVATE_PLACES})|{KEY_ENDINGS})(?=$|[/:=,}}])"
     rf"|^(?:[^=\n]*=)?{_NO_FILE}$",
     re.MULTILINE | re.IGNORECASE,
 )
 #: The same in a program's text.
 _MENTIONED: Final = re.compile(
-    rf"(?<![\w.-])(?:{PRIVATE_NAMES})(?![\w.-])", re.MULTILINE | re.IGNORECASE
+    rf"(?:(?<![\w.-])(?:{PRIVATE_NAMES})|{KEY_ENDINGS})(?![\w.-])", re.MULTILINE | re.IGNORECASE
 )
 _PUBLIC: Final = re.compile(
     r"/dev/(?:null|u?random|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
@@ -49,6 +49,8 @@ _PUBLIC: Final = re.compile(
 )
 _BRACKETS: Final = r"\[[!^]?\]?(?:\[[:.=]\w*[:.=]\]|[^\]])*\]"
 _WILD: Final = re.compile(rf"[*?{UNKNOWN}]|{_BRACKETS}")
+#: With more opening brackets, words count as secret: looking for the end of each takes too long.
+_MOST_BRACKETS: Final = 200
 #: Brackets that ``fnmatch`` does not know: those with classes, and those negated by ``^``.
 _OF_A_SHELL: Final = re.compile(rf"(?=\[\^|\[[^\]]*\[[:.=]){_BRACKETS}")
 #: What may precede a pattern in one word: an option's name, or git's prefixes of a path.
@@ -69,7 +71,7 @@ _PROTECTED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     )
     for row in _PLACES["protected"]
 )
-#: The system's own folders, and the user's home: nobody means them as a whole.
+#: The system's own folders, and the user's home: nobody means to overwrite all of them.
 _SYSTEM: Final = re.compile("|".join(_PLACES["system"]), re.IGNORECASE)
 _WHERE_SYSTEM_IS: Final = re.compile(
     r"/(?:bin|boot|etc|lib(?:32|64)?|sbin|usr(?!/local)|System|var/lib)/.*", re.IGNORECASE
@@ -81,7 +83,7 @@ _HOME: Final = re.compile(r"\A(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)"
 
 
 def normal(path: str) -> str:
-    """Return ``path`` without detours, and with ``~`` for the home folder."""
+    """Return ``path`` without ``.``, ``..`` and doubled slashes, and with ``~`` for the home."""
     plain = path.lstrip(UNKNOWN).replace("\\", "/") or UNKNOWN
     found = posixpath.normpath(re.sub("/{2,}", "/", plain))
     return _HOME.sub("~", found, count=1)
@@ -94,11 +96,14 @@ def names_secret(words: Sequence[str]) -> bool:
         text += "\n" + "\n".join(posixpath.normpath(word) for word in text.split("\n"))
     if any(_PUBLIC.fullmatch(match[0]) is None for match in _PRIVATE.finditer(text)):
         return True
-    return any(map(_may_be_secret, words)) if _WILD.search("".join(words)) else False
+    joined = "".join(words)
+    if joined.count("[") > _MOST_BRACKETS:
+        return True
+    return any(map(_may_be_secret, words)) if _WILD.search(joined) else False
 
 
 def _may_be_secret(word: str) -> bool:
-    """Return whether a pattern, or a word that is partly unknown, may become such a name."""
+    """Return whether a pattern, or a word that is partly unknown, may become a secret name."""
     word = _OF_A_SHELL.sub("?", word)
     before = _BEFORE_PATTERN.match(word)
     word = word[before.end() if before else 0 :]
@@ -154,7 +159,7 @@ def is_system(path: str) -> bool:
 
 
 def is_of_system(path: str) -> bool:
-    """Return whether ``path`` is a place of the system, or lies in one."""
+    """Return whether ``path`` is a place of the system, or is in one."""
     return is_system(path) or _WHERE_SYSTEM_IS.fullmatch(normal(path)) is not None
 
 
@@ -170,13 +175,13 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
     """Return the level and the reason of writing to ``target``.
 
     ``folders`` are those that the command changes to, ``folder`` is where it runs, if known: what
-    exists there already would be lost, unless it lies in ``kept``, of which there is a snapshot.
-    ``lost`` says that it may be in yet another folder. What can be had back from a snapshot must be
-    told by its name.
+    exists there already would be lost, unless it is in ``kept``, of which there is a snapshot.
+    ``lost`` says that it may be in yet another folder. Only a file whose path is known counts as
+    one that the snapshot holds.
     """
-    is_untold = UNKNOWN in target or (lost and not target.startswith("/"))
-    if kept is not None and how == "overwrites" and is_untold:
-        return DESTRUCTIVE, "may overwrite a file that cannot be told"
+    is_unclear = UNKNOWN in target or (lost and not target.startswith("/"))
+    if kept is not None and how == "overwrites" and is_unclear:
+        return DESTRUCTIVE, "may overwrite a file that is not known"
     if UNKNOWN in target and target.strip(UNKNOWN) == "":
         return CAUTION, "writes to a file whose name is computed"
     if _WRITABLE_DEVICES.fullmatch(target):
@@ -191,7 +196,8 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
     reason = next(filter(None, (_why_not(place, how) for place in places)), None)
     if reason is None and kept is not None:
         reason = next(filter(None, (why_not_kept(real, kept) for real in reals)), None)
-    there = [] if how == "adds" else [real for real in reals if real.is_file()]
+    # Unlike ``Path.is_file``, it takes a name that is too long, or in a closed folder, for absent.
+    there = [] if how == "adds" else [real for real in reals if os.path.isfile(real)]  # noqa: PTH113
     if reason is None and there:
         if kept is not None:
             return CAUTION, f"overwrites {target[:60]}, which can be undone"
@@ -202,8 +208,12 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
 
 
 def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]:
-    """Return the real paths that ``target`` may name, in ``folder`` or one that is changed to."""
-    starts = [folder, *(folder / os.path.expanduser(start) for start in folders)]  # noqa: PTH111
+    """Return the real paths that ``target`` may name, in ``folder`` or one that is changed to.
+
+    A folder whose name is only partly known adds none.
+    """
+    known = [start for start in folders if UNKNOWN not in start]
+    starts = [folder, *(folder / os.path.expanduser(start) for start in known)]  # noqa: PTH111
     found = (os.path.realpath(start / os.path.expanduser(target)) for start in starts)  # noqa: PTH111
     return [Path(real) for real in dict.fromkeys(found)]
 
@@ -211,7 +221,7 @@ def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]
 def why_not_kept(path: Path, kept: Path) -> str | None:
     """Return why no snapshot of the folder ``kept`` holds a file; None if one does or will.
 
-    ``path`` is real. Nobody sees what a goal's run does: what it takes is to be had back.
+    ``path`` is real. Nobody watches a Norris run, so what it changes must be restorable.
     """
     try:
         found = path.stat()
@@ -221,13 +231,13 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
         return None
     root = Path(os.path.realpath(kept))
     if not path.is_relative_to(root):
-        why = "lies outside of the folder"
+        why = "is outside the folder"
     elif found.st_size > _LARGEST_KEPT:
         why = "is too large to be kept"
     elif any(part.lower() == ".git" for part in path.relative_to(root).parts):
-        why = "is git's own"
+        why = "belongs to git"
     elif _EDITORS_OWN.fullmatch(path.name):
-        why = "is an editor's own"
+        why = "belongs to an editor"
     elif is_ignored(path):
         why = "git ignores"
     else:

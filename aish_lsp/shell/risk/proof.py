@@ -1,7 +1,7 @@
 """Checks that the walk saw all of a text: what it did not see is not safe.
 
 There are two checks, and neither knows what a command means. The first compares the tree with
-``_CHILDREN``: text between nodes, or a node that the walk does not read in its place, is not
+``_CHILDREN``: text between nodes, or a node that the walk does not read there, is not
 understood. The second looks in the bytes, outside single quotes, for the beginnings of
 substitutions, and compares them with the substitutions that the walk went into.
 """
@@ -58,8 +58,8 @@ _HEREDOC: Final = re.compile(
 )
 
 
-def _slice(node: Node) -> bool:
-    """Return whether an expansion neither calculates nor looks up a name that it holds."""
+def _is_plain_expansion(node: Node) -> bool:
+    """Return whether an expansion neither calculates nor looks up a name given by a value."""
     names = [child for child in node.children if child.type == "variable_name"]
     if len(names) > 1:
         return False
@@ -70,7 +70,7 @@ def _slice(node: Node) -> bool:
     return True
 
 
-def _compares(node: Node) -> bool:
+def _only_compares(node: Node) -> bool:
     """Return whether a part of a test only compares what is known, and does nothing else.
 
     What ``[[`` compares as numbers is calculated. Between ``[`` and ``]`` an expansion without
@@ -99,9 +99,9 @@ def _stays_one(node: Node) -> bool:
     return node.type not in {"expansion", "command_substitution"}
 
 
-#: What else must hold of a node.
-_HOLDS: Final[dict[str, Callable[[Node], bool]]] = {
-    "expansion": _slice,
+#: Further conditions on a node, by its kind.
+_CHECKS: Final[dict[str, Callable[[Node], bool]]] = {
+    "expansion": _is_plain_expansion,
     "subscript": lambda node: _PLAIN_INDEX.fullmatch(node.text or b"") is not None,
     # A backslash between backticks is removed before the text between them is read.
     "command_substitution": lambda node: _TICKS_ESCAPE.match(node.text or b"") is None,
@@ -110,8 +110,8 @@ _HOLDS: Final[dict[str, Callable[[Node], bool]]] = {
     "test_command": lambda node: (
         node.children[0].type == "[[" or all(map(_stays_one, node.children))
     ),
-    "binary_expression": _compares,
-    "unary_expression": _compares,
+    "binary_expression": _only_compares,
+    "unary_expression": _only_compares,
 }
 
 
@@ -121,15 +121,15 @@ def prove(review: Review, root: Node, text: str, source: bytes, visited: Collect
     Those are the places where they begin, and where a backtick ends.
     """
     if review.findings.level == SAFE:
-        review.caution_if(_misses(root, source))
+        review.caution_if(_unread(root, source))
         if review.plain_shell and _BASH_ALONE.search(text):
-            review.caution("only bash reads this so")
+            review.caution("only bash reads it this way")
     if review.findings.level != DESTRUCTIVE and _unseen_substitution(root, source, visited):
         review.destructive(UNSEEN)
 
 
-def _misses(root: Node, source: bytes) -> str | None:
-    """Return, for the user, what the walk does not read in a tree; None if it reads all of it."""
+def _unread(root: Node, source: bytes) -> str | None:
+    """Return what the walk does not read in a tree, for the user; None if it reads all of it."""
     if b"<<" in source and (reason := _heredocs(source)):
         return reason
     waiting = [root]
@@ -137,34 +137,34 @@ def _misses(root: Node, source: bytes) -> str | None:
         node = waiting.pop()
         if not node.child_count and node.type != "comment":
             continue
-        reason = _missed(node, source)
+        reason = _unread_in_node(node, source)
         if reason is not None:
             return reason
-        if node.type != "arithmetic_expansion":  # ``_HOLDS`` looks at all of it
+        if node.type != "arithmetic_expansion":  # ``_CHECKS`` looks at all of it
             waiting += node.children
     return None
 
 
-def _missed(node: Node, source: bytes) -> str | None:
-    """Return what the walk does not read in one node, leaving out those below it."""
+def _unread_in_node(node: Node, source: bytes) -> str | None:
+    """Return what the walk does not read in one node, apart from those below it."""
     kind, children = node.type, node.children
     allowed = _CHILDREN.get(kind, _NOTHING)
     if kind == "comment" and not _begins_word(node, source):
-        return "holds a comment within a word"
+        return "has a comment within a word"
     if children:
         at, end = (0, len(source)) if node.parent is None else (node.start_byte, node.end_byte)
         has_text = False
         for child in children:
             if child.type not in allowed:
-                return f"holds what is not looked into: {child.type.replace('_', ' ')}"
+                return f"has a part that is not examined: {child.type.replace('_', ' ')}"
             begin = child.start_byte
             has_text = has_text or (at != begin and _is_text(source[at:begin], kind))
             at = child.end_byte
         if has_text or (at != end and _is_text(source[at:end], kind)):
-            return "holds text that is not looked into"
-    if kind in _HOLDS and not _HOLDS[kind](node):
-        return "calculates, or looks up, what is not known"
-    if kind in _EXPANDS and _tells_secret(node):
+            return "has text that is not examined"
+    if kind in _CHECKS and not _CHECKS[kind](node):
+        return "calculates with, or looks up, an unknown value"
+    if kind in _EXPANDS and _passes_secret(node):
         return "prints a variable that may be secret"
     return None
 
@@ -174,8 +174,8 @@ def _begins_word(node: Node, source: bytes) -> bool:
     return not source[max(node.start_byte - 1, 0) : node.start_byte].strip(b" \t\n")
 
 
-def _tells_secret(node: Node) -> bool:
-    """Return whether an expansion gives a command what may be secret; a test may look at it."""
+def _passes_secret(node: Node) -> bool:
+    """Return whether an expansion may pass a secret to a command; a test may look at one."""
     if not any(
         child.type == "variable_name" and _SECRET.search(child.text or b"")
         for child in node.children
@@ -204,17 +204,17 @@ def _heredocs(source: bytes) -> str | None:
         return None
     found = _HEREDOC.match(bare, bare.rfind(b"\n", 0, bare.find(b"<<")) + 1)
     if found is None or bare.count(b"<<") > 1:
-        return "holds a here-document that is not plain to see"
+        return "has a here-document whose end is unclear"
     tabs, mark = found[1], found[2] or found[3] or found[4]
     lines = bare[found.end() :].split(b"\n")
     ends = [at for at, line in enumerate(lines) if (line.lstrip(b"\t") if tabs else line) == mark]
     likely = [at for at, line in enumerate(lines) if line.strip() == mark]
     if not ends or likely != ends[:1]:
-        return "holds a here-document that is not plain to see"
+        return "has a here-document whose end is unclear"
     return None
 
 
-#: What shells other than bash read differently: they may run what is text to bash.
+#: Syntax that other shells read differently: they may run what is text to bash.
 _BASH_ALONE: Final = re.compile(
     r"\[\[|\$['\"]|[<>]\(|<<<|&>|\|&|;&|\b(?:function|select)\b|(?<!\$)\(\("
 )
@@ -260,7 +260,7 @@ def _may_run(root: Node, source: bytes, place: int) -> bool:
 
 
 def _is_in_expansion(node: Node) -> bool:
-    """Return whether quotes stand in ``${...}``, where they may not count as quotes."""
+    """Return whether quotes are inside ``${...}``, where they may not count as quotes."""
     outer = node.parent
     while outer is not None and outer.type in {"concatenation", "expansion", "string"}:
         if outer.type == "expansion":
@@ -276,7 +276,7 @@ _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
 
 def doubt(review: Review, text: str, *, has_error: bool) -> None:
-    """Record what in ``text`` its tree may not show; ``has_error`` says that it does not parse."""
+    """Record what the tree of ``text`` may not show; ``has_error`` says that it does not parse."""
     if has_error:
         review.caution("is not understood as bash")
         _look_through(review, text)
@@ -287,13 +287,13 @@ def doubt(review: Review, text: str, *, has_error: bool) -> None:
 
 # Looks word by word through a text that does not parse.
 #
-# Every place where a command could begin is taken for one. Only what is destructive counts: what
-# does not parse is never safe anyway.
+# Every place where a command could begin counts as one. Only destructive findings matter: a text
+# that does not parse is never safe anyway.
 
 _ENDS: Final = re.compile(r"\|\||&&|\$\(|[;&|\n(){}`]")
 _QUOTES: Final = re.compile(r"[\\'\"]")
 #: What may precede a command's name.
-_NO_NAME: Final = re.compile(
+_BEFORE_NAME: Final = re.compile(
     r"if|then|else|elif|do|while|until|!|time|in|case|for|function|\w+=\S*|\d*[<>].*|\W*"
 )
 #: Parts of a text that are judged.
@@ -313,12 +313,11 @@ def _look_through(review: Review, text: str) -> None:
         review.destructive(COMPUTED)
     if _DEVICE.search(_QUOTES.sub("", text)):
         review.destructive("writes to a device")
-    # Only what is destructive is kept: what does not parse is never safe anyway.
     real, review.findings = review.findings, Findings()
     for part in _ENDS.split(text)[:_LOOKED_AT]:
         words = _QUOTES.sub("", part).split()
         at = 0
-        while at < len(words) and _NO_NAME.fullmatch(words[at]):
+        while at < len(words) and _BEFORE_NAME.fullmatch(words[at]):
             at += 1
         if at < len(words):
             judge(review, words[at:], None)

@@ -1,7 +1,7 @@
 """Whether git may run programs that a repository chooses, even for a command that only reads.
 
 A repository's settings, like its hooks, may come from a stranger. They are read as git reads them,
-and compared with a list of harmless keys: any other key might make git run something. The user's
+and compared with a list of harmless keys: any other key might make git run a program. The user's
 own settings (``~/.gitconfig``) may name programs; since those work on what is in the repository,
 they only run confined.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ from aish_lsp.shell.risk.words import table
 #: Bytes of a file that are read: a larger one may hold anything.
 _MOST: Final = 1 << 25
 #: Seconds that git may take to read its settings.
-_PATIENCE: Final = 3.0
+_TIMEOUT: Final = 3.0
 #: How many repositories within another are looked at.
 _NESTED: Final = 50
 #: How many folders are remembered with what was found for them.
@@ -38,11 +38,11 @@ _RUNS: Final = re.compile("|".join(_SETTINGS["runs"]), re.IGNORECASE)
 _OFF: Final = frozenset({"", "false", "no", "off", "0"})
 _ON: Final = frozenset({"true", "yes", "on", "1"})
 
-#: Git for a repository of any owner: the command itself may say that another user's is to be
-#: trusted, or run under ``sudo``, where git checks the owner in another way.
+#: Git for a repository of any owner: the command itself may declare that another user's is safe,
+#: or run under ``sudo``, where git checks the owner differently.
 _FOR_ANY_OWNER: Final = ("git", "-c", "safe.directory=*")
 
-#: The one hook that commands run which only read: they update the index.
+#: The one hook that commands which only read can run: they update the index.
 _HOOK: Final = "post-index-change"
 #: The mode of an entry of the index that is another repository: 0o160000 in four bytes.
 _LINK: Final = b"\x00\x00\xe0\x00"
@@ -85,28 +85,41 @@ def why_not(folder: Path, *, confined: bool) -> str | None:
 
 
 def _look(place: Path, depth: int = 0) -> _Known:
-    """Return the verdict on a folder and on the repositories within its own."""
+    """Return the verdict on a folder, and on the repositories within the one that it is in."""
     repository = _Repository.around(place)
     stamps: dict[str, object] = {}
-    for path in [*_users_files(), *(repository.files() if repository else ())]:
-        stamps[str(path)] = _stamp(str(path))
+
+    def depend_on(paths: Iterable[Path]) -> None:
+        # The first stamp counts: it is taken before the file is read.
+        for path in map(str, paths):
+            stamps.setdefault(path, _stamp(path))
+
+    depend_on(_users_files())
+    depend_on(_nearer_repositories(place, repository))
+    hooks: list[Path] = []
+    nested: list[Path] = []
     try:
+        if repository is not None:
+            depend_on(repository.files())
         settings = _settings(place)
-        for setting in settings:
-            if setting.origin.startswith("file:"):
-                path = os.path.join(place, setting.origin[5:])  # noqa: PTH118 - it may be absolute
-                stamps[path] = _stamp(path)
-        nested = list(repository.nested()) if repository else []
+        origins = (s.origin[5:] for s in settings if s.origin.startswith("file:"))
+        depend_on(place / origin for origin in origins)
+        if repository is not None:
+            hooks = repository.hooks(settings)
+            depend_on(hooks)
+            linked = list(repository.linked())
+            depend_on(inner / ".git" for inner in linked)
+            nested = [inner for inner in linked if os.path.lexists(inner / ".git")]
     except (OSError, ValueError, subprocess.SubprocessError):
         return _Known(stamps, _UNREADABLE, _UNREADABLE)
     if depth > 2 or len(nested) > _NESTED:
         return _Known(stamps, SETTINGS, SETTINGS)
-    if repository is not None and (repository.is_hidden() or repository.has_hook(settings)):
+    if any(os.access(hook, os.X_OK) for hook in hooks) or (repository and repository.is_hidden()):
         return _Known(stamps, SETTINGS, SETTINGS)
     reason, confined = _verdict(settings)
     for inner in nested:
         found = _look(inner, depth + 1)
-        stamps |= found.stamps
+        stamps = found.stamps | stamps
         reason, confined = reason or found.reason, confined or found.confined
     return _Known(stamps, reason, confined)
 
@@ -141,7 +154,7 @@ def _settings(place: Path) -> list[_Setting]:
     done.check_returncode()
     parts = done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
     if len(parts) % 3:
-        msg = "git's answer is not understood"
+        msg = "git's answer was not understood"
         raise ValueError(msg)
     found = []
     for scope, origin, entry in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
@@ -154,7 +167,7 @@ def _settings(place: Path) -> list[_Setting]:
 
 
 def is_ignored(path: Path) -> bool:
-    """Return whether git ignores a file: it is generated, or nobody needs it."""
+    """Return whether git ignores a file: then it is generated, or not needed."""
     if not any((place / ".git").exists() for place in path.parents):
         return False
     command = ["git", "-c", "core.fsmonitor=false", "check-ignore", "-q", "--", str(path)]
@@ -178,7 +191,7 @@ def _git(command: list[str], place: Path) -> subprocess.CompletedProcess[bytes]:
         env=environ | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         check=False,
     )
 
@@ -209,7 +222,7 @@ class _Repository:
 
     @classmethod
     def around(cls, place: Path) -> _Repository | None:
-        """Return the repository that ``place`` lies in, if any."""
+        """Return the repository that ``place`` is in, if any."""
         for top in (place, *place.parents):
             try:
                 folder = _git_folder(top)
@@ -223,30 +236,33 @@ class _Repository:
 
     def files(self) -> Iterator[Path]:
         """Yield the files on which the verdict depends."""
-        yield from (self.shared / name for name in ("config", "hooks"))
-        yield from (self.folder / name for name in ("config.worktree", "index", "HEAD"))
+        if self.folder != self.top / ".git":
+            yield self.top / ".git"
+        yield self.shared / "config"
+        names = ("config.worktree", "index", "HEAD", "commondir")
+        yield from (self.folder / name for name in names)
 
     def is_hidden(self) -> bool:
-        """Return whether it is a bare repository in another work tree, where nobody looks."""
+        """Return whether it is a bare repository in another work tree, where nobody expects one."""
         return self.folder == self.top and any(
             (place / ".git").exists() for place in self.top.parents
         )
 
-    def has_hook(self, settings: list[_Setting]) -> bool:
-        """Return whether a hook runs when a command updates the index."""
-        hooks = [self.shared / "hooks"]
-        hooks += [
-            self.top / Path(os.path.expanduser(setting.value))  # noqa: PTH111 - or ~other
+    def hooks(self, settings: list[_Setting]) -> list[Path]:
+        """Return the files that, if executable, run when a command updates the index."""
+        folders = [self.shared / "hooks"]
+        folders += [
+            self.top / os.path.expanduser(setting.value)  # noqa: PTH111 - or ~other
             for setting in settings
             if setting.key.lower() == "core.hookspath"
         ]
-        return any(os.access(place / _HOOK, os.X_OK) for place in hooks)
+        return [folder / _HOOK for folder in folders]
 
-    def nested(self) -> Iterator[Path]:
-        """Yield the repositories within this one that git looks into.
+    def linked(self) -> Iterator[Path]:
+        """Yield the folders in the index that are repositories, whether or not they exist here.
 
         Raises:
-            OSError, ValueError, subprocess.SubprocessError: that cannot be told.
+            OSError, ValueError, subprocess.SubprocessError: the index cannot be read.
         """
         index = self.folder / "index"
         if not index.is_file():
@@ -261,9 +277,15 @@ class _Repository:
         done.check_returncode()
         for entry in done.stdout.split(b"\0"):
             if entry.startswith(b"160000 "):
-                inner = self.top / os.fsdecode(entry.partition(b"\t")[2])
-                if os.path.lexists(inner / ".git"):
-                    yield inner
+                yield self.top / os.fsdecode(entry.partition(b"\t")[2])
+
+
+def _nearer_repositories(place: Path, repository: _Repository | None) -> Iterator[Path]:
+    """Yield what would make ``place`` belong to another repository than ``repository``."""
+    for folder in (place, *place.parents):
+        if repository is not None and folder == repository.top:
+            return
+        yield from (folder / name for name in (".git", "HEAD", "objects"))
 
 
 def _git_folder(place: Path) -> Path | None:

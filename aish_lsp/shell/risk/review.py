@@ -26,12 +26,14 @@ from aish_lsp.shell.risk.words import LONGEST, UNKNOWN, Variables, without_escap
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
-#: Simple commands and texts that are looked at.
+#: Simple commands and texts that are looked at, and the characters in the commands' words: each
+#: command counts once for each combination of its variables' values.
 _MOST: Final = 3000
+_MOST_CHARACTERS: Final = 1_000_000
 #: Folders that a command may be in; each is looked at.
 _FOLDERS: Final = 30
 #: What makes a folder's name unknown until the command runs.
-_CANNOT_TELL: Final = re.compile(rf"[{UNKNOWN}*?\[$]|^-|^~[^/]")
+_UNKNOWN_FOLDER: Final = re.compile(rf"[{UNKNOWN}*?\[$]|^-|^~[^/]")
 
 #: What changes to another folder, or may do so because it runs a text.
 _MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source)\b|(?:^|[;&|\s])\.\s")
@@ -50,8 +52,8 @@ COMPUTED: Final = "runs a command whose name is computed"
 UNSEEN: Final = "runs what cannot be seen"
 TOO_MUCH: Final = "too long, or nested too deep, to be looked through"
 
-#: Reasons that the user is told; one is enough to ask.
-_TOLD: Final = 6
+#: How many reasons the user is shown.
+_MOST_REASONS: Final = 6
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ class Findings:
         if self.level == SAFE:
             return ()
         worst = [reason for reason, level in self._reasons.items() if level == self.level]
-        return tuple(worst[:_TOLD])
+        return tuple(worst[:_MOST_REASONS])
 
 
 @dataclass(slots=True)
@@ -100,14 +102,14 @@ class Review:
         kept: the folder whose files can be restored; None if there is none.
         findings: what was found.
         variables: what the text sets.
-        functions: names of the functions that it defines; their bodies are judged where they stand.
+        functions: names of the functions that it defines; a body is judged at its definition.
         written: the text of each file that it writes, by normal path.
-        folders: the folders that it may change to, as far as can be told.
+        folders: the folders that it may change to, as far as they are known.
         git_places: where git runs, relative to the first folder or to one of ``folders``.
         plain_shell: whether a shell that may not be bash runs it, or a part of it.
         lost: whether it may change to an unknown folder.
         depth: how many commands, each run by the last, lead to the text that is being looked at.
-        read_secrets: whether something in it reads what may be secret, as far as its name tells.
+        read_secrets: whether something in it reads what may be secret, judging by its name.
         reads: what its commands are told to read, which may also be secret.
     """
 
@@ -130,13 +132,14 @@ class Review:
     depth: int = 0
     _waiting: deque[tuple[str, int]] = field(default_factory=deque)
     _count: int = 0
+    _characters: int = 0
 
     def __post_init__(self) -> None:
         if self.folder is not None:
             self._note_folder(str(self.folder))
 
     def caution(self, reason: str) -> None:
-        """Record what changes something, or is not known."""
+        """Record that something is changed, or is not known."""
         self.findings.add(CAUTION, reason)
 
     def caution_if(self, reason: str | None) -> None:
@@ -145,13 +148,14 @@ class Review:
             self.caution(reason)
 
     def destructive(self, reason: str) -> None:
-        """Record what can lose something."""
+        """Record that something can be lost."""
         self.findings.add(DESTRUCTIVE, reason)
 
-    def goes_on(self) -> bool:
-        """Count one more thing to look at; return whether that is still not too many."""
+    def goes_on(self, words: Sequence[str] = ()) -> bool:
+        """Count one more thing to look at; return whether the limit is not exceeded yet."""
         self._count += 1
-        if self._count <= _MOST:
+        self._characters += sum(map(len, words))
+        if self._count <= _MOST and self._characters <= _MOST_CHARACTERS:
             return True
         self.destructive(TOO_MUCH)
         return False
@@ -167,7 +171,7 @@ class Review:
         elif self.goes_on():
             if UNKNOWN in text or any(pattern in text for pattern in self.variables.patterns()):
                 # The unknown part is inserted before the text is parsed, and may be any command.
-                self.caution("runs a text that is not wholly known")
+                self.caution("runs a text that is only partly known")
             self._waiting.append((text.replace(UNKNOWN, "$_"), self.depth + 1))
 
     def add_joined(self, words: Sequence[str]) -> None:
@@ -210,7 +214,7 @@ class Review:
     def enters(self, place: str) -> None:
         """Record that a command changes to a folder, from any that it may be in."""
         is_moved_home = place[:1] == "~" and "HOME" in self.variables.counts()
-        if len(self.folders) > _FOLDERS or is_moved_home or _CANNOT_TELL.search(place):
+        if len(self.folders) > _FOLDERS or is_moved_home or _UNKNOWN_FOLDER.search(place):
             self.lost = True
             self._note_folder(UNKNOWN)
             if names_secret([place]):
@@ -227,8 +231,8 @@ class Review:
 
     def look_into_repositories(self) -> None:
         """Record whether git would run programs that a repository chooses."""
-        if self.lost or any(map(_CANNOT_TELL.search, self.git_places)):
-            self.caution("git in a folder that cannot be told")
+        if self.lost or any(map(_UNKNOWN_FOLDER.search, self.git_places)):
+            self.caution("runs git in an unknown folder")
         elif self.folder is not None:
             for start in self._starts(self.folder):
                 for place in self.git_places:
@@ -253,7 +257,7 @@ class Review:
     def loses(self, source: str) -> None:
         """Record that ``source`` is gone, if it decides what runs or cannot be restored."""
         if write_risk(source, "adds", folders=self.folders, folder=None)[0] == DESTRUCTIVE:
-            self.destructive("takes away a file that decides what runs, or who may log in")
+            self.destructive("moves away a file that decides what runs, or who may log in")
         elif self.kept is not None and self.folder is not None and UNKNOWN not in source:
             for real in real_places(source, self.folder, self.folders):
                 if reason := why_not_kept(real, self.kept):
@@ -275,9 +279,9 @@ def texts(words: Sequence[str]) -> str:
 
 
 def printed(words: list[str], given: Input) -> str:
-    """Return what a simple command prints, if that is plain to see; else UNKNOWN.
+    """Return what a simple command prints, if that is known; else UNKNOWN.
 
-    A text that may be either of two is both, each on a line.
+    If it may be either of two texts, both are returned, each on a line.
     """
     name, *rest = words or [""]
     text = UNKNOWN

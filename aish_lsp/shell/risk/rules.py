@@ -1,4 +1,4 @@
-"""The tables of commands, and the rules of the user's configuration beside them."""
+"""The tables of commands, and the rules of the user's configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of a table: which commands it matches, how bad they are, and why."""
+    """A row of a table: which commands it matches, how risky they are, and why."""
 
     pattern: Pattern
     level: int
@@ -52,7 +52,7 @@ class Wrapper:
         words: its subcommands, such as ``exec`` of docker.
         values: options that take the next word.
         flags: long options that take no value; whether others do is not known.
-        operands: how many words of its own stand between its options and the command.
+        operands: how many words of its own come between its options and the command.
         assignments: whether assignments may precede the command.
         shell: whether the rest, joined by blanks, goes to a shell.
         text: options whose value is a command line.
@@ -85,7 +85,7 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is looked for in a program, and how bad it is.
+    """What is looked for in a program, and how risky it is.
 
     ``secrets`` says that it reveals secrets. If it ``runs`` a command or ``writes`` to a file, that
     is the first group of the pattern.
@@ -147,10 +147,10 @@ class CommandRules:
         return found
 
 
-#: What a row may hold besides its ``match`` and its level.
-_OF_A_RULE: Final = ("reason", "confine", "confined", "rights")
-#: What the row of a wrapper holds as words separated by blanks.
-_LISTS: Final = ("flags", "text", "stop", "after", "writes", "enters")
+#: The fields that a row may have besides its ``match`` and its level.
+_RULE_FIELDS: Final = ("reason", "confine", "confined", "rights")
+#: The fields of a wrapper's row that hold words separated by blanks.
+_LIST_FIELDS: Final = ("flags", "text", "stop", "after", "writes", "enters")
 
 
 class Tables:
@@ -183,14 +183,21 @@ class Tables:
         for group in groups:
             matches = group["match"]
             level = LEVELS.index(group["risk"])
-            told = {key: group[key] for key in _OF_A_RULE if key in group}
+            fields = {key: group[key] for key in _RULE_FIELDS if key in group}
             for match in [matches] if isinstance(matches, str) else matches:
-                rule = Rule(parse(match, sets), level, **told)
+                rule = Rule(parse(match, sets), level, **fields)
                 for name in rule.pattern.names:
                     if "*" in name:
                         self._globs.append((name, rule))
                     else:
                         self._entries[name].add(rule)
+
+    def complete(self) -> None:
+        """Add the rules for patterns of names to the names that they match, once all are known."""
+        for glob, rule in self._globs:
+            for name, entry in self._entries.items():
+                if fnmatchcase(name, glob):
+                    entry.add(rule)
 
     def add_values(self, values: Mapping[str, str]) -> None:
         """Add which options of a command take the next word for their value."""
@@ -199,7 +206,7 @@ class Tables:
                 self._entries[name].values |= frozenset(options.split())
 
     def add_before(self, options: Mapping[str, str]) -> None:
-        """Add which options of a command may stand in front of its subcommands, if it is safe."""
+        """Add which options of a safe command may precede its subcommands."""
         for names, text in options.items():
             for name in names.split("|"):
                 self._entries[name].before = Options.parse("|".join(text.split()))
@@ -207,15 +214,15 @@ class Tables:
     def add_wrappers(self, wrappers: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that run others."""
         for row in wrappers:
-            told = {key: row[key] for key in row if key != "match"}
-            told |= {key: tuple(row[key].split()) for key in _LISTS if key in row}
+            fields = {key: row[key] for key in row if key != "match"}
+            fields |= {key: tuple(row[key].split()) for key in _LIST_FIELDS if key in row}
             values = f"{row.get('values', '')} {row.get('writes', '')}"
-            told["values"] = frozenset(values.split())
+            fields["values"] = frozenset(values.split())
             if "options" in row:
-                told["options"] = Options.parse("|".join(row["options"].split()))
+                fields["options"] = Options.parse("|".join(row["options"].split()))
             for match in row["match"]:
                 name, *words = match.split()
-                self._entries[name].wrappers.append(Wrapper(tuple(words), **told))
+                self._entries[name].wrappers.append(Wrapper(tuple(words), **fields))
 
     def add_programs(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that are given programs; the row of ``*`` comes first."""
@@ -247,6 +254,8 @@ def own_tables(rules: tuple[RiskRule, ...]) -> tuple[Tables, Tables]:
         tables = found[rule.only_stricter]
         row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
         tables.add_rules([{**row, "confine": rule.confine}])
+    for tables in found:
+        tables.complete()
     return found
 
 
@@ -261,6 +270,7 @@ def tables() -> Tables:
         found.add_rules(data.get("rules", ()), data.get("options"))
         found.add_wrappers(data.get("wrappers", ()))
         found.add_programs(data.get("programs", ()))
+    found.complete()
     return found
 
 
@@ -278,9 +288,10 @@ def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
 
 
 def verdict(entry: CommandRules, given: Arguments) -> Rule | None:
-    """Return the rule of ``entry`` that decides about a command; None where none speaks of it.
+    """Return the rule of ``entry`` that decides about a command; None if none matches.
 
-    The worst counts. What is known to only read is so only where no word may be any option.
+    The worst one counts. A rule for a command that only reads does not count if a word may be any
+    option.
     """
     best: Rule | None = None
     for rule in entry.about(given):

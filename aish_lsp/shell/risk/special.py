@@ -1,11 +1,11 @@
-"""Commands that no row of a table can judge: their danger is in a program, a text or a target."""
+"""Commands that no row of a table can judge: their risk is in a program, a text or a target."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from typing import Final
 
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
@@ -13,6 +13,7 @@ from aish_lsp.shell.risk.review import UNSEEN, Input, Review, text_of, texts
 from aish_lsp.shell.risk.rules import Program, tables
 from aish_lsp.shell.risk.targets import WRITERS, writer
 from aish_lsp.shell.risk.words import UNKNOWN, table
+from aish_lsp.shell.risk.wrappers import text_option
 
 Handler = Callable[[Review, Sequence[str], Input], bool]
 
@@ -20,13 +21,13 @@ _NAMES: Final = table("names")
 _SHELLS: Final = frozenset(_NAMES["shells"])
 _BASH_LIKE: Final = frozenset(_NAMES["bash_like"])
 _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
-#: Options with which a shell reads no file of its own choice: not ``-i``, ``-l`` or ``--rcfile``.
+#: Options that do not make a shell read a startup file, unlike ``-i``, ``-l`` and ``--rcfile``.
 _SHELL_OPTION: Final = re.compile("-[ceuvxnfCs]*o?|--(?:norc|noprofile|posix)")
 _SENDERS: Final = frozenset(_NAMES["senders"])
 
 
 def shell(review: Review, words: Sequence[str], given: Input) -> bool:
-    """A shell: what it runs follows ``-c``, stands in a file, or comes through a pipe."""
+    """A shell: what it runs follows ``-c``, is in a file, or comes through a pipe."""
     name = words[0].rpartition("/")[2].casefold()
     at, from_text, from_input = 1, False, False
     while at < len(words) and words[at][:1] in {"-", "+"} and words[at] not in {"-", "--"}:
@@ -50,8 +51,8 @@ def shell(review: Review, words: Sequence[str], given: Input) -> bool:
     else:
         review.add_input(given, or_else=f"opens {name}")
         if "\n" in text_of(given).strip():
-            # A command that reads takes lines away, and may leave the end of a quoted text to run.
-            review.caution(f"{name} reads lines that its commands may read, too")
+            # A command that reads consumes lines, and may leave the end of a quoted text to be run.
+            review.caution(f"{name} reads lines that its commands may also read")
     return True
 
 
@@ -185,20 +186,20 @@ def opens_shell(review: Review, words: Sequence[str], given: Input) -> bool:
     return True
 
 
-# Programs that stand in a command: in ``-c``, in a here-document, or in a file that it writes.
+# Programs within a command: in ``-c``, in a here-document, or in a file that it writes.
 #
 # They are not parsed: the tables say what plainly destroys something or reveals secrets. If the
 # tables call such a command safe, confinement keeps the rest of it harmless.
 
-#: A file, a name or a setting: no program that does anything, but for ``.drop`` of a database.
+#: A file, a name or a setting, which does nothing as a program, except a database's ``.drop``.
 _PLAIN: Final = re.compile(r"(?!\.\w+\Z)[\w./:@=,+~-]*")
-#: What takes a program for its value, in one tool or another.
-_HOLDS_ONE: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|command|query|print)")
+#: Options whose value is a program, in some tool.
+_TAKES_PROGRAM: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|command|query|print)")
 _FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
 
 
 def look_into(review: Review, words: Sequence[str], program: Program, given: Input) -> bool:
-    """Judge the program in a command, wherever it stands; return whether that settles it."""
+    """Judge the program in a command, wherever it is; return whether that settles the verdict."""
     text_of_input = program.input and given is not None
     # The unknown part of an option may be a program that is attached to it.
     first = next((word for word in words[1:] if word[:1] != "-" or UNKNOWN in word), "")
@@ -213,7 +214,7 @@ def look_into(review: Review, words: Sequence[str], program: Program, given: Inp
         _not_known(review, first, program)
     for before, word in pairwise(words):
         is_plain = _PLAIN.fullmatch(word.replace(UNKNOWN, "")) is not None
-        if program.every or not is_plain or _HOLDS_ONE.fullmatch(before):
+        if program.every or not is_plain or _TAKES_PROGRAM.fullmatch(before):
             scan(review, word, program)
         elif program.script and (word == "-m" or (word[:1] != "-" != before[:1])):
             break  # The rest is for the script.
@@ -230,7 +231,7 @@ def _not_known(review: Review, text: str, program: Program) -> None:
     if program.script and _PLAIN.fullmatch(text.replace(UNKNOWN, "").strip()):
         review.destructive(UNSEEN)
     else:
-        review.caution("runs a program that is not wholly known")
+        review.caution("runs a program that is only partly known")
 
 
 def scan(review: Review, text: str, program: Program) -> None:
@@ -253,7 +254,7 @@ def scan(review: Review, text: str, program: Program) -> None:
 def run_written_file(review: Review, path: str, program: Program | None) -> bool:
     """Judge running a file that the same command writes; return whether it is one.
 
-    ``program`` is whose language it is in; None is a shell's.
+    ``program`` describes the language that it is in; None stands for a shell's.
     """
     text = review.runs_file(path)
     if text is None:
@@ -271,7 +272,7 @@ def run_written_file(review: Review, path: str, program: Program | None) -> bool
 
 # PowerShell and cmd: only names that are known to destroy are looked for.
 #
-# There is no grammar for them here: a name counts wherever it stands.
+# There is no grammar for them here: a name counts wherever it is.
 
 SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
 
@@ -372,17 +373,15 @@ def _set(review: Review, setting: str) -> None:
 def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
     """Queue the commands that git's own commands run."""
     if command == "submodule" and "foreach" in rest:
-        words = [w for w in rest[list(rest).index("foreach") + 1 :] if w != "--recursive"]
-        review.add_text(texts(words))
+        words = rest[list(rest).index("foreach") + 1 :]
+        review.add_text(texts(list(dropwhile(lambda word: word[:1] == "-", words))))
     elif command == "bisect" and rest[:1] == ("run",):
         review.add_text(texts(rest[1:]))
     elif command in {"rebase", "difftool"}:
-        options = {"-x", "--exec", "--extcmd"}
         for at, word in enumerate(rest):
-            name, equals, value = word.partition("=")
-            if name in options:
-                text = value if equals else texts(rest[at + 1 : at + 2])
-                review.add_text(text)
+            text = text_option(("-x", "--exec", "--extcmd"), word)
+            if text is not None:
+                review.add_text(text or texts(rest[at + 1 : at + 2]))
     elif command == "filter-branch":
         review.destructive("rewrites or loses commits")
 

@@ -1,4 +1,4 @@
-"""Commands that write to a place which an operand names: what they overwrite decides."""
+"""Commands that write to a file named by an operand: what they overwrite decides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aish_lsp.shell.risk.matching import Arguments
+from aish_lsp.shell.risk.matching import Arguments, may_abbreviate
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
 from aish_lsp.shell.risk.review import Input, Review, text_of
 from aish_lsp.shell.risk.words import UNKNOWN, table
@@ -22,11 +22,11 @@ class Writer:
         last: whether the last operand is what it writes; else all are.
         outputs: options whose value it writes.
         folders: options whose value is the folder that it writes into.
-        keeps: options with which what is there stays.
-        sources: whether what it takes from is gone afterwards.
+        keeps: options with which existing files are kept.
+        sources: whether its sources are gone afterwards.
         copies: whether it writes what it reads, so that the text is known.
         only: the options without one of which it writes nothing.
-        program: options that hold its program; without one the first operand is that.
+        program: options that hold its program; without one, the first operand is the program.
         runs: options that hold a command line.
     """
 
@@ -47,13 +47,13 @@ def _writers() -> dict[str, Writer]:
     """Return, by its name, how each command names the files that it writes."""
     found: dict[str, Writer] = {}
     for row in table("writers")["writers"]:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             key: tuple(value.split()) if isinstance(value, str) else value
             for key, value in row.items()
         }
-        names = told.pop("names")
-        told["values"] = frozenset(told.get("values", ()))
-        found |= dict.fromkeys(names, Writer(**told))
+        names = fields.pop("names")
+        fields["values"] = frozenset(fields.get("values", ()))
+        found |= dict.fromkeys(names, Writer(**fields))
     return found
 
 
@@ -98,7 +98,7 @@ def _operands(
         operands = operands[-1:] if len(operands) > 1 else []
     remote = name in {"scp", "rsync"}
     away = remote and any(":" in word.partition("/")[0] for word in operands)
-    how_it_is: How = "adds" if keeps or away else "places" if how.last else "overwrites"
+    kind: How = "adds" if keeps or away else "places" if how.last else "overwrites"
     if how.last and is_emptied:
         review.destructive("empties a file")
     for target in operands:
@@ -109,14 +109,14 @@ def _operands(
                 review.destructive("sends what may be secret to another machine")
             continue
         if target == "/dev/null" and how.sources:
-            review.destructive("moves files to where they are lost")
+            review.destructive("moves files to /dev/null, where they are lost")
         if not (how.last and target in {".", "./"}):
             text = text_of(given, UNKNOWN) if how.copies else UNKNOWN
-            review.writes(target, how_it_is, text)
+            review.writes(target, kind, text)
 
 
 def _archive(review: Review, name: str, words: Sequence[str], given: Input) -> None:
-    """Judge a whole file that a subcommand, or a letter of the first word, says is written."""
+    """Judge an archive or bundle that a subcommand, or a letter of the first word, has written."""
     files: list[str] = []
     rest = [word for word in words if word[:1] != "-"]
     if name == "tar" and _creates(words):
@@ -140,7 +140,7 @@ def _creates(words: Sequence[str]) -> bool:
 
 
 def _taken(review: Review, sources: Sequence[str]) -> None:
-    """Judge the files that are no longer where they were."""
+    """Judge the files that are moved away."""
     if any(map(is_of_system, sources)):
         review.destructive("moves what belongs to the system, or a whole home")
     for source in sources:
@@ -159,8 +159,9 @@ def _values(words: Sequence[str], options: Sequence[str]) -> list[str]:
                 found += words[at + 1 : at + 2]
             elif is_letter and word[:2] == option:
                 found.append(word[2:])
-            elif option[:2] == "--" and word.startswith(f"{option}="):
-                found.append(word[len(option) + 1 :])
+            elif may_abbreviate(word.partition("=")[0], option):
+                _, equals, value = word.partition("=")
+                found += [value] if equals else words[at + 1 : at + 2]
     return found
 
 

@@ -39,6 +39,8 @@ _KNOWN: Final = frozenset({"bash", "sh"})
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _READS: Final = frozenset({"<", "<&", "<&-", "<>"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
+#: What ``>&`` takes for a descriptor, or for closing one; anything else is a file.
+_DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
 #: An array index in quotes is only text until something evaluates it as arithmetic.
 _INDEX: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
 _CALCULATES: Final = re.compile(
@@ -53,7 +55,7 @@ _RUNS_WORDS: Final = re.compile(
 #: An escape in the body of a here-document whose delimiter is not quoted.
 _ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
 _NAMED: Final = re.compile(r"\$\{?(\w+)\}?")
-_NO_SIGNS: Final = re.compile(r"[\w./~-]*")
+_NOT_SPECIAL: Final = re.compile(r"[\w./~-]*")
 #: Nested subshells, which the grammar takes for arithmetic.
 _DOUBLED: Final = re.compile(r"\((?=\()")
 
@@ -68,7 +70,7 @@ def findings_in(
     confined: bool,
     kept: Path | None = None,
 ) -> Findings:
-    """Return what is found in ``text``, which has no hidden characters.
+    """Return the findings on ``text``, which has no hidden characters.
 
     The arguments are those of ``classify``.
     """
@@ -131,7 +133,7 @@ class _Walk:
             # The shell also tries arithmetic first, and then nested subshells.
             _Walk(review, _DOUBLED.sub("( ", text)).run()
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
-            review.destructive("may run what stands in an index")
+            review.destructive("may run a command in an array index")
         collect(text, root, self._resolver, review.variables)
         self._push(root.children, None)
         self._walk(0)
@@ -238,7 +240,7 @@ class _Walk:
                 given = UNKNOWN if unclear else self._heredoc(child)
                 produced = partial(self._body_output, body, given)
                 targets += [part for part in child.children if part.type == "file_redirect"]
-                after += self._behind(child, produced)
+                after += self._rest_of_line(child, produced)
             elif kind in _REDIRECTS:
                 targets += [child] if kind == "file_redirect" else []
                 given = self._input(child, given)
@@ -278,7 +280,7 @@ class _Walk:
         path = self._resolver.word(named[-1]) if named else UNKNOWN
         return self._review.runs_file(path) or UNKNOWN
 
-    def _behind(self, node: Node, produced: Input) -> list[tuple[Node, Input]]:
+    def _rest_of_line(self, node: Node, produced: Input) -> list[tuple[Node, Input]]:
         """Return the rest of a here-document's first line, which the grammar puts in its node."""
         found: list[tuple[Node, Input]] = []
         for child in node.children:
@@ -314,11 +316,7 @@ class _Walk:
         review = self._review
         if operator not in _WRITES:
             judge(review, ["cat", target], None)
-        elif operator == ">&" and (
-            target.isdigit() or target.rstrip("-").isdigit() or target == "-"
-        ):
-            pass
-        else:
+        elif operator != ">&" or _DESCRIPTOR.fullmatch(target) is None:
             append = operator in {">>", "&>>"}
             written = text_of(produced, UNKNOWN)
             review.writes(target, "adds" if append else "overwrites", written)
@@ -429,7 +427,7 @@ class _Walk:
         """Return whether an expansion yields a text without characters that a shell interprets."""
         name = _NAMED.fullmatch(self._resolver.text(expansion))
         values = self._review.variables.get(name[1]) if name else (UNKNOWN,)
-        return all(map(_NO_SIGNS.fullmatch, values))
+        return all(map(_NOT_SPECIAL.fullmatch, values))
 
     def _body_output(self, body: Node | None, given: Input) -> str:
         return "" if body is None else self._output(body, given)

@@ -107,7 +107,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
 _UNKNOWNS: Final = re.compile(rf"{UNKNOWN}[{UNKNOWN}{SPLIT} ]*{UNKNOWN}")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that hold no others.
-_BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+_BRACES: Final = re.compile(r"\{([^{}]*+)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _SPECIAL: Final = re.compile(r"[\\*?\[~]")
 _PATTERN: Final = re.compile(r"[*?\[]")
@@ -134,7 +134,8 @@ class Variables:
         """Add a value that ``name`` may have."""
         value = _UNKNOWNS.sub(UNKNOWN, value)
         values = self._values.setdefault(name, [])
-        if value not in values:
+        # One more than ``get`` returns shows that there are too many.
+        if len(values) <= MOST_VALUES and value not in values:
             values.append(value)
 
     def append(self, name: str, value: str, *, is_array: bool = False) -> None:
@@ -166,7 +167,7 @@ class Resolver:
     Attributes:
         pick: which combination of their values the variables have.
         most: how many combinations there are for the variables looked up so far.
-        inner: the substitutions met so far; what stands in them runs as well.
+        inner: the substitutions met so far; the commands in them run as well.
     """
 
     __slots__ = (
@@ -214,7 +215,7 @@ class Resolver:
                 text = MANY + text.lstrip(UNKNOWN)
             if kind == "concatenation" and self._has_braces(node):
                 if text.count("{") > 1 or any(child.type != "word" for child in node.children):
-                    # Braces that are quoted, or nested in others, are not told apart.
+                    # Braces that are quoted are not distinguished from those that are nested.
                     found.append(MANY)
                 found += [
                     self._wild + word if word.startswith(_WILD) else word for word in expanded(text)
@@ -226,7 +227,7 @@ class Resolver:
         return found
 
     def _has_braces(self, node: Node) -> bool:
-        """Return whether a word has braces of its own that expand, not those of ``${...}``."""
+        """Return whether a word has braces that expand, other than those of ``${...}``."""
         text = self.text(node)
         return ("," in text or ".." in text) and any(
             "{" in self.text(child) for child in node.children if child.type == "word"
@@ -416,7 +417,9 @@ def expanded(text: str) -> list[str]:
     waiting = [text.replace(SPLIT, " ").replace(ITEM, " ")]
     while waiting and len(found) + len(waiting) <= MOST_WORDS:
         word = waiting.pop()
-        braces = _BRACES.search(word)
+        braces = next(
+            (match for match in _BRACES.finditer(word) if "," in match[1] or ".." in match[1]), None
+        )
         if braces is None:
             found.append(word)
         elif ".." in braces[1]:
@@ -466,7 +469,7 @@ _READERS: Final = {
 
 # What a text sets its variables to.
 
-#: How often the values that use other variables are worked out.
+#: How often the values that use other variables are computed.
 _ROUNDS: Final = 3
 #: A text without any of these sets no variable.
 _SETS: Final = ("=", "for", "select", "read", "mapfile", "getopts", "let", "printf")
@@ -485,7 +488,7 @@ def collect(text: str, root: Node, resolver: Resolver, variables: Variables) -> 
     """Note what variables are set to.
 
     With loops and functions, what is further down may run first, or again. So values that use other
-    variables are worked out until nothing new comes up; those that still change are unknown.
+    variables are computed until nothing new comes up; those that still change are unknown.
     """
     if not _may_set(text):
         return

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
-from aish_lsp.shell.risk.matching import takes_next
+from aish_lsp.shell.risk.matching import may_abbreviate, takes_next
 from aish_lsp.shell.risk.paths import names_secret
 from aish_lsp.shell.risk.review import Input, Review, text_of
 from aish_lsp.shell.risk.rules import CAUTION, LEVELS, SAFE, CommandRules, Wrapper
@@ -17,6 +17,8 @@ from aish_lsp.shell.risk.words import MANY, UNKNOWN, table
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
 _QUOTES: Final = re.compile(r"[\\'\"]")
+#: Among short options of ``xargs``, the one that says what is replaced, and what follows it.
+_REPLACES: Final = re.compile(r"-(?!-)[^IiJ]*([IiJ])(.*)", re.DOTALL)
 _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
@@ -25,10 +27,10 @@ def unwrap(
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command with ``words`` runs; None if it wraps none this time.
 
-    What is a text for a shell waits in ``review`` instead.
+    A text for a shell is queued in ``review`` instead.
     """
     for wrapper in entry.wrappers:
-        rest = _behind_words(wrapper, words, entry)
+        rest = _after_words(wrapper, words, entry)
         if rest is None or _is_stopped(wrapper, rest):
             continue
         opened = _open(review, wrapper, rest, given)
@@ -45,10 +47,10 @@ def _is_stopped(wrapper: Wrapper, words: Sequence[str]) -> bool:
     return any(word in wrapper.stop for word in in_front)
 
 
-def _behind_words(
+def _after_words(
     wrapper: Wrapper, words: Sequence[str], entry: CommandRules
 ) -> Sequence[str] | None:
-    """Return what follows the wrapper's own subcommands; None if it has not got them."""
+    """Return what follows the wrapper's own subcommands; None if they are missing."""
     at = 0
     for wanted in wrapper.words:
         while at < len(words) and words[at][:1] == "-":
@@ -80,7 +82,7 @@ def _open(
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
-        # ``{}`` is where ``parallel`` and its like insert what they found.
+        # ``{}`` is where ``parallel`` and similar tools insert what they read.
         review.add_joined([word.replace("{}", UNKNOWN) for word in inner])
         return []
     if wrapper.appends:
@@ -109,7 +111,7 @@ def _appended(
 
 
 def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool, bool]:
-    """Return where the command begins, whether that is in doubt, and whether a text was found."""
+    """Return where the command begins, whether that is uncertain, and whether a text was found."""
     at, operands = 0, wrapper.operands
     doubtful = opened = False
     while at < len(words):
@@ -119,7 +121,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             if not operands:
                 break
             continue
-        text = _text_option(wrapper, word)
+        text = text_option(wrapper.text, word)
         if text is not None:
             value = text or (words[at + 1] if at + 1 < len(words) else "")
             # ``:!cmd`` is how vim runs one.
@@ -128,7 +130,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             at += 1 if text else 2
         elif word[:1] == "-" and len(word) > 1:
             takes = takes_next(word, wrapper.values)
-            _takes(review, wrapper, word, "".join(words[at + 1 : at + 2]))
+            _note_option(review, wrapper, word, "".join(words[at + 1 : at + 2]))
             known = "=" in word or word[:2] != "--" or word in wrapper.flags
             doubtful = doubtful or not (takes or known)
             at += 2 if takes else 1
@@ -146,24 +148,28 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
     return at, doubtful, opened
 
 
-def _takes(review: Review, wrapper: Wrapper, word: str, behind: str) -> None:
+def _note_option(review: Review, wrapper: Wrapper, word: str, following: str) -> None:
     """Record the file that an option writes, or the folder that it changes to."""
     name, equals, value = word.partition("=")
     if not equals and name[:2] != "--" and len(name) > 2:
         name, value = name[:2], name[2:]
     if name in wrapper.writes:
-        review.writes(value or behind)
+        review.writes(value or following)
     elif name in wrapper.enters:
-        review.enters(value or behind)
+        review.enters(value or following)
 
 
-def _text_option(wrapper: Wrapper, word: str) -> str | None:
-    """Return the text in an option that holds a command line; "" if it is the next word."""
-    for option in wrapper.text:
+def text_option(options: Sequence[str], word: str) -> str | None:
+    """Return the command line in ``word`` if it is one of ``options``; "" if that is the next word.
+
+    A word that is none of them yields None.
+    """
+    name, _, value = word.partition("=")
+    for option in options:
         if word == option:
             return ""
-        if word.startswith(f"{option}=") and option[:2] == "--":
-            return word[len(option) + 1 :]
+        if may_abbreviate(name, option):
+            return value  # Without one, the next word is.
         if option[:2] != "--" and word[:2] != "--" and word[:1] == "-" and option[1] in word[1:]:
             return word.partition(option[1])[2]
     return None
@@ -172,9 +178,12 @@ def _text_option(wrapper: Wrapper, word: str) -> str | None:
 def _placeholder(options: Sequence[str]) -> str:
     """Return the placeholder that ``xargs`` replaces with what it reads."""
     for at, word in enumerate(options):
-        for option in ("--replace=", "-I", "-J"):
-            if word.startswith(option):
-                return word[len(option) :] or "".join(options[at + 1 : at + 2]) or "{}"
+        name, _, value = word.partition("=")
+        if may_abbreviate(name, "--replace"):
+            return value or "{}"
+        found = _REPLACES.match(word)
+        if found is not None:
+            return found[2] or ("{}" if found[1] == "i" else "".join(options[at + 1 : at + 2]))
     return "{}"
 
 
@@ -183,8 +192,8 @@ def _placeholder(options: Sequence[str]) -> str:
 _VARIABLES: Final = table("variables")
 _LOOKS: Final = re.compile("|".join(_VARIABLES["looks"]))
 _LEADS_TOO: Final = re.compile("|".join(_VARIABLES["leads_too"]))
-#: The shell's own whose names are in small letters, as those of nobody in particular are.
-_SMALL: Final = frozenset(_VARIABLES["small"])
+#: The shell's own variables with lower-case names; others of that kind matter to no program.
+_LOWER_CASE: Final = frozenset(_VARIABLES["small"])
 _KINDS: Final = tuple(
     (re.compile("|".join(row["names"])), LEVELS.index(row["risk"]), row["why"], row["runs"])
     for row in _VARIABLES["kinds"]
@@ -193,8 +202,8 @@ _MAY_CHANGE: Final = ", which may change what other programs do"
 
 
 def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
-    """Return the level, the reason, and whether the value is a command, of setting ``name``."""
-    if _LOOKS.fullmatch(name) or (name.islower() and name not in _SMALL):
+    """Return the level and reason of setting ``name``, and whether its value is a command."""
+    if _LOOKS.fullmatch(name) or (name.islower() and name not in _LOWER_CASE):
         return (CAUTION if _LEADS_TOO.search(name) else SAFE), f"sets {name}", False
     for pattern, level, why, is_command in _KINDS:
         if pattern.fullmatch(name):
@@ -208,7 +217,7 @@ def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]
 _NAMES: Final = table("names")
 #: Tests and actions that only look and print, and that take no word for their value.
 _FIND_LOOKS: Final = frozenset(_NAMES["find_looks"])
-#: The same that take the next word, whatever that is.
+#: Those that take the next word, whatever it is.
 _FIND_TAKES: Final = frozenset(_NAMES["find_takes"])
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
@@ -230,8 +239,8 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
             end = at
             while end < len(words) and words[end] not in {";", "+"}:
                 end += 1
-            # ``+`` only ends it after ``{}``; elsewhere it is a word like any other.
-            # What it finds begins with the place where it looks, and so is not an option.
+            # ``+`` only ends it after ``{}``; elsewhere it is an ordinary word.
+            # A path that it finds begins with the place where it looks, so it is not an option.
             runs.append(tuple(word.replace("{}", f"./{UNKNOWN}") for word in words[at:end]))
             at = end + 1
         elif word in _FIND_WRITES:
@@ -241,7 +250,7 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
             takes = word in _FIND_TAKES
             _look(review, word)
     if names_secret(words[1:]):
-        review.caution("looks for what may be secret, or reads without an end")
+        review.caution("looks for what may be secret, or may never stop reading")
     return runs
 
 

@@ -138,6 +138,41 @@ test("each step of a goal has a reply of its own, whose lines count from its sta
   assert.deepEqual([made.runs["a"]?.state, made.runs["a"]?.exitCode], ["ended", 3]);
 });
 
+/** Return the runs of a step of three commands, of which the `begun` ones were run. */
+function runsOfStep(
+  begun: string[],
+  last: { status: "done" | "failed" | "denied"; exitCode: number | null },
+  isRunning = true,
+): Exchange["runs"] {
+  const made = exchange("k", "reach it");
+  const commandIds = ["a", "b", "c"];
+  const step = { kind: "step" as const, number: 1, goal: "it", plan: "", commandIds, callIds: [] };
+  fold(made, { ...step, status: "planned", exitCode: null });
+  if (isRunning) fold(made, { ...step, status: "running", exitCode: null });
+  for (const commandId of begun)
+    fold(made, { kind: "output", commandId, stream: "stdout", delta: "" });
+  fold(made, { ...step, ...last });
+  return made.runs;
+}
+
+test("a step's exit status is that of its last command that was run", () => {
+  const failed = runsOfStep(["a", "b"], { status: "failed", exitCode: 3 });
+  assert.deepEqual(Object.keys(failed), ["a", "b"]);
+  assert.deepEqual([failed["a"]?.state, failed["a"]?.exitCode], ["ended", null]);
+  assert.deepEqual([failed["b"]?.state, failed["b"]?.exitCode], ["ended", 3]);
+  const done = runsOfStep(["a", "b", "c"], { status: "done", exitCode: 0 });
+  assert.deepEqual([done["a"]?.exitCode, done["c"]?.exitCode], [null, 0]);
+});
+
+test("of a step that is denied, the command that was asked about is denied", () => {
+  const runs = runsOfStep(["a"], { status: "denied", exitCode: 0 });
+  assert.deepEqual(Object.keys(runs), ["a", "b"]);
+  assert.deepEqual([runs["a"]?.state, runs["a"]?.exitCode], ["ended", 0]);
+  assert.deepEqual([runs["b"]?.state, runs["b"]?.exitCode], ["denied", null]);
+  // A call was denied, and no command was asked about.
+  assert.deepEqual(runsOfStep([], { status: "denied", exitCode: 1 }, false), {});
+});
+
 test("a report says how a command ended", () => {
   const made = exchange("k", "how?");
   fold(made, { kind: "output", commandId: "c", stream: "stdout", delta: "a" });

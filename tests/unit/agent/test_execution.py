@@ -121,6 +121,54 @@ async def test_what_nobody_confirmed_runs_once_it_is_approved(place: Place) -> N
         approve(place.session, report.command_id)
 
 
+async def test_what_nobody_had_seen_is_not_asked_about_again_once_approved(place: Place) -> None:
+    place.answer = None
+    report = await place.run(text="touch made", unattended=True)
+    assert report.finish_reason == "denied"
+    approved = await place.outcome(approve(place.session, report.command_id))
+    assert approved.finish_reason == "stop"
+    assert len(place.asked) == 1
+    assert (place.folder / "made").exists()
+
+
+async def test_what_is_approved_before_its_question_has_ended_can_be_stopped(place: Place) -> None:
+    place.answer = None
+    job = run(place.session, RunRequest(text="rm -f x; sleep 60", origin="user"))
+    approved = None
+    async for event in job.events():
+        if isinstance(event, Notice):
+            approved = approve(place.session, job.id)
+    await job.result()
+    assert approved is not None
+    await asyncio.sleep(0)
+    assert place.session.jobs.cancel(job.id) == 1
+    assert (await place.outcome(approved)).finish_reason == "cancelled"
+
+
+async def test_a_cancel_before_the_command_starts_gives_a_result(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = asyncio.Event()
+
+    async def can_confine() -> bool:
+        return True
+
+    async def walls(_: Path) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(place.workspace, "can_confine", can_confine)
+    monkeypatch.setattr(place.workspace.services.confinement, "walls", walls)
+    command_id = place.suggest("ls")
+    job = run(place.session, RunRequest(command_id=command_id))
+    await began.wait()
+    job.cancel()
+    assert (await place.outcome(job)).finish_reason == "cancelled"
+    # It was not run, and still can be.
+    assert [info.id for info in place.session.commands.all()] == [command_id]
+    assert place.pending == []
+
+
 async def test_a_cancel_while_the_user_is_asked_runs_nothing(place: Place) -> None:
     (place.folder / "kept").write_text("all")
     place.may_answer.clear()
@@ -156,6 +204,10 @@ async def test_a_folder_that_was_replaced_while_the_user_was_asked_is_not_run_in
         ({"text": "touch \ud800x"}, InvalidArgument, "half a character"),
         ({"text": "echo", "cwd": "/"}, InvalidArgument, "not inside"),
         ({"text": "echo", "cwd": "nowhere"}, NotFound, "not a folder"),
+        ({"text": "echo", "cwd": "x" * 5000}, NotFound, "not a folder"),
+        ({"text": "echo", "cwd": "\ud800"}, InvalidArgument, "not inside"),
+        ({"text": "echo", "cwd": "a\0b"}, InvalidArgument, "not inside"),
+        ({"text": "echo", "cwd": "file://["}, InvalidArgument, "not inside"),
         ({"command_id": "gone"}, NotFound, "gone"),
     ],
 )

@@ -235,4 +235,4 @@ async def test_a_round_that_its_server_finds_too_long_is_sent_once_more_with_les
     assert second.messages[-1].content == "Well?"
     assert round_.evicted == len(first.messages) - len(second.messages)
     notices = [event.message for event in told if isinstance(event, Notice)]
-    assert "mine found the question too long: asked again with less." in notices
+    assert "mine found the question too long. It is asked again with less." in notices

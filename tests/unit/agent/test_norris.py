@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from test_turn import Place, place
 
-from aish_lsp.agent.events import Output, Step, Text, Usage
-from aish_lsp.agent.norris.run import Goal, pursue
-from aish_lsp.models.request import Finish
+from aish_lsp.agent.events import Notice, Output, Step, Text, Usage
+from aish_lsp.agent.norris.run import Goal, pursue, unfinished
+from aish_lsp.foundation.errors import BackendRejected, NotFound
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest
 
 __all__ = ["place"]
+
+LOOKS = (Text("I look.\n"), Usage(400, 10), Finish("stop"))
+
+
+async def agree(_: Any) -> bool:
+    return True
 
 
 @pytest.mark.slow
 async def test_a_command_that_was_stopped_has_no_exit_status(place: Place) -> None:
-    async def agree(_: Any) -> bool:
-        return True
-
     place.workspace.services.ask_user = agree
     said = "I try both.\nCMD: echo one\nCMD: sleep 60\n"
     place.replies = [(Text(said), Usage(400, 10), Finish("stop"))]
@@ -35,3 +41,71 @@ async def test_a_command_that_was_stopped_has_no_exit_status(place: Place) -> No
     assert steps[-1].exit_code is None
     [line] = [line for line in place.log() if line.get("status") == "step"]
     assert line["line"] == "step 1: stopped"
+
+
+async def test_a_folder_that_is_gone_is_named(place: Place) -> None:
+    assert place.workspace.root is not None
+    shutil.rmtree(place.workspace.root)
+    with pytest.raises(NotFound, match="workspace is gone"):
+        await pursue(place.session, Goal("Do it.")).result()
+
+
+async def test_a_resumed_run_that_was_killed_at_once_goes_on_where_it_was(place: Place) -> None:
+    place.workspace.services.ask_user = agree
+    place.replies = [LOOKS]
+    await pursue(place.session, Goal("Do it.", max_steps=2)).result()
+    left = unfinished(await place.session.recorder.history())
+    assert left is not None
+    assert left.steps == 2
+    # What a run writes before its first step.
+    await place.session.recorder.pursued(
+        "start", goal=left.text, group=left.group, allowCaution=False
+    )
+    assert unfinished(await place.session.recorder.history()) == left
+
+
+async def test_the_user_learns_that_what_they_added_was_not_sent(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.workspace.services.ask_user = agree
+    steps = 0
+
+    async def stream(_: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        nonlocal steps
+        steps += 1
+        if steps == 2:
+            raise BackendRejected("The key is not valid.")
+        assert place.session.pursuit is not None
+        place.session.pursuit.said.append("Mind the gap.")
+        for event in LOOKS:
+            yield event
+
+    monkeypatch.setattr(place, "stream", stream)
+    job = pursue(place.session, Goal("Do it."))
+    events = [event async for event in job.events()]
+    [told] = [event.message for event in events if isinstance(event, Notice)]
+    assert "The key is not valid." in told
+    assert told.endswith("What you added last was not sent.")
+
+
+async def test_a_step_without_an_answer_is_no_question_to_ask_again(place: Place) -> None:
+    place.workspace.services.ask_user = agree
+    place.replies = [BackendRejected("The key is not valid.")]
+    assert (await pursue(place.session, Goal("Do it.")).result()).outcome == "error"
+    with pytest.raises(NotFound, match="no question to ask again"):
+        place.session.asked_again()
+
+
+@pytest.mark.slow
+async def test_commands_that_begin_alike_are_told_apart(place: Place) -> None:
+    place.workspace.services.ask_user = agree
+    start = f"echo {'x' * 150}; ls"
+    place.replies = [
+        (Text(f"CMD: {start} nowhere\n"), Usage(400, 10), Finish("stop")),
+        (Text(f"CMD: {start}\n"), Usage(400, 10), Finish("stop")),
+        (Text("GOAL: complete\nAll is well.\n"), Usage(400, 10), Finish("stop")),
+    ]
+    result = await pursue(place.session, Goal("Do it.")).result()
+    assert (result.outcome, result.steps) == ("complete", 3)
+    assert result.summary.startswith("All is well.\nBut the last run of `echo xxx")
+    assert result.summary.endswith("(exit 2) failed.")

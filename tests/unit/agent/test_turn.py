@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aish_lsp.agent import Workspace
+from aish_lsp.agent.compaction import compact
 from aish_lsp.agent.events import Command, End, Notice, Text, Tool, Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask, Session
@@ -200,6 +201,99 @@ async def test_without_a_tool_role_the_call_is_folded_into_the_text(place: Place
     ]
 
 
+async def test_calls_beyond_the_most_are_answered_last(place: Place) -> None:
+    place.replies = [calls(*["{}"] * 40), DONE]
+    await place.ask()
+    results = [one for one in place.session.conversation.messages if one.role == "tool"]
+    assert [one.tool_call_id for one in results] == [f"c{at}" for at in range(40)]
+    assert len(place.tools.called) == 32
+    assert results[-1].content.startswith("Not made: a reply may have 32 calls.")
+
+
+async def test_a_question_for_a_model_is_asked_again_of_that_model(place: Place) -> None:
+    place.replies = [BackendRejected("It does not.")]
+    with pytest.raises(BackendRejected):
+        await place.ask("@second What does it say?")
+    assert place.session.asked_again().model == "second"
+    assert place.session.asked_again(model="first").model == "first"
+
+
+async def test_a_reply_of_blanks_is_called_nothing(place: Place) -> None:
+    place.replies = [(Text("\n \n"), Usage(400, 1), Finish("stop"))]
+    await place.ask()
+    assert place.told(Notice)[-1].message == "The model's answer is empty. Ask again."
+
+
+async def asked_thrice(place: Place) -> None:
+    for question in ("One?", "Two?", "Three?"):
+        place.replies = [(Text("An answer. " * 40), Usage(400, 10), Finish("stop"))]
+        await place.ask(question)
+
+
+async def cancel_while_writing_evictions(
+    place: Place, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Job[Any]]
+) -> Any:
+    """Return the result of a job that is cancelled while what it evicts is written down."""
+    began, recorder = asyncio.Event(), place.session.recorder
+    write = recorder.evicted
+
+    async def evicted(*arguments: Any) -> None:
+        began.set()
+        await asyncio.sleep(0.1)
+        await write(*arguments)
+
+    monkeypatch.setattr(recorder, "evicted", evicted)
+    job = begin()
+    await began.wait()
+    job.cancel()
+    return await job.result()
+
+
+async def test_a_cancel_while_a_compaction_is_written_comes_too_late(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asked_thrice(place)
+    place.replies = [(Text("It was about small numbers."), Usage(400, 10), Finish("stop"))]
+    compacted, told = await cancel_while_writing_evictions(
+        place, monkeypatch, lambda: compact(place.session)
+    )
+    assert compacted.evicted_turns == 4
+    assert told.startswith("4 messages went into the summary.")
+    assert len(place.session.conversation.messages) == 2
+    assert place.log()[-1]["event"] == "evicted"
+
+
+async def test_a_compaction_without_room_for_a_summary_asks_no_model(place: Place) -> None:
+    await asked_thrice(place)
+    with (place.root / "config.toml").open("a") as config:
+        config.write("[context]\nmax_summary_chars = 10\n")
+    await place.session.refresh()
+    requests = len(place.requests)
+    compacted, told = await compact(place.session).result()
+    assert (compacted.evicted_turns, len(place.requests)) == (0, requests)
+    assert "has no room for a summary" in told
+
+
+async def test_a_compaction_that_waits_says_so(place: Place) -> None:
+    async with place.session.turn_lock:
+        job = compact(place.session)
+        event = await anext(job.events())
+        job.cancel()
+    assert event == Notice("info", "A question is being answered; this waits.")
+
+
+async def test_a_cancel_while_an_eviction_is_written_keeps_the_order(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asked_thrice(place)
+    two = place.session.conversation.messages[2].exchange
+    with (place.root / "config.toml").open("a") as config:
+        config.write("[context]\nmax_turns = 4\nsummarize = false\n")
+    await cancel_while_writing_evictions(place, monkeypatch, lambda: place.begin("Two?", again=two))
+    said = [one.content for one in place.session.conversation.messages if one.role == "user"]
+    assert said == ["Two?", "Three?"]
+
+
 async def test_each_round_is_paid_for_and_told(place: Place) -> None:
     place.replies = [calls("{}"), DONE]
     result = await place.ask()
@@ -307,7 +401,7 @@ async def test_a_model_that_takes_no_tools_is_asked_without_them(place: Place, w
     assert (result.finish_reason, result.text) == ("stop", "It says hello.")
     await place.ask("And now?")
     assert [bool(request.tools) for request in place.requests] == [True, False, False]
-    assert sum("takes no tools" in notice.message for notice in place.told(Notice)) == 0
+    assert sum("does not support tools" in notice.message for notice in place.told(Notice)) == 0
 
 
 async def test_a_template_that_leaves_tools_out_is_noticed_by_the_servers_count(
@@ -323,7 +417,7 @@ async def test_a_template_that_leaves_tools_out_is_noticed_by_the_servers_count(
         told += [notice.message for notice in place.told(Notice)]
     assert [bool(request.tools) for request in place.requests] == [True, False, False]
     assert [one for one in told if "leaves out tools" in one or "likely" in one] == [
-        "The template of first leaves out tools: none are offered to it."
+        "The template of first leaves out tools, so none are offered to it."
     ]
 
 
@@ -478,7 +572,7 @@ async def test_a_cancel_while_the_end_is_told_ends_the_turn(
 
     monkeypatch.setattr(place.session, "drain_warnings", lambda: ["trouble"])
     turn = Turn(place.session, Ask("What does it say?"), "turn", emit)
-    taking = asyncio.create_task(turn.take())
+    taking = asyncio.create_task(turn.run())
     async with asyncio.timeout(30):
         await is_telling.wait()
         taking.cancel()

@@ -110,7 +110,7 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     [
         (SHELL, "shell", "fast", "routing.classes.shell, as the question asks what to run"),
         (CODE, "code", "deep", "routing.classes.code, as the question asks for work on code"),
-        (CHAT, "chat", "offline", "routing.classes.chat, as the question has nothing of the"),
+        (CHAT, "chat", "offline", "routing.classes.chat, as the question matches none of the"),
         (REASONING, "reasoning", "plain", "the default model"),
     ],
 )
@@ -256,23 +256,23 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
     ("reply", "told"),
     [
         ((Text("Well."), Finish("stop")), None),
-        ((Finish("stop"),), "The model answered with nothing. Ask again."),
-        ((Reasoning("Hm."), Usage(99, 3), Finish("stop")), "The model answered with nothing."),
+        ((Finish("stop"),), "The model's answer is empty. Ask again."),
+        ((Reasoning("Hm."), Usage(99, 3), Finish("stop")), "The model's answer is empty."),
         ((Text("Well"), Usage(99, 1024), Finish("length")), "cut at 1,024 tokens, its `max_output"),
         (
             (Text(" ".join(map(str, range(1024)))), Finish("length")),
             "The reply of plain was cut at 1,024 tokens",
         ),
-        ((Text("Well " * 1024), Finish("stop")), "it kept writing the same thing"),
-        ((Reasoning("Well " * 1024), Finish("stop")), "it kept thinking the same thing"),
+        ((Text("Well " * 1024), Finish("stop")), "its text kept repeating itself"),
+        ((Reasoning("Well " * 1024), Finish("stop")), "its reasoning kept repeating itself"),
         (
             (Reasoning("Hm"), Usage(99, 1024), Finish("length")),
-            "before it said a word: its thinking",
+            "before it began to answer: its reasoning",
         ),
-        ((Finish("length"),), "before it said a word"),
+        ((Finish("length"),), "before it began to answer"),
         ((Text("Well"), Usage(99, 77), Finish("length")), "its window was full, or its server"),
         ((Finish("refusal"),), "plain refused to answer."),
-        ((Text("Well"), Finish("refusal")), "plain refused to answer any further."),
+        ((Text("Well"), Finish("refusal")), "plain refused to continue."),
     ],
 )
 async def test_an_end_that_is_none_is_told_with_what_to_do(

@@ -23,7 +23,14 @@ from aish_lsp.chat.colon import _takes_a_session
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.foundation.errors import Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
+from aish_lsp.foundation.errors import (
+    AishError,
+    Busy,
+    Denied,
+    InvalidArgument,
+    NotFound,
+    StoreUnavailable,
+)
 from aish_lsp.foundation.ports import Question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
@@ -181,7 +188,7 @@ async def test_a_session_is_not_replaced_while_something_runs(place: Place) -> N
     log = written(workspace, USER, REPLY)
     job = run(workspace.shown, RunRequest(text="sleep 60", approved=True))
     for replace in (workspace.sessions.new, lambda: workspace.sessions.resume(log.id)):
-        with pytest.raises(Busy, match="`sleep 60` runs in this session"):
+        with pytest.raises(Busy, match="`sleep 60` is running in this session"):
             await replace()
     job.cancel()
     await job.result()
@@ -679,3 +686,18 @@ async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place
     resumed = await beginning
     assert resumed is not None
     assert (resumed.session, resumed.messages) == (session, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (":run " + "1" * 5_000, "no suggestion 1"),
+        (":session fork 0000012", "before the last one"),
+        (":session fork 1" + "0" * 5_000, "before the last one"),
+    ],
+)
+async def test_a_number_of_any_length_is_answered(place: Place, line: str, told: str) -> None:
+    workspace = place.open()
+    await ask(workspace, "How do I run the tests?")
+    with pytest.raises(AishError, match=told):
+        await typed(workspace, line)

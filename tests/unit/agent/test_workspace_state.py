@@ -16,8 +16,10 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.memory.store import MemoryStore
+from aish_lsp.models import endpoint
 from aish_lsp.models.keys import resolve_key
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
+from aish_lsp.operations.models import at_address
 
 KEY = "plain-looking value"
 
@@ -157,3 +159,19 @@ async def test_another_memory_counts_from_the_next_refresh_on(
     (tmp_path / "config.toml").write_text("")
     await workspace.refresh()
     assert [item.content for item in workspace.memory.items()] == ["in the usual place"]
+
+
+async def test_what_is_not_an_address_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(InvalidArgument, match="is not an address"):
+        await typed(workspace, ":model add http://[::1")
+
+
+async def test_a_server_at_an_ipv6_address_gets_a_name(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def describe(*_: object) -> endpoint.EndpointInfo:
+        return endpoint.EndpointInfo(models=("m",))
+
+    monkeypatch.setattr(endpoint, "describe", describe)
+    found = await at_address(workspace, "http://[::ffff:10.0.0.5]:8080")
+    assert found.preset.name == "local"

@@ -163,6 +163,13 @@ def test_a_command_below_other_lines(registry: Rows, message: str, alone: bool) 
     assert below.alone is alone
 
 
+def test_many_names_above_a_command_take_no_time(registry: Rows) -> None:
+    for line in ("@a" * 500 + " x", '@"a" ' * 500 + "x", "@" * 500 + " x"):
+        below = command_below(f"{line}\n:reset", registry)
+        assert below is not None
+        assert not below.alone
+
+
 @pytest.mark.parametrize(
     "message", ["", "why?", "x\n:unknown", "x\n :reset", ":reset\nwhy?", "x\n:"]
 )

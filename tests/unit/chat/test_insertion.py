@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.insertion import LOST, Edit, anew, relocated, shifted
+from aish_lsp.chat.insertion import LOST, Edit, relocated, shifted, whole_section
 from aish_lsp.chat.markdown import AISH, YOU
 
 ABOVE = f"{YOU}\n\nhow?\n\n{AISH}\n\nYes, run it.\n\n"
@@ -96,11 +96,11 @@ def test_blank_lines_of_another_are_not_taken_for_those_that_end_the_reply() -> 
 
 
 def test_a_section_is_written_again_with_the_reason_told_once() -> None:
-    once = anew(f"{YOU}\n\nhow?\n\n{AISH}\n\nYes")
+    once = whole_section(f"{YOU}\n\nhow?\n\n{AISH}\n\nYes")
     assert (once.text, once.goes) == (f"{AISH}\n\n{LOST}Yes", "to the end")
-    assert anew(f"{once.text}, run").text == f"{AISH}\n\n{LOST}Yes, run"
+    assert whole_section(f"{once.text}, run").text == f"{AISH}\n\n{LOST}Yes, run"
 
 
 def test_an_output_is_written_again_above_what_the_user_writes() -> None:
-    output = anew("````console\n$ ls\n")
+    output = whole_section("````console\n$ ls\n")
     assert (output.text, output.goes) == (f"{LOST}````console\n$ ls\n", "above")

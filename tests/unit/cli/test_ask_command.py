@@ -17,6 +17,8 @@ import pytest
 from command_line import CommandLine, run_main
 from fault_server import Peer, Request, chunk_of, served
 
+from aish_lsp.cli.terminal import edit_command
+
 COMMAND = [sys.executable, "-m", "aish_lsp"]
 
 #: What a terminal makes an interrupt of.
@@ -252,6 +254,31 @@ def test_ctrl_c_while_a_command_runs_stops_the_command_alone(
     said = at_terminal(environment, arguments, {"[N]o?": "y\n", "started": CTRL_C}, code=0)
     assert "ended" not in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("editor", "told"),
+    [
+        ("nosuch", "nosuch: No such file or directory. Set EDITOR to your editor."),
+        ("vi 'x", "No closing quotation"),
+        (" ", "Permission denied"),
+        ("rm", "rm: No such file or directory"),
+        ("cp {latin}", "can't decode byte"),
+    ],
+)
+def test_an_editor_that_fails_is_told(
+    editor: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    latin = tmp_path / "latin"
+    latin.write_bytes(b"echo \xe4\n")
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", editor.format(latin=latin))
+    assert edit_command("ls\npwd") == ""
+    assert told in capsys.readouterr().err
 
 
 def at_terminal(

@@ -190,8 +190,10 @@ async def test_a_conversation(project: Path, program: tuple[str, ...]) -> None:
         await chat.prompted()
         chat.type("\x04")
         assert await chat.ended() == 0
-    [log] = (project.parent / "data").glob("workspaces/*/sessions/*.jsonl")
+    data = project.parent / "data"
+    [log] = data.glob("workspaces/*/sessions/*.jsonl")
     assert "how do I list" in log.read_text()
+    assert data.stat().st_mode & 0o777 == 0o700
 
 
 async def test_what_is_destructive_asks_and_ctrl_c_is_a_no(project: Path) -> None:
@@ -260,6 +262,14 @@ async def test_commands_and_files_complete(project: Path) -> None:
     asked = json.loads(log.read_text().splitlines()[1])
     assert asked["content"] == "@notes.txt says what?"
     assert asked["attached"][0]["text"].startswith("the answer is 42")
+
+
+async def test_a_command_below_a_text_is_asked_for(project: Path) -> None:
+    async with chatting(project) as chat:
+        await chat.line("not a question\x1b\r:remember it is sunny")
+        await chat.until("Run it instead of asking the model? [y/N] ")
+        chat.type("Yes\r")
+        await chat.until("Remembered as item 1")
 
 
 async def test_lines_from_a_pipe(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

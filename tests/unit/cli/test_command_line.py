@@ -52,7 +52,7 @@ def test_a_deleted_folder_is_told_in_a_line(
     done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', *arguments, cwd=gone)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "aish-lsp: The current folder is gone. Go to another, or name the workspace by --workspace."
+        "aish-lsp: The current folder was deleted. Change to another, or use --workspace."
     ]
 
 
@@ -97,3 +97,33 @@ def test_a_closed_pipe_is_no_trouble(tmp_path: Path) -> None:
     script = '{ "$@"; echo "exit $?" >&2; } | true'
     done = start(tmp_path, script, "config", "schema", cwd=tmp_path)
     assert done.stderr == "exit 1\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "stdin", "shown"),
+    [
+        ('exec "$@"', ("ask", "-"), b"help \xff\n", b"Ask me"),
+        ('exec "$@"', ("chat",), b"\xff\n:help\n", b":help"),
+        ('PYTHONIOENCODING=ascii exec "$@"', ("doctor",), b"", b"\\u2713 aish-lsp"),
+        ('exec "$@" <&-', ("tokens",), b"", b" 0  -"),
+        ('exec "$@" >&-', ("config", "show"), b"", b""),
+        ('exec "$@" 2>&-', ("config", "show"), b"", b"default_model"),
+    ],
+)
+@pytest.mark.slow
+def test_no_stream_is_too_odd(
+    tmp_path: Path, script: str, arguments: tuple[str, ...], stdin: bytes, shown: bytes
+) -> None:
+    environment = {"HOME": str(tmp_path), "AISH_DATA_DIR": str(tmp_path / "data")}
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", sys.executable, "-m", "aish_lsp", *arguments],
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict", **environment},
+        cwd=tmp_path,
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert shown in done.stdout
+    assert b"Traceback" not in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -35,6 +36,19 @@ def test_the_demo_shows_a_whole_conversation(run: CommandLine, tmp_path: Path) -
         assert part in done.stdout
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "data").exists(), "the demo leaves nothing behind"
+
+
+def test_the_demo_ends_with_its_server(
+    run: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = tmp_path / "python"
+    dying.write_text("#!/bin/sh\nread line\n")
+    dying.chmod(0o755)
+    for program in ("/bin/false", str(dying)):
+        monkeypatch.setattr(sys, "executable", program)
+        done = run("demo")
+        assert done.returncode == 1
+        assert done.stderr.startswith("aish-lsp: The server ended unexpectedly.")
 
 
 def findings(done: CompletedProcess[str]) -> dict[str, dict[str, str]]:

@@ -78,6 +78,16 @@ def test_tokens_of_a_missing_file(root: Path, capsys: pytest.CaptureFixture[str]
 # --- risk -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("file", "reason"), [(".", "Is a directory"), ("nosuch", "No such file or directory")]
+)
+def test_no_advice_about_our_files_is_given_for_the_users(
+    root: Path, capsys: pytest.CaptureFixture[str], file: str, reason: str
+) -> None:
+    _, err = run(root, capsys, "tokens", file, code=1)
+    assert err == f"aish-lsp: cannot read {file}: {reason}\n"
+
+
 def test_the_risk_of_one_command(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert read(root, capsys, "risk", "ls -la") == {"risk": "safe", "reasons": []}
     found = read(root, capsys, "risk", "rm -rf /")

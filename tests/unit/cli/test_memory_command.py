@@ -173,3 +173,13 @@ def test_the_configured_file_and_age_hold(memory: Terminal, tmp_path: Path) -> N
     assert "line 2" in memory.err
     assert [item["content"] for item in memory.json("list")["items"]] == ["new"]
     assert "new" in (tmp_path / "notes.jsonl").read_text()
+
+
+def test_an_imported_time_is_written_in_our_format(
+    memory: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = b'{"kind": "fact", "content": "old", "ts": "0001-02-03T4:5:6Z"}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line)))
+    assert memory("import", "-") == 0
+    [item] = memory.json("list")["items"]
+    assert item["ts"] == "0001-02-03T04:05:06Z"

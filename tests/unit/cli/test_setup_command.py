@@ -63,7 +63,8 @@ async def test_a_server_is_set_up_by_its_address_and_asked(
             "Which one should answer? [1]": "1\n",
             "Its address": f"{server.url}\n",
             "that holds its key": "SOME_KEY\n",
-            "Which of its models?": "2\n",
+            "Which of its models?": "3\n",
+            "Which one, then?": "2\n",
             "A name for it in config.toml [local]": "\n",
             "Write it? [Y/n]": "\n",
         }

@@ -128,7 +128,7 @@ def test_a_change_of_the_file_counts_at_the_next_reload(file: Path, trust: Trust
         ("a = 1\na = 2\n", "config.toml:2: it is not TOML"),
         ('a = """never\nends', "config.toml:2: it is not TOML: Unterminated string"),
         ("a = " + "9" * 5000, "it is not TOML"),
-        ("\n" + "a . 'b'." * 40 + "c = 1", "config.toml:2: it has a key of more than 64 parts"),
+        ("\n" + "a . 'b'." * 40 + "c = 1", "config.toml:2: it has a key with more than 64 parts"),
         ("a = " + "[" * 100_000, "config.toml: it is nested too deeply"),
         ("[context]\nmax_turns = 0\n", "config.toml:2: context.max_turns: found 0; accepted: a w"),
         ("[contxet]\n", 'config.toml:1: contxet: unknown; did you mean "context"'),
@@ -147,7 +147,7 @@ def test_a_bad_file_is_told_and_the_last_good_one_stays(
     write(file, text)
     troubles = configuration.reload()
     assert told in troubles[0]
-    assert "the settings from before stay in force" in troubles[-1]
+    assert "the previous settings stay in force" in troubles[-1]
     assert configuration.config.norris.max_steps == 7
     assert configuration.reload() == [], "told once"
     write(file, "norris.max_steps = 8\n")
@@ -182,7 +182,7 @@ def test_a_binary_file(file: Path, trust: TrustStore) -> None:
 def test_a_huge_file(file: Path, trust: TrustStore) -> None:
     with file.open("wb") as stream:
         stream.truncate(1 << 30)
-    assert "too much for a configuration" in problems(open_at(None, trust))[""]
+    assert "too many for a configuration" in problems(open_at(None, trust))[""]
 
 
 @pytest.mark.slow
@@ -295,6 +295,13 @@ def test_the_name_of_the_offline_model_is_taken(file: Path, trust: TrustStore) -
     assert list(problems(configuration)) == ["models.offline"]
     assert configuration.config.models == {}
     assert configuration.config.default_model == "offline"
+
+
+def test_a_preset_has_a_name(file: Path, trust: TrustStore) -> None:
+    file.write_text('[models.""]\nmodel = "x"\n[models.a]\nmodel = "y"\n')
+    configuration = open_at(None, trust)
+    assert list(problems(configuration)) == ['models.""']
+    assert list(configuration.config.models) == ["a"]
 
 
 def test_a_preset_cannot_name_itself(file: Path, trust: TrustStore) -> None:
@@ -591,6 +598,12 @@ def test_a_grant_counts_until_the_contents_change_or_it_is_revoked(
     assert configuration.config.context.system_prompt == ""
 
 
+def test_a_notice_is_short_however_long_a_key_is(file: Path, root: Path, trust: TrustStore) -> None:
+    (root / ".aish.toml").write_text(f'[models."{"x " * 50_000}"]\nseed = 1\n')
+    [notice] = open_at(root, trust).reload()
+    assert len(notice) < 300
+
+
 def test_a_revocation_in_another_process_counts_at_the_next_reload(
     file: Path, root: Path, trust: TrustStore
 ) -> None:
@@ -673,6 +686,16 @@ def test_the_overlay_is_not_followed_out_of_the_workspace(
     configuration = open_at(root, trust)
     assert configuration.config.project.depth == (2 if inside else 4)
     assert bool(configuration.loaded.problems) is not inside
+
+
+def test_a_problem_shows_nothing_invisible_of_the_workspaces_path(
+    file: Path, tmp_path: Path, trust: TrustStore
+) -> None:
+    root = tmp_path / "a\x1b[2J\nb"
+    root.mkdir()
+    (root / ".aish.toml").symlink_to("/dev/null")
+    [problem] = open_at(root, trust).loaded.problems
+    assert problem.where == rf"{tmp_path}/a\x1b[2J\nb/.aish.toml"
 
 
 def test_a_workspace_that_is_gone(file: Path, root: Path, trust: TrustStore) -> None:

@@ -101,6 +101,13 @@ def test_an_editors_rules_stand_beside_the_users(place: Place) -> None:
     assert classify("rm x", "bash", rules=rules).risk == "destructive"
 
 
+def test_a_rule_for_a_pattern_of_names_counts_beside_one_for_a_name(place: Place) -> None:
+    place.file.write_text(rule("npm*", "destructive", "mine") + rule("npm test", "safe"))
+    rules = place.open().config.safety.rules
+    for text in ("npm run build", "npm test", "npmx"):
+        assert classify(text, "bash", rules=rules).reasons == ("mine",), text
+
+
 def test_rules_come_from_a_variable_too(place: Place) -> None:
     row = {"match": "make", "risk": "safe"}
     configuration = place.open(AISH_SAFETY__RULES=json.dumps([row]))

@@ -94,7 +94,7 @@ def test_where_there_is_no_answer_the_prior_summary_stays(answer: Answer) -> Non
 def test_a_failure_is_silent_but_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         assert roll(OverBudget("too large"), prior="What we knew.") == "What we knew."
-    assert "no summary of 2 turns: too large" in caplog.text
+    assert "no summary of 2 messages: too large" in caplog.text
 
 
 async def test_a_cancel_passes() -> None:

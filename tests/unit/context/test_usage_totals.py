@@ -234,7 +234,9 @@ def test_writing_to_the_cache_is_counted_on_where_it_is_dearer() -> None:
 
 def test_under_a_cap_a_model_without_a_price_is_refused_and_a_local_one_is_not() -> None:
     cap = Cost(cap_at_dollars=100.0)
-    with pytest.raises(CostCap, match=r"models\.cloud\.price"):
+    with pytest.raises(
+        CostCap, match=r"models\.cloud\.price, for example {input = 0\.15, output = 0\.60} \("
+    ):
         check_cap(UsageTotals(), cap, CLOUD, 1)
     check_cap(UsageTotals(), cap, LOCAL, 10**9)
     check_cap(UsageTotals(), Cost(), CLOUD, 10**9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import subprocess
@@ -19,6 +20,7 @@ from aish_lsp.foundation.files import (
     open_append,
     private_dir,
     read_file,
+    store_errors,
     write_atomic,
 )
 
@@ -88,6 +90,21 @@ def test_a_full_disk_is_told_with_its_path_and_what_to_do() -> None:
         os.close(fd)
 
 
+@pytest.mark.parametrize("ours", [True, False])
+def test_only_our_own_files_can_be_moved_by_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    monkeypatch.setenv("AISH_DATA_DIR", str(tmp_path / "data"))
+    path = tmp_path / ("data" if ours else "work") / "x"
+    with pytest.raises(StoreUnavailable) as caught, store_errors(path, "write"):
+        raise PermissionError(errno.EACCES, "Permission denied")
+    assert caught.value.message.endswith(
+        "Make it accessible, or set AISH_DATA_DIR to a folder that is."
+        if ours
+        else "Permission denied. Make it accessible."
+    )
+
+
 def test_an_append_that_fails_half_way_is_taken_back(tmp_path: Path) -> None:
     # The limit on a file's size makes the system write a part and refuse the rest.
     script = """
@@ -150,6 +167,30 @@ def test_write_atomic_syncs_the_file_before_the_rename_and_the_folder_after(
     monkeypatch.setattr(Path, "replace", recorded_replace)
     write_atomic(path, "x")
     assert calls == ["file", "rename", "folder"]
+
+
+@pytest.mark.parametrize("cannot", ["open", "fsync"])
+def test_a_folder_that_cannot_be_synced_is_written_to_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cannot: str
+) -> None:
+    opened, fsync = os.open, os.fsync
+
+    def refused_open(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_DIRECTORY:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, flags, mode)
+
+    def refused_fsync(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(fd)
+
+    refused = {"open": refused_open, "fsync": refused_fsync}[cannot]
+    monkeypatch.setattr(os, cannot, refused)
+    path = tmp_path / "new" / "x.json"
+    write_atomic(path, "x")
+    assert path.read_text() == "x"
+    os.close(open_append(tmp_path / "new" / "y.jsonl"))
 
 
 def test_write_atomic_keeps_a_symbolic_link(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.jsonl import (
     MAX_DEPTH,
-    MOST_TOLD,
+    MOST_REPORTED,
     BadLine,
     Flaws,
     TornLine,
@@ -127,7 +127,7 @@ def nested(depth: int, inner: str = "1") -> str:
         ('{"x": 1e999}', "a number that is too large"),
         ('{"x": -1e999 } ', "a number that is too large"),
         ('{"x": 1' + "0" * 400 + ".0}", "a number that is too large"),
-        ('{"x": ' + "9" * 5000 + "}", "a number of too many digits"),
+        ('{"x": ' + "9" * 5000 + "}", "a number with too many digits"),
         (nested(MAX_DEPTH + 1), "nested too deeply"),
         ('{"x": ' * (MAX_DEPTH + 1) + "1" + "}" * (MAX_DEPTH + 1), "nested too deeply"),
         (nested(2000), "nested too deeply"),
@@ -197,9 +197,9 @@ def test_of_very_many_bad_lines_the_first_are_told_and_the_others_counted() -> N
         assert isinstance(line, BadLine)
         flaws.add(number, line.reason)
     *each, others = flaws.told()
-    assert len(each) == MOST_TOLD
+    assert len(each) == MOST_REPORTED
     assert each[0] == "f, line 1: it is not JSON (Expecting value, column 1). It is skipped."
-    assert others == f"f: 199,997 more bad lines, the first at line {MOST_TOLD + 1}."
+    assert others == f"f: 199,997 more bad lines, the first at line {MOST_REPORTED + 1}."
 
 
 @pytest.mark.slow

@@ -79,3 +79,10 @@ def test_a_key_is_of_the_real_path(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_folders_of_one_name_have_keys_of_their_own(tmp_path: Path) -> None:
     keys = {workspace_key(tmp_path / parent / "shop") for parent in ("a", "b", "c")}
     assert len(keys) == 3
+
+
+def test_the_home_of_an_unknown_user_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISH_DATA_DIR", "~no.such.user/d")
+    monkeypatch.setenv("AISH_CONFIG", "~no.such.user/c.toml")
+    assert data_dir() == Path("~no.such.user/d")
+    assert config_file() == Path("~no.such.user/c.toml")

@@ -152,7 +152,7 @@ def test_nothing_is_coerced(key: str, value: object, message: str) -> None:
         ("pair", ["a", "b"], "pair[0]", 'found "a"; accepted: a whole number'),
         ("tags", ["a", None], "tags[1]", "found null; accepted: a string"),
         ("names", {"a b": "x"}, 'names."a b"', 'found "x"; accepted: a whole number'),
-        ("extra", {"a": {1, 2}}, "extra.a", "found a set; accepted: a value that JSON knows"),
+        ("extra", {"a": {1, 2}}, "extra.a", "found a set; accepted: a JSON value"),
         ("extra", {"a": math.nan}, "extra.a", "found NaN; accepted: a finite number"),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -157,6 +158,15 @@ def test_a_message_that_is_too_large_is_skipped_without_being_kept() -> None:
         assert reader.feed(chunk) == []
         assert len(reader._buffer) == 0
     assert reader.feed(bytes(size % len(chunk)) + frame(b"[1]")) == [b"[1]"]
+
+
+def test_a_long_header_line_takes_no_longer_than_it_is() -> None:
+    blanks = b" " * (LONGEST_LINE - 100)
+    start = time.process_time()
+    [bad, body] = read(b"Content-Length: 1" + blanks + b"x\r\n\r\n" + frame(b"[1]"))
+    assert isinstance(bad, BadFrame)
+    assert body == b"[1]"
+    assert time.process_time() - start < 5
 
 
 def test_a_line_without_end_does_not_fill_the_memory() -> None:

@@ -166,3 +166,17 @@ def test_importing_the_server_configures_no_logging() -> None:
     script = "import logging, aish_lsp.lsp.server; print(logging.getLogger().handlers)"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
+
+
+def test_a_record_that_cannot_be_formatted_is_named_and_stops_nothing() -> None:
+    script = (
+        "import logging\n"
+        "from aish_lsp.lsp import logs\n"
+        "logs.configure()\n"
+        "logging.getLogger('lib').warning('%d', 'sk-secret')\n"
+        "logs.flush(5)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "a record of lib at line 4 cannot be formatted\n"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
 from aish_lsp.__main__ import parse_address, serve
@@ -25,7 +27,7 @@ def test_an_address_without_a_host_is_the_loopback(text: str, address: tuple[str
     "text", ["", ":", "nonsense", "127.0.0.1:", "x:65536", "x:-1", "x:1.5", "x:\u0665", "x:+1"]
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="HOST:PORT"):
+    with pytest.raises(argparse.ArgumentTypeError, match="HOST:PORT"):
         parse_address(text)
 
 
@@ -43,4 +45,6 @@ def test_wrong_use_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit) as caught:
         serve(arguments)
     assert caught.value.code == 2
-    assert "usage: aish-lsp serve" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "usage: aish-lsp serve" in told
+    assert ("argument --tcp: 'nonsense' is not HOST:PORT" in told) == ("nonsense" in arguments)

@@ -202,6 +202,25 @@ def test_what_was_forgotten_may_be_added_again(path: Path) -> None:
     assert store.add("fact", "x") == Added(4, True)
 
 
+def test_of_items_that_say_the_same_the_next_one_is_found(path: Path) -> None:
+    write(path, fact(1, "x"), fact(2, "X"), fact(3, "y"), fact(4, "x"))
+    store = MemoryStore(path)
+    found = []
+    for forgotten in (3, 1, 2, 4):
+        found.append(store.add("fact", "x"))
+        store.forget(forgotten)
+    assert found == [Added(1, True), Added(1, True), Added(2, True), Added(4, True)]
+    assert store.add("fact", "x") == Added(9, False)
+
+
+def test_forgetting_an_item_keeps_the_index_of_texts(path: Path) -> None:
+    store = MemoryStore(path)
+    for text in ("x", "y"):
+        store.add("fact", text)
+    store.forget(1)
+    assert store._contents._by_text == {"y": 2}
+
+
 def test_texts_of_nothing_but_punctuation_are_told_apart(path: Path) -> None:
     store = MemoryStore(path)
     assert [store.add("fact", text).duplicate for text in ("...", "!!!", "...")] == [
@@ -395,8 +414,8 @@ def test_a_file_that_was_torn_in_its_header_starts_over(path: Path) -> None:
         ({"id": "2", "ts": TS, "kind": "fact", "content": "x"}, "its id is not a whole number"),
         ({"id": [1], "ts": TS, "kind": "fact", "content": "x"}, "its id is not a whole number"),
         ({"ts": TS, "kind": "fact", "content": "x"}, "its id is not a whole number"),
-        ({"id": 5, "ts": TS, "kind": "note", "content": "x"}, "its kind is none of"),
-        ({"id": 5, "ts": TS, "kind": ["fact"], "content": "x"}, "its kind is none of"),
+        ({"id": 5, "ts": TS, "kind": "note", "content": "x"}, "its kind is not one of"),
+        ({"id": 5, "ts": TS, "kind": ["fact"], "content": "x"}, "its kind is not one of"),
         ({"id": 5, "ts": 1, "kind": "fact", "content": "x"}, "its ts is not a text"),
         ({"id": 5, "ts": TS, "kind": "fact", "content": None}, "its content is not a text"),
         ({"id": 5, "ts": TS, "kind": "fact", "content": "x", "tags": "a"}, "its tags"),

@@ -211,3 +211,10 @@ async def test_anthropic_is_asked_for_the_one_model(
         assert request.headers["x-api-key"] == "sk-5"
         assert request.headers["anthropic-version"] == "2023-06-01"
         assert "authorization" not in request.headers
+
+
+async def test_half_a_surrogate_pair_in_a_models_name_does_not_raise(http: HttpClient) -> None:
+    listed = b'{"data": [{"type": "model", "id": "\\ud83d"}]}'
+    async with FaultServer(answering(v1_models=listed)) as server:
+        info = await describe(http, Preset(endpoint=server.url), {})
+    assert info.kind == "anthropic"

@@ -129,7 +129,7 @@ REPLIES: Final[dict[str, list[dict[str, Any]]]] = {
 
 #: What a server puts into a place that has another type, or cuts in two.
 ODD: Final[tuple[Any, ...]] = (
-    *(None, True, -1, 1.5, 10**30, math.nan, math.inf, "", "x", "\ud83d"),
+    *(None, True, -1, 1.5, 10**400, math.nan, math.inf, "", "x", "\ud83d"),
     *([], [5], [{}], {}, {"a": 1}),
 )
 

@@ -176,6 +176,22 @@ def test_what_was_blocked_is_not_for_a_setting_to_change() -> None:
     assert made.message.endswith("the model was.")
 
 
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("https://other.example/v1", " to https://other.example (301)"),
+        ("//other.example/v1", " to https://other.example (301)"),
+        ("/v2", " redirects (301)"),
+        ("", " redirects (301)"),
+        ("http://a]b/", " redirects (301)"),
+    ],
+)
+def test_where_a_redirect_goes(location: str, target: str) -> None:
+    said = refusal(URL, 301, {"location": location}, b"", redactor({}))
+    assert isinstance(said, BackendRejected)
+    assert target in said.message
+
+
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
 def test_what_may_pass_is_unavailable(status: int) -> None:
     assert isinstance(refused({"error": "later"}, status), BackendUnavailable)
@@ -253,7 +269,7 @@ def test_odd_details_of_a_google_error_are_passed_over(details: object) -> None:
 def test_errors_within_a_stream(error: Any, kind: type[Exception]) -> None:
     made = error_in_stream(URL, error, redactor({}))
     assert type(made) is kind
-    assert made.message.startswith("https://api.example broke the reply off: m. ")
+    assert made.message.startswith("https://api.example broke off the reply: m. ")
     assert made.message.endswith(" Ask again.") == (kind is BackendUnavailable)
     assert made.data["provider_message"] == "m"
 

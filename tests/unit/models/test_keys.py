@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from dataclasses import replace
@@ -63,6 +64,28 @@ async def test_a_command_is_asked_once_until_its_key_is_refused(tmp_path: Path) 
         raise BackendRejected("no", status=401)
 
 
+async def test_a_key_printed_after_another_question_was_refused_is_kept(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    preset = Preset(api_key_command=["sh", "-c", f"echo >> {runs}; wc -l < {runs}"])
+    assert await resolve_key(preset, {}) == "1"
+    refused = BackendRejected("no", status=401)
+    slower = key_of(preset)
+    slower.__enter__()
+    with pytest.raises(BackendRejected), key_of(preset):
+        raise refused
+    assert await resolve_key(preset, {}) == "2"
+    assert not slower.__exit__(BackendRejected, refused, None)
+    assert await resolve_key(preset, {}) == "2"
+
+
+async def test_questions_at_the_same_time_run_a_command_once(tmp_path: Path) -> None:
+    """A password manager asks its user each time."""
+    runs = tmp_path / "runs"
+    preset = Preset(api_key_command=["sh", "-c", f"echo >> {runs}; echo sk-5"])
+    assert await asyncio.gather(*(resolve_key(preset, {}) for _ in range(3))) == ["sk-5"] * 3
+    assert len(runs.read_text()) == 1
+
+
 async def test_the_key_stands_in_the_header_that_the_provider_reads() -> None:
     own = {"x-own": "1"}
     preset = Preset(provider="gemini", api_key_env="K", extra_headers=own)
@@ -94,6 +117,8 @@ async def test_anthropics_headers_and_a_proxys_own(
     ("command", "message"),
     [
         (["/no/such/program"], "cannot be run: No such file"),
+        (["echo", "a\0b"], "cannot be run: embedded null byte"),
+        (["echo", "\ud83d"], "cannot be run: 'utf-8' codec"),
         (printing("sk-secret", "sys.exit(3)"), "exit code 3"),
         (printing(""), "printed nothing"),
         (printing("sk secret"), "not a key"),

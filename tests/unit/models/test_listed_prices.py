@@ -201,13 +201,13 @@ async def test_a_list_that_does_not_come_is_asked_for_again(
     catalog: Catalog, replies: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replies["status"] = "503 Service Unavailable"
-    monkeypatch.setattr("aish_lsp.models.catalog._BELIEVED", 0.0)
+    monkeypatch.setattr("aish_lsp.models.catalog._DISCOVERY_TTL", 0.0)
     async with served(replies) as server:
         monkeypatch.setenv("HTTP_PROXY", server.url)
         assert await catalog.price(preset()) is None
         replies["status"] = "200 OK"
         assert await catalog.price(preset()) is not None
         # Once it is known it stays so while the server is away.
-        monkeypatch.setattr("aish_lsp.models.catalog._PRICE_BELIEVED", 0.0)
+        monkeypatch.setattr("aish_lsp.models.catalog._PRICE_TTL", 0.0)
         replies["status"] = "503 Service Unavailable"
         assert await catalog.price(preset()) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import Usage
@@ -406,6 +406,7 @@ anything = st.one_of(
         anything,
     )
 )
+@example({"prompt_tokens": 10**400})
 def test_absurd_usage_is_tolerated(raw: dict[str, Any]) -> None:
     usage = read_usage(raw)
     if usage is not None:

@@ -78,6 +78,27 @@ async def test_the_first_chat_model_is_taken_where_none_is_named(http: HttpClien
     assert server.requests[1].json["model"] == "qwen"
 
 
+async def test_the_list_is_asked_again_if_it_was_empty_or_its_model_is_gone(
+    http: HttpClient,
+) -> None:
+    listed = [[], ["old"], ["new"]]
+
+    async def script(request: Request, peer: Peer) -> None:
+        if request.path == "/v1/models":
+            await peer.reply({"data": [{"id": name} for name in listed.pop(0)]})
+        elif request.json.get("model") == "old":
+            await peer.reply({"error": "no such model"}, "404 Not Found")
+        else:
+            await saying(STOP)(request, peer)
+
+    async with FaultServer(script) as server:
+        model = OpenAIModel(http)
+        errors = [(await collect(model, ask(server.url, model="")))[1] for _ in range(4)]
+    assert [error is None for error in errors] == [True, False, True, True]
+    named = [request.json.get("model") for request in server.requests if request.method == "POST"]
+    assert named == [None, "old", "new", "new"]
+
+
 async def test_no_model_is_named_where_the_server_has_no_list(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         if request.path == "/v1/models":

@@ -100,6 +100,10 @@ def test_the_dates_of_anthropics_spent_limits() -> None:
     assert told(("output-tokens", "0", -50)) == 0
 
 
+def test_a_date_decades_ahead_is_not_taken_for_seconds_since_1970() -> None:
+    assert retry_after(anthropics("requests", "0", "2062-01-01T00:00:00Z"), "") == LONGEST
+
+
 @pytest.mark.parametrize("reset", ["", "soon", "12", "9999-12-31T23:59:59-23:00", "0001-01-01"])
 def test_a_date_that_is_none(reset: str) -> None:
     told = retry_after(anthropics("requests", "0", reset), "")

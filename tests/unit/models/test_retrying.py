@@ -164,7 +164,8 @@ async def test_a_cancel_during_the_pause_works_at_once() -> None:
 
 async def test_a_reply_that_does_not_begin_is_given_up() -> None:
     model = Scripted((60.0, *REPLY))
-    with pytest.raises(BackendUnavailable, match=r"mine began no reply within 0\.3 s") as caught:
+    message = r"mine did not begin to reply within 0\.3 s"
+    with pytest.raises(BackendUnavailable, match=message) as caught:
         await received(model, timeout=0.1)
     assert caught.value.data == {"reason": "timeout"}
     assert model.closed == 1
@@ -187,7 +188,7 @@ async def test_a_reply_that_takes_too_long_is_cut_and_kept() -> None:
 
 async def test_the_whole_is_bounded_before_the_first_token_too() -> None:
     with pytest.raises(
-        BackendUnavailable, match=r"began no reply within 0.* raise `total_timeout`"
+        BackendUnavailable, match=r"did not begin to reply within 0.* raise `total_timeout`"
     ):
         await received(Scripted((60.0,)), total_timeout=0.1)
 

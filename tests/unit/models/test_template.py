@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.models.request import TemplateOverhead
-from aish_lsp.models.tokenizer import LLAMA_CPP, Post, learn_overhead
+from aish_lsp.models.tokenizer import LLAMA_CPP, Post, measure_overhead
 
 Messages: TypeAlias = list[dict[str, Any]]
 Template: TypeAlias = Callable[[Messages], str]
@@ -39,7 +39,7 @@ def llama(template: Template, refusal: AishError = REFUSALS[0]) -> Post:
 
 
 def learn(post: Post) -> TemplateOverhead | None:
-    return asyncio.run(learn_overhead(LLAMA_CPP, post, {}))
+    return asyncio.run(measure_overhead(LLAMA_CPP, post, {}))
 
 
 def texts_of(message: Mapping[str, Any]) -> Iterable[str]:

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -68,7 +69,11 @@ SHAPED = {
     "url": "https://x",
 }
 
-COMMANDS = sorted({command for _, way in ways() for command in way.run if SLOT.search(command)})
+
+@cache
+def commands() -> list[str]:
+    """Return the commands of the table that have slots."""
+    return sorted({command for _, way in ways() for command in way.run if SLOT.search(command)})
 
 
 def argv(arguments: str) -> list[bytes]:
@@ -109,12 +114,9 @@ def slots(command: str) -> set[str]:
     return {name for name, _ in SLOT.findall(command) if kind_of(name) in KINDS}
 
 
-FAMILIES = [COMMANDS[start::8] for start in range(8)]
-
-
-@pytest.mark.parametrize("commands", FAMILIES, ids=range(8))
-def test_a_hostile_value_changes_no_other_word_of_a_command(commands: list[str]) -> None:
-    for command in commands:
+@pytest.mark.parametrize("start", range(4))
+def test_a_hostile_value_changes_no_other_word_of_a_command(start: int) -> None:
+    for command in commands()[start::4]:
         if "|raw}" not in command:
             takes_hostile_values(command)
 
@@ -151,9 +153,9 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("commands", FAMILIES, ids=range(8))
-def test_a_value_with_a_dash_stands_behind_an_option(commands: list[str]) -> None:
-    for command in commands:
+@pytest.mark.parametrize("start", range(4))
+def test_a_value_with_a_dash_stands_behind_an_option(start: int) -> None:
+    for command in commands()[start::4]:
         takes_dashes(command)
 
 
@@ -193,7 +195,7 @@ def test_each_intent_is_named_once_and_says_what_it_does() -> None:
 
 
 def test_no_slot_stands_in_double_quotes_or_is_unknown() -> None:
-    for command in COMMANDS:
+    for command in commands():
         bare = re.sub(r"'[^']*'", "", command)
         for text in re.findall(r'"[^"]*"', bare):
             assert not slots(text), command

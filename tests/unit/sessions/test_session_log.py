@@ -6,6 +6,8 @@ import json
 import os
 import re
 import stat
+import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,28 @@ def test_a_session_is_open_in_one_place_at_a_time(folder: Path) -> None:
     log.close()
 
 
+def test_a_closed_log_is_free_while_another_thread_starts_processes(folder: Path) -> None:
+    log = asked(folder)
+    is_over = threading.Event()
+
+    def start_processes() -> None:
+        while not is_over.is_set():
+            subprocess.run(["true"], check=True)
+
+    threads = [threading.Thread(target=start_processes) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(300):
+            log.close()
+            log, _ = SessionLog.resume(log.path)
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        log.close()
+
+
 def test_a_log_that_a_crash_cut_off_resumes_with_what_was_written(folder: Path) -> None:
     log = SessionLog.create(folder, URI)
     log.append(records.user("q"))
@@ -224,7 +248,7 @@ def test_a_log_that_a_crash_cut_off_resumes_with_what_was_written(folder: Path) 
 
 
 def test_damaged_lines_are_named_and_skipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aish_lsp.foundation.jsonl.MOST_TOLD", 100)
+    monkeypatch.setattr("aish_lsp.foundation.jsonl.MOST_REPORTED", 100)
     folder.mkdir(parents=True)
     path = folder / "x.jsonl"
     texts = [
@@ -256,6 +280,18 @@ def test_a_log_without_its_header_still_loads(folder: Path) -> None:
     loaded = load(path)
     assert (loaded.id, loaded.meta["title"], len(loaded.records)) == ("x", "q", 1)
     assert "header" in loaded.notices[0]
+
+
+def test_a_title_or_a_name_that_is_not_a_text_counts_as_none(folder: Path) -> None:
+    log = asked(folder)
+    log.close()
+    header = lines(log.path)[0]
+    header["meta"] |= {"title": 5, "name": ["x"]}
+    rest = log.path.read_text().partition("\n")[2]
+    log.path.write_text(f"{json.dumps(header)}\n{rest}")
+    resumed, _ = SessionLog.resume(log.path)
+    assert (resumed.title, resumed.name) == ("q", None)
+    resumed.close()
 
 
 def test_a_newer_or_missing_log_is_refused_and_not_touched(folder: Path) -> None:

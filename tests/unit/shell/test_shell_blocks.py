@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from hypothesis import given
@@ -173,6 +174,13 @@ def test_nothing_is_offered_twice(text: str, expected: list[tuple[str, str, int]
 def test_placeholders(text: str, placeholders: tuple[str, ...]) -> None:
     assert only(fence(text)).placeholders == placeholders
     assert only(f"CMD: {text.partition(chr(10))[0]}").placeholders == ()
+
+
+def test_many_placeholders_take_linear_time() -> None:
+    start = time.process_time()
+    assert only(fence(f"echo {'<a>' * 60_000}")).placeholders == ("<a>",)
+    assert only(fence(f"echo {'<a>' * 60_000}</a>")).placeholders == ()
+    assert time.process_time() - start < 5
 
 
 def test_fences_can_be_left_alone() -> None:

@@ -89,6 +89,7 @@ def test_memory_is_bounded() -> None:
         ("\x1b]0;never ended\nrm -rf\n", "0;never ended\nrm -rf\n"),
         ("\x1b]0;a\x1b]0;b\x07c", "0;ac"),
         ("\x1bPnever ended\nnext", "never ended\nnext"),
+        ("\x9d0;a\x9d0;b\x9cc", "0;ac"),
         ("\x1b[12", "12"),
         ("end\x1b", "end"),
     ],
@@ -106,7 +107,11 @@ def test_clean_output_leaves_no_control_characters(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["\x1b]", "\x1b[1;", "\x1bP", "\b", "a\b", "\r", "a\r", "\x1b", " \x1b("]
+    "unit",
+    [
+        *("\x1b]", "\x1b[1;", "\x1bP", "\b", "a\b", "\r", "a\r", "\x1b", " \x1b("),
+        *("\x9d", "\x90", "\x98", "\x9d\x90", "\x9b", "\x9f"),
+    ],
 )
 def test_clean_output_is_linear(unit: str) -> None:
     start = time.process_time()

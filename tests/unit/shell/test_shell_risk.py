@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
@@ -199,6 +200,17 @@ DESTRUCTIVE = [
     "echo x > .git/hooks/pre-commit",
     "terraform destroy",
     "RM x",
+    # What stands for the input is found however the option is written.
+    "ls | xargs -rI% sh -c %",
+    "ls | xargs -i% sh -c %",
+    "ls | xargs --rep=% sh -c %",
+    # Options that hold a command, abbreviated, attached or behind others.
+    "env --split='rm -rf x'",
+    "script --comm='rm -rf x'",
+    "git rebase -ix 'rm -rf x' main",
+    "git rebase --exe='rm -rf x' main",
+    "git difftool -yx 'rm -rf x'",
+    "git submodule foreach --quiet 'rm -rf x'",
     # Keys and passwords.
     "cat /home/me/.ssh/id_ed25519",
     "cat /proc/1/environ",
@@ -222,6 +234,10 @@ NOT_DESTRUCTIVE = [
     "git commit -m 'warm up'",
     "source .venv/bin/activate && pytest",
 ]
+
+
+#: Two values for each of six variables: their combinations are looked at one by one.
+SETS_SIX = "".join(f"{name}=1; {name}=2; " for name in "uvwxyz")
 
 
 @pytest.mark.parametrize("text", SAFE)
@@ -303,6 +319,7 @@ def test_what_is_safe_is_so_only_with_what_is_safe(text: str) -> None:
         "(" * 10_000 + "ls" + ")" * 10_000,
         "if ls; then " * 10_000,
         "$(printf -v",
+        f"{SETS_SIX} awk $u$v$w$x$y$z" + "{,,}{" * 700,
     ],
 )
 def test_what_nobody_could_look_through_is_destructive(text: str) -> None:
@@ -323,6 +340,15 @@ def test_what_is_just_short_enough_does_not_make_it_fail(part: str) -> None:
     assert classify(f"rm x\n{text}"[:LONGEST], "bash").risk == "destructive"
 
 
+@pytest.mark.parametrize("part", ["{,", "[", "[!", "; a+=$x", "; a+=$x*"])
+@pytest.mark.parametrize("command", ["echo", "find ."])
+def test_many_values_in_a_long_text_take_seconds_at_most(command: str, part: str) -> None:
+    start = time.process_time()
+    classify(f"{SETS_SIX}{command} $u$v$w$x$y$z{part * LONGEST}"[:LONGEST], "bash")
+    classify(f"{SETS_SIX}{command} $u$v$w$x$y$z{{{',' * LONGEST}"[:LONGEST], "bash")
+    assert time.process_time() - start < 15
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -341,6 +367,8 @@ def test_what_is_just_short_enough_does_not_make_it_fail(part: str) -> None:
         "pidstat -e rm x",
         "kubectl --kubeconfig evil get pods",
         # What writes without looking as if it did.
+        "echo x >&\u00b2",
+        "echo x >&\u0661",
         "\\time -o x ls",
         "strace -o x ls",
         "psql -c 'SELECT 1' -o x",
@@ -397,6 +425,8 @@ def test_every_destructive_row_says_why() -> None:
     ("text", "risk"),
     [
         ("echo a > old", "destructive"),
+        ("tar -c --fil=old a", "destructive"),
+        (f"echo a > {'x' * 300}", "caution"),
         ("cp a old", "destructive"),
         ("mv -n a old", "caution"),
         ("echo a >> old", "caution"),

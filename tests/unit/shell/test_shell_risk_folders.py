@@ -101,3 +101,8 @@ def test_what_cannot_be_told_is_not_what_a_snapshot_has(tmp_path: Path, text: st
     make(tmp_path)
     assert classify(text, "bash", folder=tmp_path, kept=tmp_path).risk == "destructive"
     assert classify(text, "bash", folder=tmp_path).risk in ("caution", "destructive")
+
+
+@pytest.mark.parametrize("text", ["cd ~/.ssh/$x && echo x > f", "cd ~$x/.ssh; echo x > f"])
+def test_a_secret_folder_that_is_partly_unknown_counts(tmp_path: Path, text: str) -> None:
+    assert classify(text, "bash", folder=tmp_path).risk == "destructive"

@@ -174,6 +174,30 @@ def test_a_repository_within_another_counts(root: Path) -> None:
     assert risk("git status", root) == "caution"
 
 
+def test_a_repository_that_appears_later_is_seen(tmp_path: Path) -> None:
+    plain, linked = tmp_path / "plain", tmp_path / "linked"
+    (plain / "inner").mkdir(parents=True)
+    linked.mkdir()
+    git(linked, "init", "-q")
+    git(linked, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
+    for folder, place in ((plain / "inner", plain), (linked, linked / "module")):
+        assert risk("git status", folder) == "safe"
+        git(tmp_path, "init", "-q", str(place))
+        git(place, "config", "core.fsmonitor", "./program")
+        assert risk("git status", folder) == "caution"
+
+
+@pytest.mark.parametrize("hooks", [".git/hooks", "shared"])
+def test_a_hook_that_is_switched_on_later_is_seen(root: Path, home: Path, hooks: str) -> None:
+    (home / ".gitconfig").write_text(f"[core]\n\thooksPath = {hooks}\n")
+    (root / hooks).mkdir(exist_ok=True)
+    hook = root / hooks / "post-index-change"
+    hook.write_text("#!/bin/sh\ntouch ran\n")
+    assert risk("git status", root) == "safe"
+    hook.chmod(0o755)
+    assert risk("git status", root) == "caution"
+
+
 def test_a_bare_repository_within_a_work_tree_counts(root: Path) -> None:
     git(root, "init", "-q", "--bare", "looks/like/nothing")
     assert risk("git log", root) == "safe"

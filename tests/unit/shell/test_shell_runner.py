@@ -211,8 +211,9 @@ async def test_a_folder_that_is_gone(tmp_path: Path) -> None:
 
 
 async def test_a_shell_that_is_missing_or_broken(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"safety\.shell"):
-        await run("echo x", tmp_path, shell="no-such-shell")
+    for shell in ("no-such-shell", "~no-such-user/bin/bash"):
+        with pytest.raises(NotFound, match=r"safety\.shell"):
+            await run("echo x", tmp_path, shell=shell)
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF nonsense")
     broken.chmod(0o755)

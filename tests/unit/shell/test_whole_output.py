@@ -31,7 +31,16 @@ def shown(*pieces: str) -> tuple[str, str]:
     return text, shortened.left_out
 
 
-@pytest.mark.parametrize("text", ["", "x", "\n", lines(1), lines(SHOWN_LINES), "x" * 9_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "\n", lines(1), lines(SHOWN_LINES), "x" * 9_000),
+        lines(SHOWN_LINES) + "x",
+        lines(40) + "x" * 20_000,
+        "x" * 16_000 + "\n" + lines(50),
+        lines(40) + "x\fy\n" * 15,
+    ],
+)
 def test_what_is_short_is_shown_whole(text: str) -> None:
     assert shown(text) == shown(*text) == (text, "")
 
@@ -111,6 +120,23 @@ async def test_no_secret_is_seen_where_a_very_long_one_is_cut(tmp_path: Path, be
     assert kept.count("w" * 99) == before // 100
 
 
+async def test_a_long_line_is_masked_a_few_times_at_most(tmp_path: Path) -> None:
+    masked = 0
+
+    def mask(text: str) -> str:
+        nonlocal masked
+        masked += len(text)
+        return text
+
+    output = WholeOutput(tmp_path / ".aish", "ab12", mask)
+    for _ in range(256):
+        await output.add("0123456789abcdef" * 4096)
+    path = await output.close()
+    assert path is not None
+    assert path.stat().st_size == 1 << 24
+    assert masked < 5 * (1 << 24)
+
+
 async def test_one_that_leads_elsewhere_is_not_written(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / ".aish", tmp_path / "elsewhere"
     folder.mkdir()
@@ -148,3 +174,13 @@ def test_the_oldest_go_first(tmp_path: Path) -> None:
     ]
     make_room(tmp_path, 0, keep=tmp_path / "old.txt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.txt", "old.txt", "other"]
+
+
+def test_an_output_that_another_command_deletes_meanwhile_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here.txt").write_text("x")
+    gone = tmp_path / "gone.txt"
+    monkeypatch.setattr(Path, "glob", lambda *_: [gone, tmp_path / "here.txt"])
+    make_room(tmp_path, 0, keep=gone)
+    assert not (tmp_path / "here.txt").exists()

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.ports import Choice, Found, Lookup, Question
 from aish_lsp.models.request import ToolCall
+from aish_lsp.shell.runner import RunResult
 from aish_lsp.tools import Around, ToolResult, writing
+from aish_lsp.tools.reading import Looking
 from aish_lsp.tools.toolbox import call_tool
 from aish_lsp.tools.writing import write_keeping
 
@@ -249,6 +252,39 @@ async def test_text_is_found_where_the_model_may_see_it(
     broken = await place.call("search", pattern="(", regex=True)
     assert broken.status == "failed"
     assert (await place.call("search", pattern="(")).text == "Nothing was found."
+
+
+async def test_a_search_whose_output_was_cut_says_that_there_is_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(_command: str) -> RunResult:
+        output = "./a.py\x001:needle\n[aish: 9 bytes left out here]\n./a.py\x009:needle\n"
+        return RunResult(0, None, output, True, 1, "stop")
+
+    place.put("a.py", "needle\n")
+    monkeypatch.setattr("aish_lsp.tools.reading._RIPGREP", "sh")
+    looking = Looking(replace(place.tools._own[0]._workplace, read=read))
+
+    async def quiet(_: object) -> None:
+        pass
+
+    around = Around(quiet, quiet, "group", 4_000)
+    found = await looking.search({"pattern": "needle"}, around)
+    assert found.text.startswith("a.py:1: needle\na.py:9: needle\n[aish: there is more;")
+
+
+async def test_an_output_too_long_to_be_read_at_once_is_read_in_parts(place: Place) -> None:
+    place.put(".aish/output/long.txt", "".join(f"{n:08}\n" for n in range(1, 300_001)))
+    path = ".aish/output/long.txt"
+    whole = (await place.call("read_file", path=path, limit=1_000_000)).text
+    assert whole.startswith(f"[{path}, lines 1-4000]\n00000001\n")
+    assert whole.endswith("\n00004000\n[aish: not all; read_file with start=4001 goes on]")
+    part = (await place.call("read_file", path=path, start=4001, end=4002, limit=1_000)).text
+    assert part == f"[{path}, lines 4001-4002]\n00004001\n00004002"
+    last = (await place.call("read_file", path=path, start=300_000, limit=1_000)).text
+    assert last == f"[{path}, lines 300000-300000]\n00300000"
+    beyond = await place.call("read_file", path=path, start=300_001, limit=1_000)
+    assert (beyond.status, beyond.text) == ("failed", f"{path} has fewer than 300001 lines.")
 
 
 async def test_a_long_result_is_cut_and_all_of_it_can_be_read(place: Place) -> None:

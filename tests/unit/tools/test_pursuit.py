@@ -73,7 +73,7 @@ async def test_what_is_done_while_another_command_runs_asks(beside: Place) -> No
     request = RunRequest(text="echo x > mine.txt", group="group", unattended=True)
     report = await run(beside.workspace.shown, request).result()
     assert report.finish_reason == "denied"
-    assert "- another command runs" in beside.asked[0].message
+    assert "- another command is running" in beside.asked[0].message
     await beside.call("read_file", path="mine.txt")
     result = await beside.call("write_file", path="mine.txt", content="x")
     assert result.text.startswith("Not done: it could not be undone.")

@@ -211,6 +211,18 @@ async def test_who_does_not_want_to_is_not_led_there(
     assert "POST /token" not in log
 
 
+async def test_who_takes_too_long_is_told_so(
+    place: Place, remote: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aish_lsp.tools import transports
+
+    monkeypatch.setattr(transports, "_SIGN_IN_SECONDS", 0.6)
+    monkeypatch.setattr(webbrowser, "open", lambda _: True)
+    await configure(place, remote[0])
+    [trouble] = await place.tools.begin()
+    assert trouble == "The tool server r failed: you did not sign in within 0.01 minutes."
+
+
 async def test_nobody_there_is_told(place: Place) -> None:
     await configure(place, "http://127.0.0.1:9/mcp")
     [trouble] = await place.tools.begin()

@@ -35,6 +35,16 @@ def opened(root: Path, seconds: float = 60) -> Git:
     return found
 
 
+def test_a_git_folder_of_ours_that_is_damaged_is_made_again(root: Path) -> None:
+    repository(root, a="one")
+    opened(root)
+    config = root.parent / "private/config"
+    text = config.read_bytes()
+    config.write_bytes(b"\xff")
+    opened(root)
+    assert config.read_bytes() == text
+
+
 def test_without_a_command_there_is_nothing_to_undo(root: Path) -> None:
     repository(root, a="one")
     with pytest.raises(NotFound):
@@ -308,7 +318,7 @@ def test_what_is_old_or_too_many_is_dropped(root: Path, monkeypatch: pytest.Monk
 
 
 def test_more_than_a_pipe_holds_is_given_to_a_slow_git(root: Path) -> None:
-    repository(root, a="x" * 50_000)
+    repository(root, a="x" * 2_000)
     feed = b"a\n" * 50_000
     assert len(opened(root).ask("hash-object", "--stdin-paths", feed=feed)) == 41 * 50_000
 
@@ -343,11 +353,13 @@ def test_a_git_that_is_stopped_ends(root: Path) -> None:
         ("rm ../sub/../.env", []),
         ("rm -rf .git src/inner/.git/hooks", [".git", "src/inner/.git/hooks"]),
         ("cat src/a \"$HOME\" '' \0", []),
+        ("rm ~/.env ~nobody-of-this-name/x", [".env"]),
     ],
 )
 def test_words_that_name_what_is_not_covered(
-    tmp_path: Path, command: str, found: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, found: list[str]
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     uncovered = frozenset({b"build/", b".env"})
     assert named(command, tmp_path, tmp_path, uncovered) == list(map(os.fsencode, found))
 

@@ -15,7 +15,7 @@ from aish_lsp.foundation.errors import Busy, NotFound
 from aish_lsp.foundation.ports import Question, nobody
 from aish_lsp.undo import Undo
 from aish_lsp.undo.git import NoUndo, Nowhere
-from aish_lsp.undo.work import Worker
+from aish_lsp.undo.work import Reverted, Worker
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,7 +41,17 @@ async def test_commands_that_run_beside_each_other_are_one_undo(root: Path) -> N
     assert await undo.after() == []
     undone = await undo.undo("s", nobody)
     assert (undone.restored, undone.removed) == (["a", "b"], ["new"])
-    assert undone.told.splitlines() == ["Undone: first", "Put back: a, b", "Removed: new"]
+    assert undone.message.splitlines() == ["Undone: first", "Put back: a, b", "Removed: new"]
+
+
+def test_the_name_of_a_file_that_failed_is_escaped(root: Path) -> None:
+    done = Reverted(root, "label", "group", failed={b"a\nb": "Busy"})
+    message = of(root)._undone(done, "undo", {}).message
+    assert message.splitlines() == [
+        "Undone: label",
+        "Changed since, left alone: a\\nb",
+        "a\\nb: Busy",
+    ]
 
 
 async def test_names_are_told_relative_to_the_workspace_in_any_bytes(root: Path) -> None:
@@ -186,7 +196,7 @@ async def test_what_undo_cannot_put_back_is_told(root: Path) -> None:
     write(root, {"a/mine": "x"})
     undone = await undo.undo("s", nobody)
     assert (undone.removed, undone.conflicts) == (["a/x"], ["a"])
-    told = undone.told.splitlines()
+    told = undone.message.splitlines()
     assert told[2] == "Changed since, left alone: a"
     assert told[3].startswith("a: ")
     assert told[4].startswith("HEAD was at main (")
@@ -226,7 +236,7 @@ async def test_what_was_changed_in_the_editor_is_taken_back_there(root: Path) ->
     # Another process knows it too.
     undone = await Undo(root, str, editor.edit).undo("s", nobody)
     assert undone.restored == ["a", "b"]
-    assert "Of these changed in the editor, and not saved: b" in undone.told
+    assert "Of these changed in the editor, and not saved: b" in undone.message
     assert (editor.texts["b"], (root / "a").read_text()) == ("one\n", "one")
     redone = await undo.redo("s", nobody)
     assert redone.restored == ["a", "b"]

@@ -846,7 +846,7 @@ M.lines = {
     verbs = {},
   },
   resume = {
-    help = "continue an earlier session, by its id or name; else the last",
+    help = "continue an earlier session by its id or name, or the last one",
     verbs = {},
   },
   save = {

@@ -144,9 +144,12 @@ export function fold(found: Exchange, event: Event): void {
       const known = found.parts.find(
         (part) => part.kind === "step" && part.step.number === event.number,
       );
+      const wasRunning = known?.kind === "step" && known.step.status === "running";
       if (known?.kind === "step") known.step = event;
       else found.parts.push({ kind: "step", step: event });
-      if (event.status !== "planned" && event.status !== "running") endRuns(found, event);
+      if (event.status !== "planned" && event.status !== "running") {
+        endRuns(found, event, wasRunning);
+      }
       break;
     }
     case "output":
@@ -188,12 +191,17 @@ function breaks(text: string): number {
   return text.split("\n").length - 1;
 }
 
-/** Take note that the commands of a step have ended. */
-function endRuns(found: Exchange, step: StepEvent): void {
-  for (const id of step.commandIds) {
-    const run = (found.runs[id] ??= newRun());
-    if (run.state === "running") run.state = step.status === "denied" ? "denied" : "ended";
-    if (id === step.commandIds.at(-1)) run.exitCode = step.exitCode ?? null;
+/** Note how the commands of a step ended: they run in order, until one fails or is denied. */
+function endRuns(found: Exchange, step: StepEvent, wasRunning: boolean): void {
+  // A command that begins is told by an output, which may be empty.
+  const begun = step.commandIds.flatMap((id) => found.runs[id] ?? []);
+  for (const run of begun) if (run.state === "running") run.state = "ended";
+  const last = begun.at(-1);
+  if (last) last.exitCode = step.exitCode ?? null;
+  // A step that is denied before its commands run was denied one of its calls.
+  const denied = step.commandIds[begun.length];
+  if (step.status === "denied" && wasRunning && denied !== undefined) {
+    found.runs[denied] = { ...newRun(), state: "denied", note: "not run" };
   }
 }
 

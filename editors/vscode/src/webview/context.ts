@@ -54,7 +54,7 @@ function show({ context, cost, model }: ContextShown): void {
 /** Return who has counted, in words. */
 function countedHow({ basis, newSince, tokenizer }: ContextShown["context"]): string {
   if (basis === "actual") {
-    const isNew = newSince ? `, but for ${newSince.toLocaleString()} tokens that are new` : "";
+    const isNew = newSince ? `, except ${newSince.toLocaleString()} new tokens` : "";
     return `counted by the model's server${isNew}`;
   }
   return tokenizer === "endpoint" ? "counted with the model's own tokenizer" : "estimated";
