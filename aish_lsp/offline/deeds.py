@@ -1,11 +1,11 @@
-"""Whether an intent does what a question asks for: what is to be done, and with which program.
+"""Whether an intent does what a question asks for: the right action, with the right program.
 
-What an intent does is judged as any command is before it runs. One that can change or lose
-something is meant only by a question that has a verb for it, and never by one that asks to be
-shown or told something. An answer with another program than the question names is not what was
-asked either, however alike the words are: "outdated npm packages".
+The commands of an intent are classified like any command before it runs. An intent that can change
+or lose something is meant only by a question with a verb for it, and never by one that asks to be
+shown or told something. An answer with a different program than the question names is wrong too,
+however similar the words are: "outdated npm packages".
 
-Some clauses of a question only describe the situation, "my disk is full, ...": the request is in
+Some clauses of a question only describe the situation ("my disk is full, ..."); the request is in
 the others.
 """
 
@@ -39,10 +39,10 @@ _HARD_DEEDS: Final = frozenset(["delete", "undo", "install"])
 def misfits(
     intent: Intent, terms: set[str], first: str, *, asks: bool, ignored: bool
 ) -> Iterator[str]:
-    """Yield the evidence that ``intent`` does not do just what is asked.
+    """Yield the evidence that ``intent`` does not do exactly what is asked.
 
-    ``terms`` are the question's, ``first`` the one that it begins with; ``asks`` says that it asks
-    to be told something, ``ignored`` that the intent leaves out a value that it was asked with.
+    ``terms`` are the question's, ``first`` is its first one. ``asks`` means that it asks to be told
+    something, ``ignored`` that the intent leaves out one of its values.
     """
     does, asked, risk = deeds_of(intent.number), deeds(terms), risk_of(intent)
     if ignored:
@@ -104,9 +104,9 @@ _SHOWS: Final = LOOKS | {"watch", "open", "explain", "download", "wait"}
 def asides(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yield the start and end of each clause that only describes the situation, if others ask.
 
-    The third value is whether that is certain. Otherwise the clause only asks for nothing and comes
-    before one that does, "test suite takes forever, show the slowest tests": what it names may
-    still be meant.
+    The third value is whether that is certain. If not, the clause merely asks for nothing and comes
+    before one that does ("test suite takes forever, show the slowest tests"): its values may still
+    be meant.
     """
     text = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
     marks = [0, *(match.end() for match in pattern("clause_end").finditer(text)), len(text)]
@@ -148,9 +148,9 @@ def _asks(clause: str) -> bool:
     )
 
 
-#: How many intents are remembered with what they are for.
+#: The most intents whose actions are cached.
 _REMEMBERED: Final = 1024
-#: An intent is for a deed if at least this part of its phrasings has a word for one.
+#: An intent has a deed if at least this share of its phrasings have a word for one.
 _MOSTLY: Final = 0.6
 
 
@@ -159,7 +159,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 @lru_cache(_REMEMBERED)
 def deeds_of(number: int) -> frozenset[str]:
-    """Return the kinds of action that the intent with a number is for, judging by its phrasings."""
+    """Return the kinds of action that an intent's phrasings ask for, by the intent's number."""
     found = [deeds(phrasing.terms) for phrasing in ranking().phrasings_of(number)]
     mostly = sum(map(bool, found)) >= _MOSTLY * len(found)
     return frozenset().union(*found) if mostly else _NONE
@@ -193,7 +193,7 @@ def risk_of(intent: Intent) -> Risk:
 
 
 def _judged(intent: Intent) -> list[Risk]:
-    # The parser and the tables of risks are loaded with the first intent that is likely meant.
+    # The parser and the tables of risks are loaded for the first likely intent.
     from aish_lsp.shell.risk import classify  # noqa: PLC0415
 
     if intent.topic.startswith("task:"):
@@ -207,7 +207,7 @@ def _judged(intent: Intent) -> list[Risk]:
 
 
 _WORD: Final = re.compile(r"[\w.-]*\w")
-#: Conditions of a way that are settled by a question that names the program.
+#: Conditions of a way that no longer matter if the question names the program.
 _SETTLED: Final = ("has:", "!has:", "here:", "!here:", "on:", "!on:")
 
 
@@ -232,7 +232,7 @@ def agrees(intent: Intent, program: str) -> bool:
 def ways_with(intent: Intent, programs: Iterable[str]) -> tuple[Way, ...]:
     """Return the ways of ``intent`` that use one of ``programs``; empty if all or none do.
 
-    The last of them serves whatever is installed: the question says that it is to be that one.
+    The last of them is used whatever is installed, since the question asks for that program.
     """
     wanted = frozenset[str]().union(*(words().programs_of[program] for program in programs))
     found = [way for way in intent.ways if wanted & _used(way)]

@@ -101,7 +101,7 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
 
 
 def _is_surer(match: Match) -> bool:
-    """Return whether ``match`` is surer than what a question's words mean without values.
+    """Return whether ``match`` is surer than the plain reading of the question, without values.
 
     It is not if a value may be an ordinary word: "output to file".
     """
@@ -112,7 +112,7 @@ def _is_surer(match: Match) -> bool:
 
 
 def _wholeness(match: Match) -> tuple[float, ...]:
-    """Return the key by which one of several phrasings with all the question's words is chosen."""
+    """Return the sort key of phrasings that have all of the question's words."""
     found = match.evidence
     return -found["named"], match.confidence, match.strength
 
@@ -210,7 +210,7 @@ def _looks_like_a_value(token: Token) -> bool:
 
 
 def _explains(match: Match) -> tuple[float, float]:
-    """Return the key by which one of an intent's phrasings is chosen: rather with a name's slot."""
+    """Return the sort key of an intent's phrasings: for a rare word, one with a slot is better."""
     found = match.evidence
     left = found["rarest"] > _RARE and not (found["named"] or found["typed"])
     return match.confidence - _NO_PLACE * left, match.strength
@@ -297,7 +297,7 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
 
 
 def evidence(matches: list[Match], tokens: Sequence[Token], question: str) -> Iterator[Match]:
-    """Yield the likeliest of ``matches``, each with all that speaks for it and against it."""
+    """Yield the likeliest of ``matches``, each with all the evidence for it and against it."""
     asked = [token for token in tokens if not token.aside]
     terms = [token.near or token.term for token in asked if token.term]
     said = {*terms, *(token.lower for token in asked)} - {""}
@@ -377,7 +377,7 @@ def _order(match: Match) -> tuple[float, float]:
 
 
 def _correct(tokens: Sequence[Token]) -> None:
-    """Take misspelt words for those of the table: "comit"."""
+    """Note which words of the table the unknown words probably misspell: "comit"."""
     known = ranking().weights
     unknown = (t for t in tokens if t.term and t.term not in known and not t.kinds)
     for token, _ in zip(unknown, range(5), strict=False):

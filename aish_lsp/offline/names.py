@@ -17,11 +17,12 @@ _ARTICLE: Final = 3.0
 _KNOWN_WORD: Final = 0.9
 _AMOUNT: Final = 2.9
 _AMOUNTS: Final = frozenset(("first", "sum", "size", "span", "number"))
-#: The same for an everyday word where names are mostly announced or known, and for a program's.
+#: The same for an everyday word as a name that would usually be announced or known, and as the name
+#: of a service or process.
 _UNLIKELY_NAME: Final = 1.2
 _UNKNOWN_NAME: Final = 0.5
 
-#: Kinds of names that are mostly announced as such, "the branch x", or else known.
+#: Kinds whose names are usually announced ("the branch x") or known.
 _MOSTLY_ANNOUNCED: Final = frozenset(("branch", "command", "user", "variable", "group"))
 #: From this length on, words with such endings are activities or ideas: "smoking", "injection".
 _LONG: Final = 6
@@ -31,7 +32,7 @@ _THE: Final = frozenset(("the", "my", "our"))
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
 #: Kinds whose names people make up.
 _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
-#: Kinds whose names are mostly known ones: "nginx", although the table has that word, too.
+#: Kinds whose names are usually known ones: "nginx", although the table also has that word.
 CALLED: Final = frozenset(("package", "service", "process"))
 #: Kinds whose values may be more than a name.
 SENTENCES: Final = ("text", "pattern", "name", "command")
@@ -70,7 +71,7 @@ def _strangeness(kind: str, token: Token) -> float:
 
 
 def neighbors(slot: Slot, token: Token) -> float:
-    """Return how far ``token`` is next to the same words as the slot is in its phrasing."""
+    """Return how far the words beside ``token`` are those beside the slot, from 0 to 1.5."""
     same = 0.0
     if slot.before and same_word(slot.before, token.before):
         same += 1
@@ -96,7 +97,7 @@ def is_verb(token: Token) -> bool:
 
 
 def fit(slot: Slot, token: Token) -> float:
-    """Return how well a word serves as the slot's value; below 1 it does not."""
+    """Return how well a word fits as the slot's value; below 1 it does not fit."""
     said = token.quoted or token.behind in ("called", "named")
     if not said and (token.term == slot.kind or token.lower in group("never")):
         return 0.0
@@ -147,7 +148,7 @@ def _is_where_it_goes(slot: Slot, token: Token) -> bool:
 
 
 def is_surely_a_name(phrasing: Phrasing, token: Token) -> bool:
-    """Return whether a word is surely a name, for a phrasing without words of its own."""
+    """Return whether a word is surely a name, for a phrasing that has only slots."""
     plain = token.text.isalpha() and token.text.islower()
     said_before = any(slot.before in (token.before, token.behind) for slot in phrasing.slots)
     return said_before and (token.quoted or not plain or token.text in group("names"))

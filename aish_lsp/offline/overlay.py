@@ -29,8 +29,8 @@ from aish_lsp.offline.table import FREE, Intent, Phrasing, Slot, Way, kind_of, s
 from aish_lsp.offline.tokens import Token, is_name
 from aish_lsp.offline.words import group, words
 
-#: How much a value counts that fills a slot, with a shape of its own or without; how much a value
-#: that is left over counts against the phrasing, and a slot without a value.
+#: What counts for a phrasing: a slot filled by a value with a shape, or by one without. What counts
+#: against it: a value that is left over, or a slot without a value.
 _TYPED: Final = 2.5
 _NAMED: Final = 1.5
 _LEFT_OVER: Final = 4.0
@@ -88,7 +88,7 @@ class Match:
     """An intent that may be meant, the values for its slots, and how sure that is.
 
     Attributes:
-        strength: how much speaks for it, to order equally sure matches.
+        strength: the sum of what counts for it, to order equally sure matches.
         ignored: whether it leaves out a value in the question: a file, a quoted text.
         evidence: what speaks for and against it, by the names in confidence.toml.
         wording: the words of the phrasing that was laid over the question.
@@ -150,9 +150,9 @@ class Overlay:
         return {"host", "port"} <= kinds.keys() and kinds["port"] not in self._values.values()
 
     def _is_reversed(self) -> bool:
-        """Return whether two places are the other way round than in the phrasing.
+        """Return whether two places are in the reverse order of the phrasing.
 
-        They may be if a word says so: "to src copy a.txt".
+        That is fine if a preposition says so: "to src copy a.txt".
         """
         placed = {name: at for at, name in sorted(self._slots.items(), reverse=True)}
         slots = [
@@ -175,7 +175,7 @@ class Overlay:
         )
 
     def _turns_round(self) -> bool:
-        """Return whether source and destination are the other way round: "tabs to commas"."""
+        """Return whether source and destination are swapped: "tabs to commas"."""
         at = next((at for at, word in enumerate(self._phrasing.wording) if word in _TO), 0)
         before, behind = self._phrasing.wording[:at], self._phrasing.wording[at + 1 :]
         what = self._place(reversed(before))

@@ -97,10 +97,10 @@ class Intent:
     Attributes:
         name: what it is called in the table, once in all of it.
         does: what its commands do, in a sentence.
-        ways: the commands; the first way that serves is told.
+        ways: the commands; the first way whose conditions hold is suggested.
         defaults: values of slots that a question may leave out.
         note: what can go wrong.
-        topic: whose answer is not in the table but in model.py; ``task:test`` is the project's.
+        topic: which answer of model.py is given instead; ``task:test`` is the project's task.
         after: what may be asked for next of what it lists: ``delete``, ``count``, and its ways.
         example: a phrasing as it is written in the table.
         number: which one of the table it is.

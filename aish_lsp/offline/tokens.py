@@ -1,7 +1,7 @@
 """A question cut into words, each with the kinds of value that it may be.
 
 A kind is the name of a slot in the table: ``file``, ``port``, ``span``. A free kind (a branch, a
-package, a pattern) has no shape of its own: matching.py recognises it by the words around it.
+package, a pattern) has no shape of its own: matching.py recognizes it by the words around it.
 """
 
 from __future__ import annotations
@@ -190,10 +190,10 @@ def _word(raw: str, start: int, workspace: Workspace) -> Iterator[Token]:
     yield Token(value, term, start + lead, start + lead + len(bare), mentioned, kinds=kinds)
 
 
-def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
+def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one check for each kind
     value: str, workspace: Workspace, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield what ``value`` may be by its look, and what there is of that name."""
+    """Yield the kinds that ``value`` may be, by its shape and by what exists under that name."""
     if is_like("url", value):
         yield "url", value
         return
@@ -288,7 +288,7 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
 
 
 def _look_around(tokens: list[Token], workspace: Workspace) -> None:
-    """Note each word's neighbours, and what they say about it: "the tests folder", "md files"."""
+    """Note each word's neighbors, and what they say about it: "the tests folder", "md files"."""
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):
         token.branch = workspace.has_branch(token.text)
@@ -312,7 +312,7 @@ def _look_around(tokens: list[Token], workspace: Workspace) -> None:
 
 
 def _take_the_verb(tokens: Sequence[Token]) -> None:
-    """Take a verb that begins the question for no file, even if there is one: "build the docs"."""
+    """Take a verb at the beginning for a verb even if a file has that name: "build the docs"."""
     if len(tokens) < 2 or tokens[0].quoted or tokens[0].after in group("folders"):
         return
     term = words().term(tokens[0].lower)
@@ -364,9 +364,9 @@ def _is_new(token: Token, tokens: Sequence[Token]) -> bool:
 def _may_be_of_a_file(at: int, tokens: Sequence[Token]) -> bool:
     """Return whether a word may mean a file in another spelling: "readme".
 
-    What is copied to may be new, though there is a "backup.tar.gz"; TODO is a mark in a text; "a
-    remote server" is none that there is, and of "sort users by a column of data.csv" the file is
-    named already.
+    Not if it is the new name of a copy, even if "backup.tar.gz" exists; nor if it is a mark in a
+    text, TODO; nor after an article, "a remote server"; nor if the file is already named, "sort
+    users by a column of data.csv".
     """
     token = tokens[at]
     named = any("." in one.kinds.get("file", "") for one in tokens)

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-#: A word of at least this length may have two slips.
+#: A word of at least this length may have two mistakes.
 _LONG: Final = 8
 
 _VOWEL = re.compile(r"[aeiouy]")

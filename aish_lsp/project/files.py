@@ -203,7 +203,7 @@ _Segment: TypeAlias = re.Pattern[str] | str | None
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One line of an ignore file that lies ``above`` folders deep."""
+    """One line of an ignore file that is ``above`` folders deep."""
 
     above: int
     ignores: bool

@@ -35,7 +35,7 @@ class KnownFiles:
         self.folded: Counter[str] = Counter()
         self.unnamed = 0
         self._limit = limit
-        #: How many folders deep a name may lie; a deeper one is folded. None: any number.
+        #: How many folders deep a name may be; deeper ones are folded. None: any number.
         self._depth: int | None = None
 
     # Made and changed
@@ -105,11 +105,11 @@ class KnownFiles:
         return [name for name in self.names if name not in self.folded]
 
     def is_folded(self, name: str) -> bool:
-        """Return whether ``name`` lies too deep to be kept: whether it exists is not known."""
+        """Return whether ``name`` is too deep to be kept, so that its existence is not known."""
         return self._depth is not None and _depth_of(name) > self._depth
 
     def folder_of(self, name: str) -> str:
-        """Return the folded folder that ``name`` lies in."""
+        """Return the folded folder that contains ``name``."""
         return self._mark(name).removesuffix(f"/{FOLDED}")
 
     def _mark(self, name: str) -> str:

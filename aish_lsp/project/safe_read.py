@@ -14,10 +14,10 @@ def read_head(
 ) -> tuple[str, bool] | None:
     """Return up to ``limit`` bytes of the file ``name`` under ``root``, and whether that is all.
 
-    None if the file does not exist, cannot be read, is not a regular file, is binary, or really
-    lies outside ``root``. None, too, if its name, or the name that a link leads to, is one of a
-    file that holds secrets, unless ``secret`` says that the caller knows and asks the user. Bytes
-    that are not UTF-8 are replaced.
+    None if the file does not exist, cannot be read, is not a regular file, is binary, or is outside
+    ``root`` once links are followed. Also None if its name or a link's target is that of a file
+    with secrets, unless ``secret`` says that the caller asks the user. Bytes that are not UTF-8 are
+    replaced.
     """
     try:
         real_root, real = os.path.realpath(root), Path(os.path.realpath(Path(root, name)))

@@ -177,7 +177,7 @@ def tree(known: KnownFiles, *, depth: int, max_chars: int, recent: Collection[st
 
 
 def _folders_of(names: Collection[str]) -> set[str]:
-    """Return the prefixes of all folders that one of ``names`` lies in."""
+    """Return the prefixes of all folders that contain one of ``names``."""
     found = set()
     for name in names:
         at = name.find("/")
@@ -385,7 +385,7 @@ def shown(name: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    """Return ``character`` as it stands between quotes."""
+    """Return ``character`` as it is written between quotes."""
     if character in _SHORT_ESCAPES:
         return _SHORT_ESCAPES[character]
     if is_seen(character):

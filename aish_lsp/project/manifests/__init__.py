@@ -61,7 +61,7 @@ _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
 )
 
 
-#: Files that make a folder inside a project of its own; folders that hold such projects; and
+#: Files that make a folder inside a separate project; folders that contain such projects; and
 #: folders whose manifests belong to others or do not serve the project.
 _MANIFESTS, _GROUPS, _NO_PARTS = map(
     frozenset[str], (COMMANDS["parts"][key] for key in ("manifests", "groups", "none"))
@@ -99,7 +99,7 @@ def _told(manifests: Manifests) -> Iterator[Task]:
 
 
 def _parts(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of the folders inside that are projects of their own."""
+    """Yield the tasks of the folders inside that are separate projects."""
     places = [name for name in manifests.folders if name not in _NO_PARTS | _GROUPS]
     places += manifests.members(f"{name}/*" for name in sorted(_GROUPS & manifests.names))
     parts = (manifests.within(place) for place in places if is_plain_path(place))

@@ -65,19 +65,16 @@ def python(manifests: Manifests) -> Iterator[Task]:
 
 def _scripts(project: Project) -> Iterator[Task]:
     """Yield the entries that the project defines for a runner of pyproject.toml."""
-    tool = project.tool
-    runners = {
-        "pdm run ": table(tool, "pdm", "scripts"),
-        "pixi run ": table(tool, "pixi", "tasks"),
-        f"{project.prefix}poe ": table(tool, "poe", "tasks"),
-        f"{project.prefix}task ": table(tool, "taskipy", "tasks"),
-    }
-    for runner, entries in runners.items():
-        yield from named_tasks(entries, runner, "pyproject.toml")
-    pixi = table(project.manifests.toml("pixi.toml"), "tasks")
-    yield from named_tasks(pixi, "pixi run ", "pixi.toml")
-    pipfile = project.manifests.toml("Pipfile")
-    yield from named_tasks(table(pipfile, "scripts"), "pipenv run ", "Pipfile")
+    tool, toml = project.tool, project.manifests.toml
+    for entries, runner, source in (
+        (table(tool, "pdm", "scripts"), "pdm run ", "pyproject.toml"),
+        (table(tool, "pixi", "tasks"), "pixi run ", "pyproject.toml"),
+        (table(tool, "poe", "tasks"), f"{project.prefix}poe ", "pyproject.toml"),
+        (table(tool, "taskipy", "tasks"), f"{project.prefix}task ", "pyproject.toml"),
+        (table(toml("pixi.toml"), "tasks"), "pixi run ", "pixi.toml"),
+        (table(toml("Pipfile"), "scripts"), "pipenv run ", "Pipfile"),
+    ):
+        yield from named_tasks(entries, runner, source)
     hatch = project.manifests.first("hatch.toml") or "pyproject.toml"
     for environment, settings in project.hatch_environments.items():
         if is_plain(environment):
@@ -273,15 +270,15 @@ def _web_application(project: Project) -> Iterator[Task]:
 def _installation(project: Project) -> Iterator[Task]:
     """Yield how the dependencies are installed and how the package is built."""
     source = project.requiring
-    extras = table(project.metadata, "optional-dependencies")
-    extras = extras or table(project.tool, "poetry", "extras")
+    metadata, tool = project.metadata, project.tool
+    extras = table(metadata, "optional-dependencies") or table(tool, "poetry", "extras")
     extra = next((name for name in _EXTRAS if name in extras), None)
     if project.manager == "pip":
         yield from _installation_by_pip(project, extra)
         return
     options = {
-        "uv": f"{' --all-packages' if table(project.tool, 'uv', 'workspace') else ''}"
-        f"{f' --extra {extra}' if extra else ''}",
+        "uv": (" --all-packages" if table(tool, "uv", "workspace") else "")
+        + (f" --extra {extra}" if extra else ""),
         "poetry": f" --extras {extra}" if extra else "",
         "pdm": f" -G {extra}" if extra else "",
     }
@@ -377,12 +374,12 @@ class Project:
         """Return how a program that is also a module is called, whichever extra provides it."""
         if self.manager == "pip":
             return f"{self.python} -m {program}"
-        places = self.dependencies.get(program)
+        places = self.dependencies.get(program, set())
         if self.manager == "hatch" and places and not places & {"", "env:default"}:
             names = sorted(p.removeprefix("env:") for p in places if p.startswith("env:"))
             names = [name for name in names if is_plain(name)]
             return f"hatch run {names[0]}:{program}" if names else f"hatch run {program}"
-        if self.manager != "uv" or (places and places & self._always_there):
+        if self.manager != "uv" or places & self._always_there:
             return f"{self.prefix}{program}"
         if not places:
             return f"{self.prefix}--with {program} {program}"
@@ -406,25 +403,23 @@ class Project:
         ``with-requirements:FILE``, or empty for what is always there.
         """
         found: dict[str, set[str]] = {}
-        for place, requirements in (*self._standard(), *self._of_managers()):
+        for place, requirements in self._requirements():
             for requirement in requirements:
                 name = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
                 if name:
                     found.setdefault(name[0].lower().replace("_", "-"), set()).add(place)
         return found
 
-    def _standard(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Yield the requirements that every tool reads, each list with its place."""
+    def _requirements(self) -> Iterator[tuple[str, Iterable[str]]]:
+        """Yield the lists of requirements: those that every tool reads, then those of one tool."""
         yield "", strings(self.metadata.get("dependencies"))
-        for name, extra in table(self.metadata, "optional-dependencies").items():
+        extras = table(self.metadata, "optional-dependencies")
+        for name, extra in extras.items():
             yield f"extra:{name}", strings(extra)
         for name in islice(table(self.pyproject, "dependency-groups"), _GROUPS):
             yield f"group:{name}", self._group(name)
         for name in REQUIREMENTS:
             yield f"with-requirements:{name}", self.manifests.text(name).split("\n")
-
-    def _of_managers(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Yield the requirements that only one tool reads, each list with its place."""
         yield "", strings(table(self.tool, "uv").get("dev-dependencies"))
         for group in table(self.tool, "pdm", "dev-dependencies").values():
             yield "", strings(group)
@@ -435,7 +430,6 @@ class Project:
         pipfile = self.manifests.toml("Pipfile")
         yield "", table(pipfile, "packages")
         yield "", table(pipfile, "dev-packages")
-        extras = table(self.metadata, "optional-dependencies")
         for name, environment in islice(self.hatch_environments.items(), _GROUPS):
             settings = table(environment)
             for key in ("dependencies", "extra-dependencies"):

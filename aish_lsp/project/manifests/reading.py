@@ -31,9 +31,9 @@ class Rank(IntEnum):
     CONFIGURED = 1
     """A tool whose configuration, or whose manifest, is there."""
     GUESS = 2
-    """What such projects mostly use."""
+    """What such projects usually use."""
     PART = 3
-    """What a folder of the project tells, where that is a project of its own."""
+    """A task of a folder that is a project itself."""
     HINT = 4
     """Seen elsewhere, as in a CI file."""
 
@@ -42,8 +42,7 @@ class Rank(IntEnum):
 class Task:
     """A command of one line, with the file that it comes from as its ``source``.
 
-    ``folder`` is the part of the project that the command is for, if that is a project of its own;
-    the command changes to it.
+    ``folder`` is the folder that the command is for and changes to, if that is a project itself.
     """
 
     intent: Intent

@@ -160,7 +160,7 @@ _INCLUDES = 20
 #: The longest name of an included file, in characters.
 _LONGEST_NAME = 100
 
-#: A function on a line of its own. What it expands to could be a rule, but is not known.
+#: A function on a separate line: it prints something, or expands to what is not known.
 _CALL = re.compile(r"\$[({](?:info|warning|error|eval)[ \t]")
 _INCLUDE = re.compile(r"-?s?include[ \t]+(.+)")
 #: What follows a target and its colon if the line sets a variable and is not a rule.
