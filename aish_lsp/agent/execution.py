@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.shell.blocks import Source
-    from aish_lsp.shell.process import Walls
+    from aish_lsp.shell.process import Sandbox
 
 logger = logging.getLogger(__name__)
 
@@ -272,7 +272,7 @@ class Execution:
         self._pursuit = pursuit if pursuit and pursuit.group == planned.group else None
         # What it is confined to: reading, or changes of the work tree, which a step of a goal may
         # make without asking.
-        self._walls: Literal["reading", "work"] | None = None
+        self._profile: Literal["reading", "work"] | None = None
         folder = self._workspace.folder / ".aish"
         self._output_file = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -296,7 +296,7 @@ class Execution:
                 parts = planned.group, planned.text, planned.cwd
                 changes = self._session.undoable(*parts, self._emit)
             async with changes as covered:
-                if self._walls == "work" and not (covered and undo.holds(planned.group)):
+                if self._profile == "work" and not (covered and undo.holds(planned.group)):
                     # It was to run without asking, but could not be undone: ask after all.
                     reason = _NOT_ALONE if covered else _NO_UNDO
                     if not await self._ask(replace(verdict, reasons=(reason,))):
@@ -329,9 +329,9 @@ class Execution:
             kept=workspace.root if acts_alone else None,
         )
         if can_confine and verdict.risk == "safe" and verdict.confine:
-            self._walls = "reading"
+            self._profile = "reading"
         elif can_confine and verdict.risk == "caution" and acts_alone and not is_approved:
-            self._walls = "work"
+            self._profile = "work"
         return verdict
 
     @property
@@ -355,10 +355,11 @@ class Execution:
         """Return whether the user must be asked first."""
         planned, request = self._plan, self._plan.request
         always = self._workspace.config.safety.confirm == "always"
-        if self._walls == "work":
+        if self._profile == "work":
             return always
         # What nobody has seen must be safe, and confined if it is only safe so.
-        may_go_unseen = verdict.risk == "safe" and (self._walls == "reading" or not verdict.confine)
+        confined = self._profile == "reading" or not verdict.confine
+        may_go_unseen = verdict.risk == "safe" and confined
         if request.unattended and not may_go_unseen:
             return True
         return not request.approved and needs_approval(
@@ -383,9 +384,9 @@ class Execution:
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
-        if answer and self._walls == "work":
+        if answer and self._profile == "work":
             # As the user agreed, it is no longer limited to the work tree.
-            self._walls = None
+            self._profile = None
         return answer is True
 
     async def _undo_hint(self) -> str:
@@ -410,14 +411,14 @@ class Execution:
         if verdict.risk == "safe" and not planned.free:
             environ = reading_environment(environ, with_secrets=not verdict.confine)
         confinement = workspace.services.confinement
-        walls: AbstractContextManager[Walls | None] = nullcontext()
-        if self._walls == "reading":
-            walls = await confinement.walls(workspace.root)
-        elif self._walls == "work":
+        sandbox: AbstractContextManager[Sandbox | None] = nullcontext()
+        if self._profile == "reading":
+            sandbox = await confinement.sandbox(workspace.root)
+        elif self._profile == "work":
             assert workspace.root is not None
             keep_git = _MENTIONS_GIT.search(planned.text) is None
-            walls = await confinement.work_walls(workspace.root, keep_git=keep_git)
-        with walls as made:
+            sandbox = await confinement.work_sandbox(workspace.root, keep_git=keep_git)
+        with sandbox as made:
             self._check_folder()
             # Tell listeners that it runs: it may print nothing for a long time.
             await self._emit(Output(planned.command_id, "stdout", ""))
@@ -429,7 +430,7 @@ class Execution:
                 timeout=planned.request.timeout or DEFAULT_TIMEOUT,
                 env=environ,
                 on_output=on_output,
-                walls=made,
+                sandbox=made,
             )
 
     def _check_folder(self) -> None:

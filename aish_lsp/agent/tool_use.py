@@ -137,7 +137,7 @@ class _Access:
         async def on_output(_stream: object, _delta: str) -> None:
             pass  # The result holds the whole output.
 
-        with await workspace.services.confinement.walls(workspace.root) as walls:
+        with await workspace.services.confinement.sandbox(workspace.root) as sandbox:
             result = await run_command(
                 command,
                 cwd=workspace.folder,
@@ -145,7 +145,7 @@ class _Access:
                 timeout=_READING_SECONDS,
                 env=reading_environment(workspace.command_environment()),
                 on_output=on_output,
-                walls=walls,
+                sandbox=sandbox,
             )
         if result.finish_reason == "cancelled":
             # The runner turns a cancel into a result, but here it is for the whole turn.

@@ -83,7 +83,7 @@ def _resolve(waiter: asyncio.Future[None]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
+class Sandbox:
     """What one command is started with to be confined.
 
     Enter it before the command starts; the exit releases what it holds. The supervisor removes
@@ -153,12 +153,12 @@ class SupervisedProcess:
         command: Sequence[str | bytes],
         cwd: Path,
         env: Mapping[str, str],
-        walls: Walls | None = None,
+        sandbox: Sandbox | None = None,
         source: int | None = None,
     ) -> None:
         """Start ``command``, whose first item is an absolute path, without waiting for it.
 
-        It is confined by ``walls``, if given. Its input is the descriptor ``source``, or empty
+        It is confined by ``sandbox``, if given. Its input is the descriptor ``source``, or empty
         without one.
 
         Raises:
@@ -175,7 +175,7 @@ class SupervisedProcess:
         self._reports = b""
         self._status, status = os.pipe()
         try:
-            self._supervisor = _start_supervisor(status, command, cwd, env, walls, source=source)
+            self._supervisor = _start_supervisor(status, command, cwd, env, sandbox, source=source)
         except BaseException:
             os.close(self._status)
             raise
@@ -259,17 +259,17 @@ def _start_supervisor(
     command: Sequence[str | bytes],
     cwd: Path,
     env: Mapping[str, str],
-    walls: Walls | None,
+    sandbox: Sandbox | None,
     *,
     source: int | None,
 ) -> subprocess.Popen[bytes]:
     passed = [status]
     planned: dict[str, Any] = {}
-    if walls is not None:
-        env = walls.environment(env)
-        command = [*walls.prefix, *command]
-        planned = walls.plan()
-        passed += walls.passed
+    if sandbox is not None:
+        env = sandbox.environment(env)
+        command = [*sandbox.prefix, *command]
+        planned = sandbox.plan()
+        passed += sandbox.passed
     if source is not None:
         passed.append(source)
         planned |= {"passed": [*planned.get("passed", ()), source], "stdin": source}

@@ -22,7 +22,7 @@ from aish_lsp.shell.output import (
     refusal_pattern,
     waits_for_terminal,
 )
-from aish_lsp.shell.process import Pipe, SupervisedProcess, Walls
+from aish_lsp.shell.process import Pipe, Sandbox, SupervisedProcess
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[Stream, str], Awaitable[None]]
@@ -111,11 +111,11 @@ async def run_command(
     timeout: float | None,  # noqa: ASYNC109 - a time-out is a result here, not an exception
     env: Mapping[str, str],
     on_output: OnOutput,
-    walls: Walls | None = None,
+    sandbox: Sandbox | None = None,
 ) -> RunResult:
     """Run ``shell -c text`` in ``cwd`` and return when nothing of it is left.
 
-    It is confined by ``walls``, if given.
+    It is confined by ``sandbox``, if given.
 
     There is no stdin and no terminal. The pieces of output are passed to ``on_output`` one at a
     time; while it is awaited, that stream is not read, so a slow listener slows the command down.
@@ -134,8 +134,8 @@ async def run_command(
         Exception: whatever ``on_output`` raised; the command is ended first.
     """
     arguments = _arguments(text, shell, env)
-    with SupervisedProcess(arguments, cwd, env, walls) as process:
-        delivery = _Delivery(process, on_output, refusal_pattern(env) if walls else None)
+    with SupervisedProcess(arguments, cwd, env, sandbox) as process:
+        delivery = _Delivery(process, on_output, refusal_pattern(env) if sandbox else None)
         reason = await _until_end(process, delivery, timeout)
         output, truncated = delivery.kept.text()
         failed = process.exit_code != 0 and reason == "stop"

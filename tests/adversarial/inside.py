@@ -49,7 +49,7 @@ _STRACE: Final = (
 _OUTPUT_LIMIT: Final = 1 << 16
 _REST: Final = 0.5
 
-# --- the walls -----------------------------------------------------------------------------------
+# --- the sandbox ---------------------------------------------------------------------------------
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _MOUNT_SETATTR: Final = 442
@@ -289,7 +289,7 @@ def _confined() -> Confined:
 
 
 def main() -> None:
-    """Build the walls and the scene, say that they stand, and answer."""
+    """Build the sandbox and the scene, say that they are ready, and answer."""
     wall()
     stage = Stage(confined="confined" in sys.argv[1:])
     print(json.dumps({"ready": True}), flush=True)  # noqa: T201 - the answer to `sandbox`

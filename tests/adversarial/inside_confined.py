@@ -31,7 +31,7 @@ class Confined:
         async def ignore(_stream: str, _delta: str) -> None:
             """The result has it all."""
 
-        with await self._confinement.walls(folder) as walls:
+        with await self._confinement.sandbox(folder) as sandbox:
             result = await run_command(
                 command,
                 cwd=folder,
@@ -39,6 +39,6 @@ class Confined:
                 timeout=seconds,
                 env=self._environment,
                 on_output=ignore,
-                walls=walls,
+                sandbox=sandbox,
             )
         return result.output, result.finish_reason != "stop"

@@ -31,14 +31,14 @@ async def ignore(_stream: str, _delta: str) -> None:
 async def run(confinement: Confinement | None, cwd: Path) -> float:
     """Return the milliseconds of one command, from the request to its end."""
     start = time.perf_counter()
-    walls = await confinement.walls(cwd) if confinement else None
+    sandbox = await confinement.sandbox(cwd) if confinement else None
     try:
         await run_command(
-            ":", cwd=cwd, shell="sh", timeout=60, env=os.environ, on_output=ignore, walls=walls
+            ":", cwd=cwd, shell="sh", timeout=60, env=os.environ, on_output=ignore, sandbox=sandbox
         )
     finally:
-        if walls:
-            walls.__exit__(None, None, None)
+        if sandbox:
+            sandbox.__exit__(None, None, None)
     return (time.perf_counter() - start) * 1000
 
 

@@ -161,7 +161,7 @@ async def _run(
         pass
 
     seconds = ENDLESS_SECONDS if ENDLESS.search(command) else SECONDS
-    walls = await confinement.walls(folder) if confinement else None
+    sandbox = await confinement.sandbox(folder) if confinement else None
     try:
         return await run_command(
             command,
@@ -170,11 +170,11 @@ async def _run(
             timeout=seconds,
             env=environ,
             on_output=ignore,
-            walls=walls,
+            sandbox=sandbox,
         )
     finally:
-        if walls is not None:
-            walls.__exit__(None, None, None)
+        if sandbox is not None:
+            sandbox.__exit__(None, None, None)
 
 
 def _difference(command: str, free: RunResult, held: RunResult) -> str:

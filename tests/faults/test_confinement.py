@@ -38,9 +38,15 @@ async def ignore(_stream: str, _delta: str) -> None:
 async def confined(
     confinement: Confinement, text: str, cwd: Path, *, root: Path | None = None
 ) -> RunResult:
-    with await confinement.walls(root or cwd) as walls:
+    with await confinement.sandbox(root or cwd) as sandbox:
         return await run_command(
-            text, cwd=cwd, shell="bash", timeout=60, env=os.environ, on_output=ignore, walls=walls
+            text,
+            cwd=cwd,
+            shell="bash",
+            timeout=60,
+            env=os.environ,
+            on_output=ignore,
+            sandbox=sandbox,
         )
 
 
@@ -270,7 +276,7 @@ async def test_a_temporary_folder_is_one_command_alone(
 ) -> None:
     """Nothing is left for the next command, and nothing done to what runs beside it."""
     monkeypatch.setenv("AISH_LANDLOCK_ABI", abi)
-    with await confinement.walls(tmp_path) as other:
+    with await confinement.sandbox(tmp_path) as other:
         beside = shlex.quote(str(other.temporary))
         text = (
             f'echo x > "$TMPDIR/../left"; echo x > {beside}/put; rmdir {beside}; mkdir "$TMPDIR/d"'
@@ -296,7 +302,7 @@ async def test_files_are_moved_within_the_temporary_folder(
 async def test_the_temporary_folder_goes_also_where_nothing_was_started(
     tmp_path: Path, confinement: Confinement
 ) -> None:
-    with await confinement.walls(tmp_path) as walls, pytest.raises(NotFound):
+    with await confinement.sandbox(tmp_path) as sandbox, pytest.raises(NotFound):
         await run_command(
             ":",
             cwd=tmp_path,
@@ -304,9 +310,9 @@ async def test_the_temporary_folder_goes_also_where_nothing_was_started(
             timeout=60,
             env=os.environ,
             on_output=ignore,
-            walls=walls,
+            sandbox=sandbox,
         )
-    assert not walls.temporary.exists()
+    assert not sandbox.temporary.exists()
 
 
 @linux
@@ -329,7 +335,7 @@ async def test_where_the_kernel_has_none_it_is_not_to_be_had(
     assert "Landlock" in support.detail
     async with asyncio.timeout(10):
         with pytest.raises(Denied, match="Landlock"):
-            await confinement.walls(None)
+            await confinement.sandbox(None)
 
 
 @linux
@@ -493,9 +499,15 @@ async def main(top):
     (work / "file").write_text("open\\n")
     confinement = Confinement({**os.environ, "HOME": str(home)})
     text = "cd ..; cat all/file plain/file home/file; cat all/.ssh/id all/.ssh/keys/id keys/id"
-    with await confinement.walls(work) as walls:
+    with await confinement.sandbox(work) as sandbox:
         result = await run_command(
-            text, cwd=work, shell="sh", timeout=60, env=os.environ, on_output=ignore, walls=walls
+            text,
+            cwd=work,
+            shell="sh",
+            timeout=60,
+            env=os.environ,
+            on_output=ignore,
+            sandbox=sandbox,
         )
     print(result.output, end="")
 
@@ -529,17 +541,17 @@ async def test_a_user_without_an_account(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_on_macos_a_command_writes_its_own_folder_alone(tmp_path: Path) -> None:
     confinement = Confinement({"HOME": "/home/a b"})
-    walls = confinement._walls_of_macos(tmp_path, tmp_path)
-    assert walls.temporary.parent == tmp_path
-    profile = walls.prefix[-1]
+    sandbox = confinement._sandbox_of_macos(tmp_path, tmp_path)
+    assert sandbox.temporary.parent == tmp_path
+    profile = sandbox.prefix[-1]
     assert profile.count("allow file-write*") == 1
-    assert f'(allow file-write* (subpath "{walls.temporary}"))' in profile
+    assert f'(allow file-write* (subpath "{sandbox.temporary}"))' in profile
     assert '(subpath "/home/a b/.ssh")' in profile
 
 
 def test_a_home_that_no_profile_can_name_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no sandbox profile can name"):
-        Confinement({"HOME": "/home/a\nb"})._walls_of_macos(tmp_path, tmp_path)
+        Confinement({"HOME": "/home/a\nb"})._sandbox_of_macos(tmp_path, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -547,16 +559,16 @@ def test_a_home_that_no_profile_can_name_leaves_nothing(tmp_path: Path) -> None:
 async def test_what_is_cancelled_meanwhile_leaves_nothing(
     tmp_path: Path, confinement: Confinement
 ) -> None:
-    with await confinement.walls(tmp_path) as walls:
-        shared = walls.temporary.parent
+    with await confinement.sandbox(tmp_path) as sandbox:
+        shared = sandbox.temporary.parent
     before = len(list(Path("/proc/self/fd").iterdir()))
-    making = [asyncio.create_task(confinement.walls(tmp_path)) for _ in range(3)]
+    making = [asyncio.create_task(confinement.sandbox(tmp_path)) for _ in range(3)]
     await asyncio.sleep(0)
     for task in making:
         task.cancel()
     await asyncio.gather(*making, return_exceptions=True)
-    with await confinement.walls(tmp_path) as walls:  # It waits for those before it.
-        assert list(shared.iterdir()) == [walls.temporary]
+    with await confinement.sandbox(tmp_path) as sandbox:  # It waits for those before it.
+        assert list(shared.iterdir()) == [sandbox.temporary]
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
@@ -571,10 +583,10 @@ async def show(_stream, delta):
     print(delta, end="", flush=True)
 
 async def main():
-    with await Confinement(os.environ).walls(Path.cwd()) as walls:
+    with await Confinement(os.environ).sandbox(Path.cwd()) as sandbox:
         text = 'echo x > "$TMPDIR/file"; echo "$TMPDIR"; sleep 600'
         await run_command(text, cwd=Path.cwd(), shell="sh", timeout=600, env=os.environ,
-            on_output=show, walls=walls)
+            on_output=show, sandbox=sandbox)
 
 asyncio.run(main())
 """
@@ -655,7 +667,7 @@ async def test_a_folder_that_was_made_anew_is_written(
 
 @linux
 async def test_many_at_once(tmp_path: Path, confinement: Confinement) -> None:
-    """Each has walls of its own, although rulesets are made anew meanwhile."""
+    """Each has a sandbox of its own, although rulesets are made anew meanwhile."""
 
     for number in range(12):
         (tmp_path / f"file{number}").write_text(f"{number}\n")

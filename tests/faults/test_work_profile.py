@@ -46,7 +46,7 @@ async def work(confinement: Confinement, text: str, folder: Path) -> RunResult:
     async def ignore(_stream: str, _delta: str) -> None:
         pass
 
-    with await confinement.work_walls(folder) as walls:
+    with await confinement.work_sandbox(folder) as sandbox:
         return await run_command(
             text,
             cwd=folder,
@@ -54,7 +54,7 @@ async def work(confinement: Confinement, text: str, folder: Path) -> RunResult:
             timeout=90,
             env=os.environ,
             on_output=ignore,
-            walls=walls,
+            sandbox=sandbox,
         )
 
 
@@ -189,14 +189,14 @@ async def test_a_tree_in_which_nothing_can_be_made(
     confinement: Confinement, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = sorted(tree.rglob("*"))
-    walls = await confinement.work_walls(tree)
-    assert walls.work is not None
-    walls.work["missing"] = [(os.fsencode(tree / ".envrc"), True), (b"/proc/none/x", False)]
+    sandbox = await confinement.work_sandbox(tree)
+    assert sandbox.work is not None
+    sandbox.work["missing"] = [(os.fsencode(tree / ".envrc"), True), (b"/proc/none/x", False)]
 
     async def made(_root: Path) -> object:
-        return walls
+        return sandbox
 
-    monkeypatch.setattr(confinement, "work_walls", made)
+    monkeypatch.setattr(confinement, "work_sandbox", made)
     with pytest.raises(Denied, match="could not be confined"):
         await work(confinement, "touch made", tree)
     assert sorted(tree.rglob("*")) == before
@@ -211,8 +211,8 @@ async def test_a_tree_of_many_modules(confinement: Confinement, tree: Path) -> N
 
 async def test_one_command_at_a_time_works_in_a_tree(confinement: Confinement, tree: Path) -> None:
     """The first to end would remove what stands for missing files, and what protects them."""
-    walls = await confinement.work_walls(tree)
-    with walls, pytest.raises(Denied, match="another command is at work"):
+    sandbox = await confinement.work_sandbox(tree)
+    with sandbox, pytest.raises(Denied, match="another command is at work"):
         await work(confinement, "true", tree)
     assert (await work(confinement, "true", tree)).exit_code == 0
 
@@ -255,9 +255,9 @@ async def test_where_namespaces_are_forbidden_it_is_denied(
         "async def ignore(*_): pass\n"
         "async def main():\n"
         "    root = Path(os.environ['TMPDIR'], 'tree'); root.mkdir()\n"
-        "    with await Confinement(os.environ).work_walls(root) as walls:\n"
+        "    with await Confinement(os.environ).work_sandbox(root) as sandbox:\n"
         "        await run_command('touch made', cwd=root, shell='sh', timeout=9,\n"
-        "            env=os.environ, on_output=ignore, walls=walls)\n"
+        "            env=os.environ, on_output=ignore, sandbox=sandbox)\n"
         "try:\n"
         "    asyncio.run(main())\n"
         "except Exception as error:\n"
@@ -269,7 +269,7 @@ async def test_where_namespaces_are_forbidden_it_is_denied(
     async def ignore(_stream: str, _delta: str) -> None:
         pass
 
-    with await confinement.walls(tree) as walls:
+    with await confinement.sandbox(tree) as sandbox:
         result = await run_command(
             shlex.join(arguments),
             cwd=tree,
@@ -277,6 +277,6 @@ async def test_where_namespaces_are_forbidden_it_is_denied(
             timeout=60,
             env=os.environ,
             on_output=ignore,
-            walls=walls,
+            sandbox=sandbox,
         )
     assert result.output == "Denied\n[]\n"

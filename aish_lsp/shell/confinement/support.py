@@ -23,7 +23,7 @@ from aish_lsp.foundation.files import data_dir, private_dir
 from aish_lsp.shell.confinement import landlock, seccomp
 from aish_lsp.shell.confinement.child import remove
 from aish_lsp.shell.confinement.places import Closed, protected_places, secret_places
-from aish_lsp.shell.process import Walls
+from aish_lsp.shell.process import Sandbox
 from aish_lsp.shell.runner import RunResult, Stream, run_command
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
@@ -83,16 +83,16 @@ class Confinement:
         # A caller that is cancelled meanwhile leaves the task to the others.
         return await asyncio.shield(self._deciding)
 
-    async def walls(self, root: Path | None) -> Walls:
-        """Return the walls of a command of the workspace ``root``.
+    async def sandbox(self, root: Path | None) -> Sandbox:
+        """Return the sandbox of a command of the workspace ``root``.
 
         Raises:
             Denied: it cannot be confined.
         """
-        return await self._made(partial(self._make_walls, root))
+        return await self._made(partial(self._make_sandbox, root))
 
-    async def work_walls(self, root: Path, *, keep_git: bool = False) -> Walls:
-        """Return the walls of a command that may change the work tree ``root`` without asking.
+    async def work_sandbox(self, root: Path, *, keep_git: bool = False) -> Sandbox:
+        """Return the sandbox of a command that may change the work tree ``root`` without asking.
 
         With ``keep_git`` it cannot change git's own files, which no snapshot holds. Whether the
         kernel allows it is only known when it starts: a refusal is ``Denied`` then.
@@ -100,12 +100,12 @@ class Confinement:
         Raises:
             Denied: it cannot be confined.
         """
-        return await self._made(partial(self._make_work_walls, root, keep_git=keep_git))
+        return await self._made(partial(self._make_work_sandbox, root, keep_git=keep_git))
 
     async def why_no_work(self, root: Path) -> str:
-        """Try ``work_walls``; return why commands cannot be run with them, empty if they can."""
+        """Try ``work_sandbox``; return why commands cannot run in it, empty if they can."""
         try:
-            result, _ = await self._run(":", root, await self.work_walls(root))
+            result, _ = await self._run(":", root, await self.work_sandbox(root))
         except AishError as error:
             # The reason follows the words that say that it was refused.
             return error.message.rpartition("confined: ")[2].rstrip(".")
@@ -116,7 +116,7 @@ class Confinement:
             raise asyncio.CancelledError
         return "" if result.exit_code == 0 else "a command in them does not end well"
 
-    async def _made(self, make: Callable[[], Walls]) -> Walls:
+    async def _made(self, make: Callable[[], Sandbox]) -> Sandbox:
         making = asyncio.create_task(self._made_alone(make))
         try:
             return await asyncio.shield(making)
@@ -127,7 +127,7 @@ class Confinement:
             msg = f"The command was not run, since it could not be confined: {error}."
             raise Denied(msg) from error
 
-    async def _made_alone(self, make: Callable[[], Walls]) -> Walls:
+    async def _made_alone(self, make: Callable[[], Sandbox]) -> Sandbox:
         # One at a time: two would make the same ruleset.
         async with self._making:
             return await asyncio.to_thread(make)
@@ -144,11 +144,11 @@ class Confinement:
             ruleset.close()
         self._rulesets.clear()
 
-    def _make_walls(self, root: Path | None) -> Walls:
+    def _make_sandbox(self, root: Path | None) -> Sandbox:
         temporary = self._temporary_folder()
         if sys.platform == "darwin":
-            return self._walls_of_macos(root, temporary)
-        return self._walls_of_linux(root, temporary)
+            return self._sandbox_of_macos(root, temporary)
+        return self._sandbox_of_linux(root, temporary)
 
     def _temporary_folder(self) -> Path:
         """Return the folder that holds those of the commands; the rulesets name it."""
@@ -160,7 +160,7 @@ class Confinement:
             self._temporary = folder, inode
         return folder
 
-    def _walls_of_linux(self, root: Path | None, temporary: Path) -> Walls:
+    def _sandbox_of_linux(self, root: Path | None, temporary: Path) -> Sandbox:
         abi = landlock.kernel_version()
         if abi == 0 or not seccomp.supported():
             raise ValueError(_missing())
@@ -179,14 +179,14 @@ class Confinement:
             own.rmdir()
             raise
         # A separate descriptor, since the ruleset may be remade for another command meanwhile.
-        return Walls(
+        return Sandbox(
             f"Landlock {abi} and seccomp",
             own,
             rulesets=(os.dup(ruleset.descriptor), writing),
             program=seccomp.program(abi),
         )
 
-    def _make_work_walls(self, root: Path, *, keep_git: bool) -> Walls:
+    def _make_work_sandbox(self, root: Path, *, keep_git: bool) -> Sandbox:
         abi = landlock.kernel_version()
         if abi == 0 or not seccomp.supported():
             raise ValueError(_missing())
@@ -207,7 +207,7 @@ class Confinement:
             raise
         writable = [os.fsencode(root), os.fsencode(temporary)]
         work = protected | {"writable": writable, "rights": ruleset.all_rights}
-        return Walls(
+        return Sandbox(
             f"Landlock {abi}, seccomp and namespaces",
             temporary,
             rulesets=(ruleset.descriptor,),
@@ -216,14 +216,14 @@ class Confinement:
             lock=lock,
         )
 
-    def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
+    def _sandbox_of_macos(self, root: Path | None, temporary: Path) -> Sandbox:
         own = Path(tempfile.mkdtemp(dir=temporary))
         try:
             profile = _sandbox_profile(secret_places(self._environ), own, root)
         except ValueError:
             own.rmdir()
             raise
-        return Walls("sandbox-exec", own, (_SANDBOX, "-p", profile))
+        return Sandbox("sandbox-exec", own, (_SANDBOX, "-p", profile))
 
     async def _decide(self) -> Support:
         self._support = await self._tried()
@@ -254,30 +254,31 @@ class Confinement:
             (name for name in ("ls", "git --version") if shutil.which(name.split()[0])), ":"
         )
         text = f"{shlex.join(map(str, attempts))} && : && {everyday} >/dev/null"
-        walls = await self.walls(folder)
-        result, printed = await self._run(text, folder, walls)
+        sandbox = await self.sandbox(folder)
+        result, printed = await self._run(text, folder, sandbox)
         if result.finish_reason == "timeout":
             reason = f"it could not be tried within {_PROBE_SECONDS:.0f} seconds"
             return Support(False, reason, undecided=True)
         if printed["stdout"]:
             found = ", ".join(printed["stdout"].splitlines())[:_LONGEST_QUOTE]
-            return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+            reason = f"{sandbox.mechanism} did not hold: a confined command can {found}"
+            return Support(False, reason)
         # Other complaints, such as one about the locale, do not matter.
         if result.exit_code != 0:
             said = " ".join(printed["stderr"].split())[:_LONGEST_QUOTE] or "it says nothing"
-            return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
-        return Support(True, walls.mechanism)
+            return Support(False, f"with {sandbox.mechanism} an everyday command fails: {said}")
+        return Support(True, sandbox.mechanism)
 
     async def _run(
-        self, text: str, folder: Path, walls: Walls
+        self, text: str, folder: Path, sandbox: Sandbox
     ) -> tuple[RunResult, dict[Stream, str]]:
-        """Run one of our own commands within ``walls``; return how it ended and what it printed."""
+        """Run a command of ours in ``sandbox``; return how it ended and what it printed."""
         printed: dict[Stream, str] = {"stdout": "", "stderr": ""}
 
         async def on_output(stream: Stream, delta: str) -> None:
             printed[stream] += delta
 
-        with walls:
+        with sandbox:
             result = await run_command(  # noqa: S604 - what this program is for
                 text,
                 cwd=folder,
@@ -285,7 +286,7 @@ class Confinement:
                 timeout=_PROBE_SECONDS,
                 env=self._environ,
                 on_output=on_output,
-                walls=walls,
+                sandbox=sandbox,
             )
         return result, printed
 
@@ -313,8 +314,8 @@ def _locked(root: Path) -> int:
     return descriptor
 
 
-def _release(making: asyncio.Task[Walls]) -> None:
-    """Release walls that no caller waits for any more."""
+def _release(making: asyncio.Task[Sandbox]) -> None:
+    """Release a sandbox that no caller waits for any more."""
     if not making.cancelled() and making.exception() is None:
         with making.result():
             pass

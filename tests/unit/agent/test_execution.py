@@ -153,12 +153,12 @@ async def test_a_cancel_before_the_command_starts_gives_a_result(
     async def can_confine() -> bool:
         return True
 
-    async def walls(_: Path) -> None:
+    async def sandbox(_: Path) -> None:
         began.set()
         await asyncio.Event().wait()
 
     monkeypatch.setattr(place.workspace, "can_confine", can_confine)
-    monkeypatch.setattr(place.workspace.services.confinement, "walls", walls)
+    monkeypatch.setattr(place.workspace.services.confinement, "sandbox", sandbox)
     command_id = place.suggest("ls")
     job = run(place.session, RunRequest(command_id=command_id))
     await began.wait()

@@ -1,6 +1,6 @@
 --- The chat: `.aish/chat.md` of the workspace as a buffer with keys of its own.
 ---
---- The server writes into it by edits and reads what stands under the last `## You`; all that is
+--- The server writes into it by edits and reads what is under the last `## You`; all that is
 --- done here is to show it well: it follows the reply, saves itself, and says what goes on.
 
 local client = require("aish.client")
