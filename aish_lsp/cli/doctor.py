@@ -129,8 +129,9 @@ async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
     """Yield a finding for each model; the servers of configured ones are asked."""
     services = workspace.services
     rows = await services.catalog.list(workspace.config)
-    for preset in workspace.config.models.values():
-        yield await _configured(workspace, preset)
+    presets = workspace.config.models.values()
+    for finding in await asyncio.gather(*(_configured(workspace, one) for one in presets)):
+        yield finding
     for row in rows:
         if row.source == "found":
             yield Finding("model", "ok", f"{row.name} at {row.endpoint}: {row.model or 'any'}")

@@ -20,7 +20,7 @@ from typing import Any, Final, get_args, get_origin
 from urllib.parse import parse_qsl, urlsplit
 
 from aish_lsp.config.keys import NAME, all_keys, key_at, nested
-from aish_lsp.config.schema import OWN_TOOLS, Config, Preset, QuestionClass
+from aish_lsp.config.schema import OWN_ENDPOINTS, OWN_TOOLS, Config, Preset, QuestionClass
 from aish_lsp.foundation.redaction import is_secret, is_secret_name
 from aish_lsp.foundation.text import KeyPath, arms, dotted, nearest, shown, shown_path
 from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, Problem, sift, without
@@ -53,6 +53,11 @@ def checked(data: object, locate: Callable[[str], str]) -> Layer:
     bad = list(refused(data))
     good, problems = sift(without(data, [path for path, _ in bad]), Config)
     problems = [Problem(dotted(path), reason) for path, reason in bad[:PROBLEMS]] + problems
+    for name in list(_without_address(data, good)):
+        models = {**good["models"]}
+        del models[name]
+        good = {**good, "models": models}
+        problems.append(Problem(dotted(("models", name)), "not used without the address it names"))
     return Layer(
         good, tuple(replace(problem, where=locate(problem.path)) for problem in problems), locate
     )
@@ -305,6 +310,24 @@ def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
                     ("routing", key, name),
                     f"not a class of question; accepted: {', '.join(_CLASSES)}",
                 )
+
+
+def _without_address(data: object, good: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the presets of ``data`` whose address was refused, or has the wrong key.
+
+    They would use the provider's own address, to which the user did not want to send anything.
+    """
+    kept = dict(_tables(good, "models"))
+    for name, preset in _tables(data, "models"):
+        left = kept.get(name, {})
+        if left.get("provider") in OWN_ENDPOINTS and "endpoint" not in left:
+            lost = preset.keys() - left.keys()
+            if any(key == "endpoint" or _is_address(preset[key]) for key in lost):
+                yield name
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(("http://", "https://"))
 
 
 def _refused_of_preset(path: KeyPath, key: str, value: object) -> Iterator[tuple[KeyPath, str]]:

@@ -266,6 +266,22 @@ def test_an_endpoint_is_an_http_address(file: Path, trust: TrustStore, address: 
     assert "accepted: an http or https address" in found["tools.servers.t.url"]
 
 
+@pytest.mark.parametrize(
+    "key",
+    ['endpoint = "http://a]b/"', "endpoint = 5", 'base_url = "https://proxy.example"'],
+)
+def test_what_names_another_address_is_never_sent_to_the_providers_own(
+    file: Path, trust: TrustStore, key: str
+) -> None:
+    file.write_text(
+        f'[models.a]\nprovider = "anthropic"\n{key}\n'
+        '[models.b]\nprovider = "anthropic"\ntemprature = 1\n'
+    )
+    configuration = open_at(None, trust)
+    assert configuration.config.models.keys() == {"b"}
+    assert problems(configuration)["models.a"] == "not used without the address it names"
+
+
 def test_names_that_no_preset_has_are_told_with_the_nearest(file: Path, trust: TrustStore) -> None:
     file.write_text(
         'default_model = "locl"\n'
