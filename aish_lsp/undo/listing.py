@@ -25,8 +25,8 @@ SIZE_LIMIT: Final = 64 << 20
 REPOSITORY_LIMIT: Final = 200
 
 #: Swap files, locks and backups that editors keep next to the edited files: ``.*.sw?``, ``#*#``,
-#: ``.#*``, ``*~``.
-_EDITORS: Final = re.compile(rb"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
+#: ``.#*``, ``*~``; and the files that our own writes replace others with.
+_EDITORS: Final = re.compile(rb"\..*\.sw.|#.*#|\.#.*|.*~|\..*[0-9a-f]{12}\.tmp", re.DOTALL)
 
 _TRACKED_OR_NEW: Final = ("ls-files", "-z", "-t", "-s", "-c", "-o", "--exclude-standard")
 _IGNORED: Final = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")

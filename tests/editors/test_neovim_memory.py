@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fork_server
 import pytest
 from editor_parts import QUESTION, Place
 from fault_server import Peer, Request, chunk_of, served
@@ -24,7 +23,7 @@ FOUND = "- fact: We ship with `make ship`.\n- pref: terse answers\n"
 
 def terminal(*arguments: str) -> Any:
     """Run ``aish-lsp`` as the user of the editor would, in the same folder; return its JSON."""
-    command = fork_server.command_for([sys.executable, "-m", "aish_lsp", *arguments, "--json"])
+    command = [sys.executable, "-m", "aish_lsp", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -201,7 +201,7 @@ async def test_an_empty_reply_is_told_and_is_no_turn(served: Any) -> None:
     result = await ask(served.client, "Well?", "t")
     assert (result["text"], result["finishReason"]) == ("", "stop")
     [notice] = events(served.client, "t", "notice")
-    assert "nothing" in notice["message"]
+    assert "empty" in notice["message"]
     await next_question_works(served, before=[])
 
 

@@ -166,6 +166,9 @@ def _program(command: Sequence[str]) -> tuple[str, list[str]] | None:
     else it is a script.
     """
     match command:
+        # A command of the shell reads and writes by streams that are made at the start.
+        case [_, "-m", "aish_lsp", word, *_] if word[:1] != "-" and word != "serve":
+            return None
         case [sys.executable, "-m", "aish_lsp", *arguments]:
             return "-m", arguments
         case [sys.executable, "-P", "-m", "aish_lsp", *arguments]:
