@@ -123,10 +123,9 @@ class Contents:
         self._unknown: dict[int, dict[str, Any]] = {}
         # The targets of all tombstones, known or not: a target may come after its tombstone.
         self._forgotten: set[int] = set()
-        # The item of each text, as ``normalized``, and the texts of more than one item. Made when
-        # it is first needed.
+        # The first item of each text, as ``normalized``; made when it is first needed. A forgotten
+        # item stays in it until its text is asked for.
         self._by_text: dict[str, int] | None = None
-        self._repeated: set[str] = set()
         self._sorted: tuple[MemoryItem, ...] | None = None
         self.highest = 0
         self._flaws = Flaws(path, "The line is skipped; it stays in the file.")
@@ -167,7 +166,7 @@ class Contents:
         # This includes the id of a line that turns out to be bad: no id is given twice.
         self.highest = max(self.highest, item_id)
         if record.get("kind") == "forget":
-            self._forget(_checked_id(record.get("target"), "target"))
+            self._forgotten.add(_checked_id(record.get("target"), "target"))
             return
         item = _checked_item(item_id, record, self._scope)
         if item_id in self._items:
@@ -177,7 +176,7 @@ class Contents:
         if not record.keys() <= _KNOWN:
             self._unknown[item_id] = {k: v for k, v in record.items() if k not in _KNOWN}
         if self._by_text is not None and item_id not in self._forgotten:
-            self._index(self._by_text, item)
+            self._by_text.setdefault(normalized(item.content), item_id)
 
     def _take_header(self, meta: object) -> None:
         version = meta.get("version") if isinstance(meta, dict) else None
@@ -192,23 +191,6 @@ class Contents:
         highest = meta.get("highest_id", 0)
         if type(highest) is int and highest <= MAX_ID:
             self.highest = max(self.highest, highest)
-
-    def _forget(self, target: int) -> None:
-        self._forgotten.add(target)
-        item = self._items.get(target)
-        if self._by_text is None or item is None:
-            return
-        text = normalized(item.content)
-        if text in self._repeated:
-            # Another item says the same: which one is found when it is needed.
-            self._by_text = None
-        elif self._by_text.get(text) == target:
-            del self._by_text[text]
-
-    def _index(self, by_text: dict[str, int], item: MemoryItem) -> None:
-        text = normalized(item.content)
-        if by_text.setdefault(text, item.id) != item.id:
-            self._repeated.add(text)
 
     def __contains__(self, item_id: int) -> bool:
         """Return whether there is an item of that id that is not forgotten."""
@@ -242,11 +224,12 @@ class Contents:
 
     def same(self, content: str) -> int | None:
         """Return the id of the item that says the same as ``content``, or None."""
-        if self._by_text is None:
-            self._by_text, self._repeated = {}, set()
+        text = normalized(content)
+        if self._by_text is None or self._by_text.get(text) in self._forgotten:
+            self._by_text = {}
             for item_id in self.ids():
-                self._index(self._by_text, self._items[item_id])
-        return self._by_text.get(normalized(content))
+                self._by_text.setdefault(normalized(self._items[item_id].content), item_id)
+        return self._by_text.get(text)
 
     def ids(self) -> list[int]:
         """Return the ids of the items that are not forgotten, in the file's order."""

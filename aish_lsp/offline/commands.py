@@ -10,6 +10,7 @@ for every command before it runs (docs/risk.md).
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
@@ -234,19 +235,19 @@ def _pieces(command: str) -> Iterator[list[str] | str]:
     Raises:
         ValueError: a quote is not closed.
     """
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    source = io.StringIO(command)
+    lexer = shlex.shlex(source, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
     simple: list[str] = []
     redirections: list[str] = []
     operator = ""
+    is_stream = False
     for token in lexer:
         if token and set(token) <= set("|&;<>()"):
             if set(token) & set("<>"):
-                operator = token
-                digit = simple[-1] if simple else ""
-                if digit in ("1", "2") and re.search(rf"(?<!\S){digit}{re.escape(token)}", command):
-                    operator = simple.pop() + token
+                operator = simple.pop() + token if is_stream else token
+                is_stream = False
                 continue
             if simple:
                 yield simple
@@ -260,6 +261,9 @@ def _pieces(command: str) -> Iterator[list[str] | str]:
             operator = ""
         else:
             simple.append(token)
+            # The character after a word is read with it: here it may be the operator.
+            read = source.tell()
+            is_stream = len(token) == 1 and command[read - 2 : read] in ("1<", "1>", "2<", "2>")
     if simple:
         yield simple
     yield from redirections

@@ -229,7 +229,7 @@ def _scan(data: bytes) -> _Facts | None:
         return None
     try:
         meta = _decode(data[: data.index(b"\n")].decode())["meta"]
-        if meta.get("title") is None:
+        if not isinstance(meta.get("title"), str):
             return None
         if events and data.rfind(_META) > 0:
             named = [_decode(line.decode()) for line in data.split(b"\n") if _META in line]

@@ -234,7 +234,7 @@ def load(path: Path, *, newer: bool = False) -> LoadedSession:
 
 def meta_of(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
     """Return a header with the title and the name that the lines after it give."""
-    current: dict[str, Any] = {**meta, **_labels({"title": None, "name": None, **meta})}
+    current: dict[str, Any] = {"title": None, "name": None, **meta, **_labels(meta)}
     for record in lines:
         if record.get("event") == "meta":
             current |= _labels(record)

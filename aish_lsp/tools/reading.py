@@ -193,7 +193,6 @@ class Looking:
         if not place.path.exists():
             raise NotFound(f"There is nothing called {shown_path(named)}.")
         answer = await self._by_ripgrep(pattern, place, is_regex=is_regex)
-        found, is_cut = answer if answer is not None else ([], False)
         if answer is None:
             if is_regex:
                 raise NotFound(
@@ -201,13 +200,14 @@ class Looking:
                     " cannot be confined). Search for a plain text."
                 )
             names = await self._candidates(place)
-            found = await asyncio.to_thread(_matches, self._workplace.root, names, pattern)
+            answer = await asyncio.to_thread(_matches, self._workplace.root, names, pattern), False
+        found, is_cut = answer
         shown, more = await self._visible(found)
-        if not shown:
-            return ToolResult("Nothing was found.")
         rows = [f"{name}:{line}: {text[:_LINE]}" for name, line, text in shown]
         if more or is_cut:
             rows.append("[aish: there is more; search in a folder, or for something rarer]")
+        if not rows:
+            return ToolResult("Nothing was found.")
         return ToolResult(await bounded("\n".join(rows) + "\n", around, self._workplace))
 
     async def _visible(

@@ -124,8 +124,8 @@ class Toolbox:
         """
         names = [one.schema.name for one in self.server(server).tools]
         if tool and tool not in names:
-            there_are = ", ".join(names) or "none: connect it first"
-            raise NotFound(f"{server} has no tool {escaped(tool)[:60]}. It has: {there_are}.")
+            has = f"It has: {', '.join(names)}" if names else "It has none, or is not connected"
+            raise NotFound(f"{server} has no tool {escaped(tool)[:60]}. {has}.")
         self._switched[server, tool] = on
 
     def servers(self) -> Sequence[str]:

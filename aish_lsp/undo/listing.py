@@ -25,7 +25,7 @@ SIZE_LIMIT: Final = 64 << 20
 REPOSITORY_LIMIT: Final = 200
 
 #: Swap files, locks and backups that editors keep next to the edited files: ``.*.sw?``, ``#*#``,
-#: ``.#*``, ``*~``; and the files that our own writes replace others with.
+#: ``.#*``, ``*~``; and the temporary files of our own writes.
 _EDITORS: Final = re.compile(rb"\..*\.sw.|#.*#|\.#.*|.*~|\..*[0-9a-f]{12}\.tmp", re.DOTALL)
 
 _TRACKED_OR_NEW: Final = ("ls-files", "-z", "-t", "-s", "-c", "-o", "--exclude-standard")

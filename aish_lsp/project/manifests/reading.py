@@ -203,7 +203,8 @@ class Manifests:
             path = pattern.removeprefix("!").removeprefix("./").rstrip("/")
             folders = self._expanded(path)
             if pattern.startswith("!"):
-                found = {name: None for name in found if name not in folders}
+                for name in folders:
+                    found.pop(name, None)
             else:
                 found |= dict.fromkeys(folders)
         return list(found)[:_MEMBER_LIMIT]

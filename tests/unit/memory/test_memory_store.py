@@ -217,8 +217,11 @@ def test_forgetting_an_item_keeps_the_index_of_texts(path: Path) -> None:
     store = MemoryStore(path)
     for text in ("x", "y"):
         store.add("fact", text)
+    index = store._contents._by_text
     store.forget(1)
-    assert store._contents._by_text == {"y": 2}
+    assert store.add("fact", "y") == Added(2, True)
+    assert store._contents._by_text is index is not None
+    assert store.add("fact", "x") == Added(4, False)
 
 
 def test_texts_of_nothing_but_punctuation_are_told_apart(path: Path) -> None:

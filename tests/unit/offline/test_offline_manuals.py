@@ -109,6 +109,7 @@ def test_a_command_without_a_manual_is_told_as_such(
         ("ls -l 2>/dev/null src", ["src: an argument", "2>/dev/null: discards the errors"]),
         ("ls 1 > out", ["1: an argument", ">: writes the output to the file, replacing what"]),
         ("ls 2> out", ["2>: writes the errors to the file"]),
+        ("ls 2 > out 2> err", ["2: an argument", ">: writes the output", "2>: writes the errors"]),
         ("ls <in -1 | ls >out a", ["-1: ", "<: ", "|: ", "ls: ", "a: an argument", ">: "]),
     ],
 )

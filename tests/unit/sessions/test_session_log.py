@@ -15,6 +15,7 @@ import pytest
 
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.sessions import records
+from aish_lsp.sessions.listing import list_sessions
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.records import load, title_of
 
@@ -290,7 +291,8 @@ def test_a_title_or_a_name_that_is_not_a_text_counts_as_none(folder: Path) -> No
     rest = log.path.read_text().partition("\n")[2]
     log.path.write_text(f"{json.dumps(header)}\n{rest}")
     resumed, _ = SessionLog.resume(log.path)
-    assert (resumed.title, resumed.name) == ("q", None)
+    [listed] = list_sessions(folder)
+    assert (resumed.title, resumed.name) == (listed.title, listed.name) == ("q", None)
     resumed.close()
 
 

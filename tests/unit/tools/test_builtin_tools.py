@@ -254,14 +254,17 @@ async def test_text_is_found_where_the_model_may_see_it(
     assert (await place.call("search", pattern="(")).text == "Nothing was found."
 
 
+@pytest.mark.parametrize(
+    ("name", "found"), [("a.py", "a.py:1: needle\na.py:9: needle\n"), (".env", "")]
+)
 async def test_a_search_whose_output_was_cut_says_that_there_is_more(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str, found: str
 ) -> None:
     async def read(_command: str) -> RunResult:
-        output = "./a.py\x001:needle\n[aish: 9 bytes left out here]\n./a.py\x009:needle\n"
-        return RunResult(0, None, output, True, 1, "stop")
+        rows = [f"./{name}\x00{line}:needle\n" for line in (1, 9)]
+        return RunResult(0, None, "[aish: 9 bytes left out here]\n".join(rows), True, 1, "stop")
 
-    place.put("a.py", "needle\n")
+    place.put(name, "needle\n")
     monkeypatch.setattr("aish_lsp.tools.reading._RIPGREP", "sh")
     looking = Looking(replace(place.tools._own[0]._workplace, read=read))
 
@@ -269,8 +272,8 @@ async def test_a_search_whose_output_was_cut_says_that_there_is_more(
         pass
 
     around = Around(quiet, quiet, "group", 4_000)
-    found = await looking.search({"pattern": "needle"}, around)
-    assert found.text.startswith("a.py:1: needle\na.py:9: needle\n[aish: there is more;")
+    result = await looking.search({"pattern": "needle"}, around)
+    assert result.text.startswith(f"{found}[aish: there is more;")
 
 
 async def test_an_output_too_long_to_be_read_at_once_is_read_in_parts(place: Place) -> None:
