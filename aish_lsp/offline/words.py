@@ -87,7 +87,7 @@ class Words:
             for text in data["explained"]
         ]
         self.lead_in = re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", flags)
-        self.trailer = re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)
+        self.trailer = re.compile(rf"(?<![\s,(])[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)
 
     def _canonical(self, word: str) -> str:
         return self.canonical.get(word) or self.canonical.get(stem(word), stem(word))

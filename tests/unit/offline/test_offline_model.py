@@ -4,6 +4,7 @@ import asyncio
 import os
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,12 @@ from aish_lsp.context.prompt import user_text
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel, is_unknown
 from aish_lsp.offline.choosing import CONNECT
+from aish_lsp.offline.results import Ran, known_error
+from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Machine
+
+#: Texts whose repetition a careless expression would take hours to search.
+HOSTILE = ("a", "a/", "1", "-", ", ", "(", "'a")
 
 EARLIER = (RequestMessage("user", "hello"), RequestMessage("assistant", "hello"))
 
@@ -468,3 +474,30 @@ async def test_cancelling_stops_it_between_two_words(project: Path) -> None:
 )
 async def test_odd_questions_are_answered_all_the_same(project: Path, question: str) -> None:
     assert await ask(project, question)
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_text_that_repeats_itself_is_searched_quickly(piece: str) -> None:
+    started = time.process_time()
+    assert known_error(Ran("x", 1, piece * (3_000 // len(piece)))) is None
+    words().bare(f"a{piece * (10_000 // len(piece))}b")
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("output", "name", "value"),
+    [
+        (
+            "sh: 1: ./2run.sh: cannot execute: required file not found",
+            "wrong interpreter",
+            "./2run.sh",
+        ),
+        ("zsh: a.sh: bad interpreter: No such file or directory", "wrong interpreter", "a.sh"),
+        ("bash: ./x: cannot execute binary file: Exec format error", "exec format", "./x"),
+        ("bash: HOSTNAM: unbound variable", "unbound variable", "HOSTNAM"),
+    ],
+)
+def test_what_an_error_is_about_is_found_in_it(output: str, name: str, value: str) -> None:
+    found = known_error(Ran("x", 1, output))
+    assert found is not None
+    assert (found[0].name, *found[1].values()) == (name, value)
