@@ -191,12 +191,12 @@ _LONGEST_RESULT: Final = 32_000
 #: The most calls that are made for one reply.
 _MOST_CALLS: Final = 32
 
-#: The result of a call if an earlier one of the same step towards a goal did not succeed.
+#: The result of a call if an earlier one of the same step toward a goal did not succeed.
 _SKIPPED: Final = "Not made: the call before it failed, or was refused."
 
 
 async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Finish ``work``; if this task was cancelled meanwhile, raise that only afterwards."""
+    """Finish ``work``; if this task was canceled meanwhile, raise that only afterwards."""
     await run_uncancellable(work)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -214,7 +214,7 @@ class ToolCalls:
 
     Attributes:
         has_begun: whether any call was made.
-        broken_off: the status of the call that ended a step towards a goal early; else None.
+        broken_off: the status of the call that ended a step toward a goal early; else None.
     """
 
     def __init__(

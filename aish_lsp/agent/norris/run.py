@@ -394,7 +394,7 @@ class _Run:
 
 
 def _is_cancelled() -> bool:
-    """Return whether the run was cancelled, even during uncancellable work."""
+    """Return whether the run was canceled, even during uncancellable work."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
