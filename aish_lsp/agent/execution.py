@@ -283,6 +283,7 @@ class Execution:
 
         Raises:
             NotFound: the folder or the shell is gone.
+            Denied: another folder has taken its place, or the command could not be confined.
             InvalidArgument: the text cannot be passed to a shell.
         """
         planned, undo = self._plan, self._workspace.undo

@@ -244,14 +244,14 @@ class ToolCalls:
             for together in [[*group]] if reads else [[call] for call in group]:
                 if self.broken_off is not None:
                     for call in together:
-                        await self._finish(call, ToolResult(_SKIPPED, "failed"))
+                        await to_the_end(self._finish(call, ToolResult(_SKIPPED, "failed")))
                     continue
                 statuses = await self._call(together, around)
                 if pursuit is not None and not reads:
                     self.broken_off = next((one for one in statuses if one != "done"), None)
         for call in calls[_MOST_CALLS:]:
             text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
-            await self._finish(call, ToolResult(text, "failed"))
+            await to_the_end(self._finish(call, ToolResult(text, "failed")))
 
     async def _call(self, calls: Sequence[ToolCall], around: Around) -> list[ResultStatus]:
         """Make ``calls`` at the same time; return how each ended."""
