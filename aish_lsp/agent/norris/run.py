@@ -337,11 +337,11 @@ class _Run:
         turn_id = new_id()
         turn = Turn(self._session, Ask(message, self._model), turn_id, self._emit)
         done = await turn.run_locked()
-        # The message was sent; what was added since goes into the next one.
-        del self._pursuit.said[:added]
         result = done.result
         if result.model == OFFLINE:
             raise BackendUnavailable(f"The model does not answer. {_NO_MODEL}")
+        # The message was sent; what was added since goes into the next one.
+        del self._pursuit.said[:added]
         self._model = self._model or result.model
         if result.usage is not None:
             usage = result.usage
@@ -394,7 +394,7 @@ class _Run:
 
 
 def _is_cancelled() -> bool:
-    """Return whether the run was cancelled, even during uncancellable work."""
+    """Return whether the run was canceled, even during uncancellable work."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,4 +1,4 @@
-"""The work of one step towards a goal: its commands, in order, and the results of its calls."""
+"""The work of one step toward a goal: its commands, in order, and the results of its calls."""
 
 from __future__ import annotations
 
