@@ -183,7 +183,7 @@ def text_option(options: Sequence[str], word: str) -> str | None:
 
 
 def _placeholders(options: Sequence[str], values: frozenset[str]) -> Sequence[str]:
-    """Return the placeholders, one of which ``xargs`` replaces with what it reads."""
+    """Return the first and the last placeholder: one is replaced with what ``xargs`` reads."""
     places: list[str] = []
     rest = iter(options)
     for word in rest:
@@ -192,7 +192,7 @@ def _placeholders(options: Sequence[str], values: frozenset[str]) -> Sequence[st
         found = _REPLACES.match(word)
         if found is not None or may_abbreviate(name, "--replace"):
             places.append((found[1] if found else value) or following or "{}")
-    return places or ["{}"]
+    return [*places[:1], *places[1:][-1:]] or ["{}"]
 
 
 # Variables that change what other commands do.
