@@ -215,7 +215,7 @@ DESTRUCTIVE = [
     "git rebase --exe='rm -rf x' main",
     "git difftool -yx 'rm -rf x'",
     "git submodule foreach --quiet 'rm -rf x'",
-    "git submodule foreach -$x ls",
+    'git submodule foreach "-$x" ls',
     # ... which may be another option after all.
     "npx --ca git push --force",
     # Keys and passwords.
