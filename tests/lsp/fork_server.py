@@ -162,8 +162,8 @@ def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
 def _program(command: Sequence[str]) -> tuple[str, list[str]] | None:
     """Return what a command runs, and the arguments of that; None where it is started by itself.
 
-    ``-m`` stands for aish-lsp, ``-P`` for the same importing nothing of the folder that it is in;
-    else it is a script.
+    ``-m`` stands for aish-lsp, ``-P`` for the same without imports from its current folder;
+    anything else is a script.
     """
     match command:
         # A command of the shell reads and writes by streams that are made at the start.
