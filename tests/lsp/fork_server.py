@@ -34,6 +34,9 @@ import fork_client
 #: Whether servers are forked; the tests' conftest says so for each test.
 wanted = False
 
+#: The environment of the fork server, which is that of the tests before the first one.
+environment: dict[str, str] = {}
+
 #: What the interpreter and the C library read once, at their start, begins with one of these.
 _READ_AT_START: Final = (
     "PYTHON",
@@ -150,6 +153,8 @@ def _socket() -> str:
                         pass_fds=[listening.fileno()],
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
+                        # Without what the test that is first has set for itself.
+                        env=environment,
                     )
                 )
     return path

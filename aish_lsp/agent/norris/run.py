@@ -222,7 +222,10 @@ class _Run:
 
     def _doubts(self) -> str:
         """Return a reason to doubt that the goal was reached, as the model says; or empty."""
-        failed = [f"`{line_of(text)}` (exit {code})" for text, code in self._exits.items() if code]
+        masked = self._session.workspace.without_secrets
+        failed = [
+            f"`{line_of(masked(text))}` (exit {code})" for text, code in self._exits.items() if code
+        ]
         if not failed:
             return ""
         return f"But the last run of {', '.join(failed[-3:])} failed."
