@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         from aish_lsp import __version__  # noqa: PLC0415 - not needed to serve
 
-        sys.stdout.write(f"aish-lsp {__version__}\n")
+        print(f"aish-lsp {__version__}")  # noqa: T201 - does nothing if stdout is closed
         return 0
     from aish_lsp.cli import main as cli_main  # noqa: PLC0415 - slow to import
 

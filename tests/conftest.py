@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         fork_server.begin(home)
     os.environ.update(HOME=str(home), AISH_DATA_DIR=str(home / "data"), AISH_DISCOVERY="off")
+    fork_server.environment = dict(os.environ)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -151,7 +151,7 @@ async def _compact(session: Session, emit: Emit) -> Outcome[Compacted]:
 async def _summarize(session: Session, emit: Emit) -> Compacted:
     conversation, config = session.conversation, session.workspace.config
     if len(list(conversation.exchanges())) < 2:
-        message = "There is nothing to summarize yet, since your last question is not summarized."
+        message = "There is nothing to summarize yet: the last question and its answer are kept."
         return _compacted(session, 0, message)
     preset = (await session.models.choose(None)).preset
     limit = await session.accounting.limits(preset, config)
@@ -159,7 +159,6 @@ async def _summarize(session: Session, emit: Emit) -> Compacted:
     tools = session.tools_for(preset, limit)
     budget = Budget(session.blocks(), config.context, limit, counter, tools)
     plan = await budget.plan_compact(conversation)
-    assert plan is not None, "there are at least two exchanges"
     why = "The model's window, or `context.max_summary_chars`, has no room for a summary."
     if plan.summary_chars:
         summarizer = Summarizer(session, preset, emit)

@@ -220,7 +220,7 @@ def run(session: Session, request: RunRequest) -> Job[RunReport]:
 
 
 def approve(session: Session, command_id: str) -> Job[RunReport]:
-    """Run a command, once, that nobody could be asked about before.
+    """Run, once, a command that nobody could be asked about before.
 
     Raises:
         NotFound: no such command waits for approval.
@@ -250,7 +250,7 @@ async def run_and_tell(session: Session, request: RunRequest, emit: Emit) -> Run
 
 
 async def _ended(job: Job[RunReport]) -> None:
-    """Wait until a cancelled job has ended, with a result or an error."""
+    """Wait until a canceled job has ended, with a result or an error."""
     await asyncio.gather(job.result(), return_exceptions=True)
 
 
@@ -283,6 +283,7 @@ class Execution:
 
         Raises:
             NotFound: the folder or the shell is gone.
+            Denied: another folder has taken its place, or the command could not be confined.
             InvalidArgument: the text cannot be passed to a shell.
         """
         planned, undo = self._plan, self._workspace.undo
@@ -357,7 +358,7 @@ class Execution:
         always = self._workspace.config.safety.confirm == "always"
         if self._profile == "work":
             return always
-        # What nobody has seen must be safe, and confined if it is only safe so.
+        # What nobody has seen must be safe, and confined if only that makes it safe.
         confined = self._profile == "reading" or not verdict.confine
         may_go_unseen = verdict.risk == "safe" and confined
         if request.unattended and not may_go_unseen:

@@ -149,7 +149,7 @@ class Extractor:
             )
         self._finish = reply.finish
         if left_out:
-            await self._notice("info", f"The oldest {left_out} messages did not fit.")
+            await self._notice("info", f"The oldest {count_of(left_out, 'message')} did not fit.")
         await self._session.recorder.extraction(reply.text, preset.name, reply.finish, reply.usage)
 
     async def _preset(self) -> Preset:

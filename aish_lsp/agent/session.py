@@ -330,7 +330,7 @@ class Session:
             yield is_recorded
         finally:
             if is_recorded:
-                # Even if the work was cancelled.
+                # Even if the work was canceled.
                 for notice in await run_uncancellable(workspace.undo.after()):
                     await emit(Notice("info", notice))
 

@@ -191,12 +191,12 @@ _LONGEST_RESULT: Final = 32_000
 #: The most calls that are made for one reply.
 _MOST_CALLS: Final = 32
 
-#: The result of a call if an earlier one of the same step towards a goal did not succeed.
+#: The result of a call if an earlier one of the same step toward a goal did not succeed.
 _SKIPPED: Final = "Not made: the call before it failed, or was refused."
 
 
 async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Finish ``work``; if this task was cancelled meanwhile, raise that only afterwards."""
+    """Finish ``work``; if this task was canceled meanwhile, raise that only afterwards."""
     await run_uncancellable(work)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -214,7 +214,7 @@ class ToolCalls:
 
     Attributes:
         has_begun: whether any call was made.
-        broken_off: the status of the call that ended a step towards a goal early; else None.
+        broken_off: the status of the call that ended a step toward a goal early; else None.
     """
 
     def __init__(
@@ -244,14 +244,14 @@ class ToolCalls:
             for together in [[*group]] if reads else [[call] for call in group]:
                 if self.broken_off is not None:
                     for call in together:
-                        await self._finish(call, ToolResult(_SKIPPED, "failed"))
+                        await to_the_end(self._finish(call, ToolResult(_SKIPPED, "failed")))
                     continue
                 statuses = await self._call(together, around)
                 if pursuit is not None and not reads:
                     self.broken_off = next((one for one in statuses if one != "done"), None)
         for call in calls[_MOST_CALLS:]:
             text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
-            await self._finish(call, ToolResult(text, "failed"))
+            await to_the_end(self._finish(call, ToolResult(text, "failed")))
 
     async def _call(self, calls: Sequence[ToolCall], around: Around) -> list[ResultStatus]:
         """Make ``calls`` at the same time; return how each ended."""

@@ -159,7 +159,7 @@ class Turn:
     async def _run_rounds(self) -> None:
         """Receive replies and make their tool calls, until a reply makes none."""
         pursuit = self._session.pursuit
-        # A step towards a goal is a turn of one round.
+        # A step toward a goal is a turn of one round.
         most = self._workspace.config.tools.max_rounds if pursuit is None else 1
         for number in count(1):
             await self._receive_or_fall_back()

@@ -35,8 +35,8 @@ class ChatFile:
     """``.aish/chat.md`` of one workspace.
 
     It is used only if it is ours: not through a symbolic link, which could point anywhere, not if
-    it has a hard link, and not if git tracks it, since then somebody else may have written what
-    would be taken for the user's words.
+    it has a second hard link, and not if git tracks it, since then somebody else may have written
+    what would be taken for the user's words.
     """
 
     def __init__(self, root: Path) -> None:
@@ -241,7 +241,7 @@ def first_text(aside: str) -> str:
 
 
 def _refuse_second_name(path: Path, found: os.stat_result) -> None:
-    """Refuse a file with a hard link, whose owner is unknown.
+    """Refuse a file with a second hard link, since nobody knows whose that is.
 
     Raises:
         StoreUnavailable: it has one.

@@ -215,7 +215,7 @@ def calls(job_id: str, call: Tool) -> str:
 
 
 def last_was(title: str | None) -> str:
-    """Return the first line of a new session, if there was one before."""
+    """Return the first line of a new session that follows an earlier one."""
     return quote(f"The last session was *{_shown(title)}*. `:resume` goes on with it.")
 
 

@@ -184,13 +184,13 @@ class TerminalChat:
         """Carry out a command, or ask the model."""
         command = parse(message)
         if command is None and (below := command_below(message, COLON_COMMANDS)):
+            command = below.command
             if not below.alone:
-                line = f":{below.command.name} {below.command.argument}".rstrip()
+                line = f":{command.name} {command.argument}".rstrip()
                 asked = f"The last line is an aish command: {escaped(line)}"
                 question = Question(asked, "Run it instead of asking the model")
                 if not await terminal.ask_user(question, ctrl_c_ends=False):
-                    below = None
-            command = below.command if below else None
+                    command = None
         if command is not None:
             await self.do(command)
         else:

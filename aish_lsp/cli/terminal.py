@@ -87,7 +87,7 @@ class Output:
         console.print(Text(visible(text), style))
 
     def prompt(self, text: str) -> None:
-        """Write a question on a new line, and leave the line open; reset colours first."""
+        """Write a question on a new line, and leave the line open; reset colors first."""
         self.end_line()
         if self._file().isatty():
             self._put(_RESET)
@@ -190,7 +190,8 @@ async def _read_piece(terminal: int) -> bytes:
 
 def edit_command(text: str) -> str:
     """Let the user change a command in their editor; return it, or nothing if that fails."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    names = (os.environ.get(variable, "").strip() for variable in ("VISUAL", "EDITOR"))
+    editor = next(filter(None, names), "vi")
     with tempfile.TemporaryDirectory(prefix="aish-") as folder:
         file = Path(folder, "command.sh")
         file.write_text(f"{text}\n", encoding="utf-8")

@@ -20,7 +20,7 @@ from typing import Any, Final, get_args, get_origin
 from urllib.parse import parse_qsl, urlsplit
 
 from aish_lsp.config.keys import NAME, all_keys, key_at, nested
-from aish_lsp.config.schema import OWN_ENDPOINTS, OWN_TOOLS, Config, Preset, QuestionClass
+from aish_lsp.config.schema import OWN_TOOLS, Config, Preset, QuestionClass
 from aish_lsp.foundation.redaction import is_secret, is_secret_name
 from aish_lsp.foundation.text import KeyPath, arms, dotted, nearest, shown, shown_path
 from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, Problem, sift, without
@@ -53,14 +53,8 @@ def checked(data: object, locate: Callable[[str], str]) -> Layer:
     bad = list(refused(data))
     good, problems = sift(without(data, [path for path, _ in bad]), Config)
     problems = [Problem(dotted(path), reason) for path, reason in bad[:PROBLEMS]] + problems
-    for name in list(_without_address(data, good)):
-        models = {**good["models"]}
-        del models[name]
-        good = {**good, "models": models}
-        problems.append(Problem(dotted(("models", name)), "not used without the address it names"))
-    return Layer(
-        good, tuple(replace(problem, where=locate(problem.path)) for problem in problems), locate
-    )
+    located = tuple(replace(problem, where=locate(problem.path)) for problem in problems)
+    return Layer(_without_other_addresses(good, data), located, locate)
 
 
 def from_file(path: Path) -> Layer:
@@ -276,6 +270,9 @@ def _parts(name: str) -> tuple[str, ...]:
 #: The name of the model that exists even without a preset.
 OFFLINE: Final = "offline"
 
+#: Replaces an endpoint that was refused. An empty one could mean the provider's own address.
+NO_ADDRESS: Final = " "
+
 _NO_KEYS_IN_HEADERS: Final = (
     "a key itself must not be written here; write ${NAME}, with the environment variable that"
     " holds it"
@@ -312,18 +309,20 @@ def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
                 )
 
 
-def _without_address(data: object, good: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the presets of ``data`` whose address was refused, or has the wrong key.
+def _without_other_addresses(good: Mapping[str, Any], data: object) -> Mapping[str, Any]:
+    """Return the ``good`` part of ``data``, with NO_ADDRESS for addresses that were left out.
 
-    They would use the provider's own address, to which the user did not want to send anything.
+    Nothing may be sent to another address instead: the provider's own, or a weaker source's.
     """
-    kept = dict(_tables(good, "models"))
+    models = dict(_tables(good, "models"))
     for name, preset in _tables(data, "models"):
-        left = kept.get(name, {})
-        if left.get("provider") in OWN_ENDPOINTS and "endpoint" not in left:
-            lost = preset.keys() - left.keys()
-            if any(key == "endpoint" or _is_address(preset[key]) for key in lost):
-                yield name
+        kept = models.get(name, preset)
+        lost = preset.keys() - kept.keys()
+        if "endpoint" in lost or (
+            "endpoint" not in kept and any(_is_address(preset[key]) for key in lost)
+        ):
+            models[name] = {**kept, "endpoint": NO_ADDRESS}
+    return {**good, "models": models} if models else good
 
 
 def _is_address(value: object) -> bool:

@@ -152,16 +152,16 @@ class Budget:
         end, anchor = self._evictions(conversation, complete.draft, size, anchor, summarize)
         return await self._without(conversation, end, anchor)
 
-    async def plan_compact(self, conversation: Conversation) -> Prepared | None:
+    async def plan_compact(self, conversation: Conversation) -> Prepared:
         """Return the request without all exchanges but the last, even if they would fit.
 
-        None if there is only one exchange. Nothing is changed yet.
+        Nothing is changed yet.
 
         Raises:
             OverBudget: it does not fit.
         """
-        *_, (end, _) = list(conversation.exchanges()) or [(0, 0)]
-        return await self._without(conversation, end, None) if end else None
+        *_, (end, _) = conversation.exchanges()
+        return await self._without(conversation, end, None)
 
     async def summarized(self, prior: str, prepared: Prepared, summary: str) -> Prepared:
         """Return ``prepared`` with ``summary``, shortened if need be, in place of ``prior``."""

@@ -1,6 +1,6 @@
 """Our files: where they are; private, written atomically, and synced before acknowledgment.
 
-All functions that write block. An error from the system (disk full, read-only, no permission)
+Writing blocks. An error from the system (disk full, read-only, no permission)
 becomes a StoreUnavailable that names the path and the reason.
 """
 

@@ -28,6 +28,7 @@ from aish_lsp.chat.markdown import (
     escape_reply,
     heading_of,
     last_place,
+    lines_of,
     open_place,
     prompt_after,
     quote,
@@ -49,7 +50,7 @@ from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations import operation as operations
-from aish_lsp.operations.markdown import open_fence
+from aish_lsp.operations.markdown import FENCE, open_fence
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
@@ -357,14 +358,16 @@ class ChatDocument:
                         self._writer.withdraw(remark)
                     await self._writer.flush()
                     text = await self._writer.text()
-                if open_place(text) is None:
+                place = open_place(text)
+                lines = lines_of(text)
+                fence = open_fence("\n".join(lines[: place.line] if place else lines))
+                # What was cut off may have left a code block open; above a heading, an output's.
+                if fence and (place is None or fence == FENCE):
+                    self._writer.insert(f"{fence}\n")
+                if place is None:
                     cut_off = f"{quote(_CUT_OFF)}\n" if last_place(text) is not None else ""
-                    first = f"{cut_off}{YOU}\n\n" if text.strip() else FIRST_TEXT
-                    # What was cut off may have left a code block open.
-                    if fence := open_fence(text):
-                        first = f"{fence}\n\n{first}"
-                    self._writer.begin(first)
-                    await self._writer.flush()
+                    self._writer.begin(f"{cut_off}{YOU}\n\n" if text.strip() else FIRST_TEXT)
+                await self._writer.flush()
                 if not self._has_begun:
                     self._has_begun = True
                     # Do not wait for it: an editor that waits for us makes no edits.

@@ -402,10 +402,10 @@ class Client(Endpoint):
 class EditorFace:
     """The client as seen by an operation that a command or a line of the chat asks for.
 
-    ``shows`` shows progress, ``send`` takes messages, and ``chat`` returns the text of the chat.
+    ``caller`` shows progress, ``send`` takes messages, and ``chat`` returns the text of the chat.
     """
 
-    shows: Call | Client
+    caller: Call | Client
     send: Callable[[str], object]
     chat: Callable[[], Awaitable[str]]
 
@@ -415,7 +415,7 @@ class EditorFace:
 
     async def wait(self, job: Job[R], title: str) -> R:
         """Wait for a job and show its progress, where the user can stop it."""
-        progress = self.shows.begin_progress(title, on_cancel=job.cancel)
+        progress = self.caller.begin_progress(title, on_cancel=job.cancel)
         try:
             async with progress.timed():
                 return await job.result()

@@ -87,7 +87,7 @@ class Configurations:
             self._pull(root, configuration)
 
     def push(self, settings: Any) -> None:
-        """Use the settings that a client sent which cannot be asked for them."""
+        """Use the settings sent by a client that cannot be asked for them."""
         self._pushed = settings.get("aish") if isinstance(settings, dict) else None
         for configuration in self._of.values():
             configuration.update("workspace/configuration", self._pushed)

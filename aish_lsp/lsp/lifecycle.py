@@ -58,7 +58,7 @@ class Lifecycle:
         guard.start()
 
     def end(self, reason: str, code: int) -> None:
-        """Start to end the process; only the first call counts. Thread-safe."""
+        """Begin ending the process; only the first call counts. Thread-safe."""
         if self._code is not None:
             return
         self._code = code

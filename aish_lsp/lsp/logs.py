@@ -30,7 +30,7 @@ from aish_lsp.shell.environment import secret_values
 LEVELS: Final = ("debug", "info", "warning", "error")
 #: Records that may wait to be written; more are dropped.
 PENDING_RECORDS = 1_000
-#: Bytes of the file of recent records; once it is full, it is kept as the one previous file.
+#: Bytes of the file of recent records; once full, it becomes the one previous file that is kept.
 RECENT_BYTES = 1 << 16
 #: The most characters of a record that are written.
 LONGEST: Final = 4_000
@@ -125,7 +125,7 @@ _handlers: list[_BackgroundHandler] = []
 class _RecentHandler(_BackgroundHandler):
     """Keeps recent warnings and errors in ``DATA/recent.log``, which its first line creates.
 
-    If the file cannot be written, nothing is kept, and nothing reports it.
+    If the file cannot be written, nothing is kept or reported.
     """
 
     def __init__(self) -> None:

@@ -116,7 +116,7 @@ def _offer_actions(server: AishServer) -> None:
     suggestions.setup(server, documents, folders, conversations, others)
 
 
-# Serving, as far as all transports share it
+# What all transports share
 
 #: Starts to listen or to read for a server, and returns.
 Open: TypeAlias = Callable[[AishServer], Awaitable[None]]

@@ -62,7 +62,7 @@ _OCCUPIED = "this aish-lsp already has a client; start another one"
 
 
 def tcp(host: str, port: int) -> Open:
-    """Return a function that serves the first client at an address to send ``initialize``."""
+    """Return a function that serves the first client to send ``initialize`` to an address."""
 
     async def connect(server: AishServer) -> None:
         waiting = asyncio.Semaphore(MOST_WAITING)

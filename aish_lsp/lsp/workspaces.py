@@ -1,7 +1,7 @@
 """The workspace folders of the client, each with its own context, as they come and go.
 
-Changes in their projects are noticed here too. A client that is able to is asked to watch the
-files. Any other still reports what is saved, created, renamed and deleted in the editor, and the
+Changes in their projects are noticed here too. A client that can watch files is asked to. Any
+other client still reports what is saved, created, renamed and deleted in the editor, and the
 project itself looks for changes at each turn.
 """
 
@@ -158,7 +158,7 @@ def setup(client: Client, workspaces: Workspaces) -> None:
 
     @client.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
-        # Remove first: a folder that was renamed, or changed its order, is in both lists.
+        # Remove first: a folder that was renamed or reordered is in both lists.
         for folder in params.event.removed:
             client.workspace.remove_folder(folder.uri)
         for folder in params.event.added:

@@ -95,7 +95,7 @@ def _split(endpoint: str) -> SplitResult:
     """Split an endpoint; raise InvalidArgument if it is not an HTTP URL."""
     if not endpoint.strip():
         raise InvalidArgument(
-            "The model has no endpoint. Set `endpoint`, for example http://127.0.0.1:8080.",
+            "The model has no valid endpoint. Set `endpoint`, for example http://127.0.0.1:8080.",
             path="endpoint",
         )
     try:

@@ -339,4 +339,4 @@ def _exposure(preset: Preset, place: str) -> Question:
 
 
 def _row(preset: Preset, source: Source) -> ModelInfo:
-    return ModelInfo(preset.name, preset.provider, preset.model, preset.endpoint, source)
+    return ModelInfo(preset.name, preset.provider, preset.model, preset.endpoint.strip(), source)

@@ -21,7 +21,7 @@ from aish_lsp.models.address import (
     server_url,
 )
 from aish_lsp.models.keys import headers_for
-from aish_lsp.models.loose_json import Json, as_dict, as_list, as_tokens
+from aish_lsp.models.loose_json import Json, as_dict, as_list, as_tokens, decoded
 from aish_lsp.models.prices import listed_price, lists_prices
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _ollama_window(shown: Mapping[str, Any]) -> int | None:
     for line in str(shown.get("parameters") or "").splitlines():
         match line.split():
             case ["num_ctx", value]:
-                return as_tokens(int(value)) if value.isdecimal() else None
+                return as_tokens(decoded(value))
     info = as_dict(shown.get("model_info"))
     lengths = [value for key, value in info.items() if key.endswith(".context_length")]
     length = as_tokens(lengths[0]) if lengths else None

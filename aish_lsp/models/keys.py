@@ -93,7 +93,7 @@ async def _print(command: tuple[str, ...], timeout_s: float) -> None:
 def key_of(preset: Preset) -> Iterator[None]:
     """Forget the key that a command printed if the server refuses it within this context.
 
-    A key that the command has printed since then is kept: it answers a refusal of the same old key.
+    A different key that the command has printed since then is kept: only the old one was refused.
     """
     command = tuple(preset.api_key_command or ())
     key = _printed.get(command)
@@ -137,11 +137,8 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
         )
-    except OSError as error:
-        msg = f"{source} cannot be run: {error.strerror}."
-        raise BackendRejected(msg) from error
-    except ValueError as error:  # a NUL character, or half a surrogate pair
-        msg = f"{source} cannot be run: {error}."
+    except (OSError, ValueError) as error:  # ValueError: a NUL, or half a surrogate pair
+        msg = f"{source} cannot be run: {getattr(error, 'strerror', error)}."
         raise BackendRejected(msg) from error
     try:
         async with asyncio.timeout(timeout_s):

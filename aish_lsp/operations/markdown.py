@@ -118,7 +118,7 @@ def open_fence(text: str) -> str:
         if not fence:
             if match[2][0] == "~" or "`" not in rest:
                 indent, fence = match[1], match[2]
-        elif match[2].startswith(fence) and not rest.strip(" \t\r"):
+        elif match[2].startswith(fence) and not rest.strip(" \t"):
             fence = ""
     return f"{indent}{fence}" if fence else ""
 

@@ -1,4 +1,4 @@
-"""The commands in the fenced blocks of a reply: of a block that is tagged as a shell's, its text.
+"""The commands in a reply's fenced blocks: the text of each block that is tagged as a shell's.
 
 Of a block that shows a terminal session, only what was typed is a command. Fenced blocks are found
 in a Markdown text, whole or while it streams in.

@@ -115,7 +115,7 @@ def _written_over(line: str) -> str:
     return "".join(kept)
 
 
-# Recognizes by its output a command that wants a terminal, which does not exist.
+# Recognizes, by its output, a command that wants a terminal although there is none.
 
 #: Characters at the end of an output that are searched: why a command gave up comes last.
 _LAST_WORDS: Final = 4096

@@ -1,4 +1,4 @@
-"""Runs a command: streams and bounds its output, and ends everything that it started with it."""
+"""Runs a command, streams and bounds its output, and ends everything that the command started."""
 
 from __future__ import annotations
 

@@ -79,11 +79,12 @@ class Streaming(Caller):
             await super().__call__(request, peer)
             return
         said, _ = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        grammar = self.ENDLESS if said == self.ENDLESS else llama_server.says(said)
+        is_endless = said == self.ENDLESS
+        grammar = said if is_endless else llama_server.says(said)
         self.sent.append(request.json)
         body = request.json | {"grammar": grammar, "tool_choice": "none"}
         forced = replace(request, body=json.dumps(body).encode())
-        await forward_to(self._llama.port)(forced, peer)
+        await forward_to(self._llama.port, 0.05 if is_endless else 0.0)(forced, peer)
 
 
 @pytest.fixture(name="place")

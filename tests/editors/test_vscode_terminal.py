@@ -61,7 +61,9 @@ def sent(place: Place) -> dict[str, Any]:
     return [one for one in place.sessions() if one.get("role") == "user"][-1]
 
 
-def test_how_a_command_ends_in_the_terminal_comes_back(chat: Chat, place: Place) -> None:
+def test_how_a_command_ends_in_the_terminal_comes_back(
+    bench: Workbench, chat: Chat, place: Place
+) -> None:
     chat.ask("how many lines are in main.py")
     card = to_terminal(chat)
     card.locator(".ended", has_text="exit 0").wait_for()
@@ -71,6 +73,7 @@ def test_how_a_command_ends_in_the_terminal_comes_back(chat: Chat, place: Place)
     card.locator(".ended", has_text="exit 1").wait_for()
     assert "No such file" in card.locator(".output").inner_text()
     card.get_by_role("button", name="Ask about it").click()
+    bench.until("the mention", lambda: chat.box.input_value() == "@terminal ")
     chat.box.press_sequentially("why did that fail?")
     assert chat.box.input_value() == "@terminal why did that fail?"
     chat.box.press("Enter")

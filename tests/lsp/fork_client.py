@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-#: Of a request: arguments and an environment. A message of the kernel's may be twice as long.
+#: Bytes of the longest request (arguments and environment); the kernel passes on twice as many.
 MOST_BYTES = 100_000
 
 
@@ -28,10 +28,10 @@ def ask(
 ) -> bool:
     """Ask the fork server at ``path`` to run ``command``; return whether it was asked.
 
-    ``descriptors`` are its three streams and a pipe, in which come a line with its number (0 if it
-    is not forked) and a line with its exit code.
+    ``descriptors`` are its three streams and a pipe for two lines: its process id (0 if it is not
+    forked) and its exit code.
     """
-    # A process's mask can be read by setting it only.
+    # A process can read its mask only by setting it.
     mask = os.umask(0)
     os.umask(mask)
     request = {
@@ -39,7 +39,7 @@ def ask(
         "env": dict(env),
         "cwd": cwd,
         "umask": mask,
-        # As is inherited: what a shell starts in the background ignores it.
+        # Inherited: what a shell starts in the background ignores it.
         "takesInterrupts": signal.getsignal(signal.SIGINT) is not signal.SIG_IGN,
     }
     data = json.dumps(request).encode()
@@ -65,13 +65,15 @@ def main(path: str, command: list[str]) -> None:
         os.execv(command[0], command)
     for passed_on in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(passed_on, lambda number, _: _send(pid, number))
-    # Else a reader of its streams would never come to their end.
+    # Otherwise a reader of its streams would never reach their end.
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)
     code = int(status.readline() or 1)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        # SIGKILL has no handler that could be set.
+        with suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)
 

@@ -34,6 +34,9 @@ import fork_client
 #: Whether servers are forked; the tests' conftest says so for each test.
 wanted = False
 
+#: The environment of the fork server, which is that of the tests before the first one.
+environment: dict[str, str] = {}
+
 #: What the interpreter and the C library read once, at their start, begins with one of these.
 _READ_AT_START: Final = (
     "PYTHON",
@@ -150,6 +153,8 @@ def _socket() -> str:
                         pass_fds=[listening.fileno()],
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
+                        # Without what the test that is first has set for itself.
+                        env=environment,
                     )
                 )
     return path
@@ -162,8 +167,8 @@ def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
 def _program(command: Sequence[str]) -> tuple[str, list[str]] | None:
     """Return what a command runs, and the arguments of that; None where it is started by itself.
 
-    ``-m`` stands for aish-lsp, ``-P`` for the same importing nothing of the folder that it is in;
-    else it is a script.
+    ``-m`` stands for aish-lsp, ``-P`` for the same without imports from its current folder;
+    anything else is a script.
     """
     match command:
         # A command of the shell reads and writes by streams that are made at the start.

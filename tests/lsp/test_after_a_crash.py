@@ -71,3 +71,19 @@ async def test_what_ran_and_what_waited_is_not_said_to_do_so_for_ever(tmp_path: 
         assert "Waiting for" not in text
         assert "$ sleep 600; echo never\n\n````\n" in text
         assert open_fence(text) == ""
+
+
+async def test_the_block_of_an_output_above_a_heading_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    place = Place.make(tmp_path / "place")
+    async with place.client() as client:
+        await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+        await client.command_result("aish.run", {"text": "echo hi; sleep 600"})
+        await chat_holds(client, place, "\nhi\n")
+        client.process.send_signal(signal.SIGKILL)
+        await client.process.wait()
+    for _ in range(2):
+        async with place.client() as client:
+            await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+            await client.command_result("aish.chat.open")
+            await chat_holds(client, place, "\nhi\n\n````\n\n## You\n")

@@ -161,6 +161,18 @@ async def test_what_ends_what_stands_for_a_server_ends_the_server(
     assert (error, process.returncode) == (b"", -number)
 
 
+async def test_what_stands_for_a_server_ends_by_the_signal_that_ends_the_server(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING)
+    process = await started(sys.executable, str(script))
+    assert process.stdout is not None
+    os.kill(int(await process.stdout.readline()), signal.SIGKILL)
+    await process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
 async def test_what_cannot_be_forked_takes_the_place(tmp_path: Path) -> None:
     process = await started("/bin/sh", "-c", "echo $PPID; exit 3")
     told, _ = await process.communicate()

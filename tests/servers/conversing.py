@@ -164,8 +164,12 @@ async def fine(_: Request, peer: Peer) -> None:
     await peer.chunk(b"")
 
 
-def forward_to(port: int) -> Script:
-    """Return a script that hands each request on to ``port``, and every byte of the answer back."""
+def forward_to(port: int, pause: float = 0.0) -> Script:
+    """Return a script that hands each request on to ``port``, and every byte of the answer back.
+
+    With ``pause`` (seconds) the answer comes as slowly as from a large model: so long after each
+    kilobyte.
+    """
 
     async def script(request: Request, peer: Peer) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -175,8 +179,9 @@ def forward_to(port: int) -> Script:
         )
         try:
             writer.write(head.encode() + request.body)
-            while data := await reader.read(1 << 16):
+            while data := await reader.read(1 << 10 if pause else 1 << 16):
                 await peer.send(data)
+                await asyncio.sleep(pause)
         finally:
             writer.close()
 

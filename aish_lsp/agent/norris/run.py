@@ -222,7 +222,10 @@ class _Run:
 
     def _doubts(self) -> str:
         """Return a reason to doubt that the goal was reached, as the model says; or empty."""
-        failed = [f"`{line_of(text)}` (exit {code})" for text, code in self._exits.items() if code]
+        masked = self._session.workspace.without_secrets
+        failed = [
+            f"`{line_of(masked(text))}` (exit {code})" for text, code in self._exits.items() if code
+        ]
         if not failed:
             return ""
         return f"But the last run of {', '.join(failed[-3:])} failed."
@@ -337,11 +340,11 @@ class _Run:
         turn_id = new_id()
         turn = Turn(self._session, Ask(message, self._model), turn_id, self._emit)
         done = await turn.run_locked()
-        # The message was sent; what was added since goes into the next one.
-        del self._pursuit.said[:added]
         result = done.result
         if result.model == OFFLINE:
             raise BackendUnavailable(f"The model does not answer. {_NO_MODEL}")
+        # The message was sent; what was added since goes into the next one.
+        del self._pursuit.said[:added]
         self._model = self._model or result.model
         if result.usage is not None:
             usage = result.usage
@@ -394,7 +397,7 @@ class _Run:
 
 
 def _is_cancelled() -> bool:
-    """Return whether the run was cancelled, even during uncancellable work."""
+    """Return whether the run was canceled, even during uncancellable work."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,4 +1,4 @@
-"""The work of one step towards a goal: its commands, in order, and the results of its calls."""
+"""The work of one step toward a goal: its commands, in order, and the results of its calls."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class StepWork:
             if ran and call.name == "run_command":
                 self._note_exit(text, int(ran[1]))
             else:
-                self.rows.append(line_of(text))
+                self.rows.append(self._line(text))
         return [call.id for call in calls]
 
     async def run_commands(self, step: Step, commands: Sequence[CommandInfo]) -> None:
@@ -93,7 +93,7 @@ class StepWork:
             if self.status != "done":
                 self._note_skipped(len(commands) - number)
                 return
-            text = line_of(info.text)
+            text = self._line(info.text)
             request = RunRequest(
                 command_id=info.id, group=self._group, timeout=_COMMAND_SECONDS, unattended=True
             )
@@ -112,7 +112,7 @@ class StepWork:
         Raises:
             CancelledError: it was stopped.
         """
-        text = line_of(report.text)
+        text = self._line(report.text)
         if report.finish_reason == "denied":
             self.status = "denied"
             self.rows.append(f"{text}, skipped")
@@ -133,7 +133,11 @@ class StepWork:
         # Move it to the end: only the last commands that failed are named.
         self._exits.pop(text, None)
         self._exits[text] = code
-        self.rows.append(f"{line_of(text)}, exit {code}")
+        self.rows.append(f"{self._line(text)}, exit {code}")
+
+    def _line(self, command: str) -> str:
+        """Return a command as it is logged: what is cut off could be the rest of a secret."""
+        return line_of(self._session.workspace.without_secrets(command))
 
     def _note_skipped(self, count: int) -> None:
         """Note for the model that ``count`` commands were not run."""

@@ -114,7 +114,7 @@ class Confinement:
         if result.finish_reason == "cancelled":
             # The runner has swallowed the cancel, which was meant for our caller.
             raise asyncio.CancelledError
-        return "" if result.exit_code == 0 else "a command in them does not end well"
+        return "" if result.exit_code == 0 else "even an empty command fails in the sandbox"
 
     async def _made(self, make: Callable[[], Sandbox]) -> Sandbox:
         making = asyncio.create_task(self._made_alone(make))

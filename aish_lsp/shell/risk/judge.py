@@ -204,8 +204,10 @@ def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False)
 def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
     """Record what rows of the configuration say; return whether that settles it."""
     for tables_ in filter(None, (review.stricter, review.own)):
-        entry = tables_.entry(words[0].casefold()) or tables_.entry(name)
-        found = verdict(entry, Arguments(words[1:], values)) if entry else None
+        given = Arguments(words[1:], values)
+        entries = filter(None, map(tables_.entry, (words[0].casefold(), name)))
+        rules = filter(None, (verdict(entry, given) for entry in entries))
+        found = max(rules, key=lambda rule: rule.level, default=None)
         if found is not None:
             reason = found.reason or f"a rule of yours: {words[0][:60]}"
             review.findings.add(found.level, reason)

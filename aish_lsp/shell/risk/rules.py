@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
@@ -126,6 +126,7 @@ class CommandRules:
     before: Options = Options()  # noqa: RUF009 - it is frozen
     rules: list[Rule] = field(default_factory=list)
     by_word: dict[str, list[Rule]] = field(default_factory=dict)
+    globs: list[Rule] = field(default_factory=list)
     wrappers: list[Wrapper] = field(default_factory=list)
     program: Program | None = None
 
@@ -138,13 +139,13 @@ class CommandRules:
             self.by_word.setdefault(word, []).append(rule)
 
     def about(self, given: Arguments) -> Iterable[Rule]:
-        """Return the rules that may match these arguments."""
-        if not self.by_word:
+        """Return the rules that may match these arguments: those for a pattern of names last."""
+        if not self.by_word and not self.globs:
             return self.rules
         found = self.rules[:]
         for word in dict.fromkeys(given.operands[:2]):
             found += self.by_word.get(word, ())
-        return found
+        return found + self.globs
 
 
 #: The fields that a row may have besides its ``match`` and its level.
@@ -163,12 +164,8 @@ class Tables:
     def entry(self, name: str) -> CommandRules | None:
         """Return the entry of a name in lower case; None if there is none."""
         entry = self._entries.get(name)
-        if entry is None:
-            for glob, rule in self._globs:
-                if fnmatchcase(name, glob):
-                    entry = entry or CommandRules()
-                    entry.add(rule)
-        return entry
+        globs = [rule for glob, rule in self._globs if fnmatchcase(name, glob)]
+        return replace(entry or CommandRules(), globs=globs) if globs else entry
 
     def add_rules(
         self, groups: Iterable[Mapping[str, Any]], sets: Mapping[str, str] | None = None
@@ -191,13 +188,6 @@ class Tables:
                         self._globs.append((name, rule))
                     else:
                         self._entries[name].add(rule)
-
-    def complete(self) -> None:
-        """Add the rules for patterns of names to the names that they match, once all are known."""
-        for glob, rule in self._globs:
-            for name, entry in self._entries.items():
-                if fnmatchcase(name, glob):
-                    entry.add(rule)
 
     def add_values(self, values: Mapping[str, str]) -> None:
         """Add which options of a command take the next word for their value."""
@@ -254,8 +244,6 @@ def own_tables(rules: tuple[RiskRule, ...]) -> tuple[Tables, Tables]:
         tables = found[rule.only_stricter]
         row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
         tables.add_rules([{**row, "confine": rule.confine}])
-    for tables in found:
-        tables.complete()
     return found
 
 
@@ -270,7 +258,6 @@ def tables() -> Tables:
         found.add_rules(data.get("rules", ()), data.get("options"))
         found.add_wrappers(data.get("wrappers", ()))
         found.add_programs(data.get("programs", ()))
-    found.complete()
     return found
 
 

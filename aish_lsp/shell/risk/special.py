@@ -370,11 +370,14 @@ def _set(review: Review, setting: str) -> None:
         review.caution(f"sets {name[:40]} for git")
 
 
+_FOREACH_OPTIONS: Final = frozenset({"-q", "--quiet", "--recursive", "--"})
+
+
 def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
     """Queue the commands that git's own commands run."""
     if command == "submodule" and "foreach" in rest:
         words = rest[list(rest).index("foreach") + 1 :]
-        review.add_text(texts(list(dropwhile(lambda word: word[:1] == "-", words))))
+        review.add_text(texts(list(dropwhile(_FOREACH_OPTIONS.__contains__, words))))
     elif command == "bisect" and rest[:1] == ("run",):
         review.add_text(texts(rest[1:]))
     elif command in {"rebase", "difftool"}:

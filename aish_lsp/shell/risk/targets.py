@@ -116,7 +116,7 @@ def _operands(
 
 
 def _archive(review: Review, name: str, words: Sequence[str], given: Input) -> None:
-    """Judge an archive or bundle that a subcommand, or a letter of the first word, has written."""
+    """Judge the archive or bundle that a subcommand, or a letter of the first word, makes."""
     files: list[str] = []
     rest = [word for word in words if word[:1] != "-"]
     if name == "tar" and _creates(words):

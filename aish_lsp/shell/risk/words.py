@@ -215,7 +215,7 @@ class Resolver:
                 text = MANY + text.lstrip(UNKNOWN)
             if kind == "concatenation" and self._has_braces(node):
                 if text.count("{") > 1 or any(child.type != "word" for child in node.children):
-                    # Braces that are quoted are not distinguished from those that are nested.
+                    # Quoted or nested braces are not distinguished from plain ones.
                     found.append(MANY)
                 found += [
                     self._wild + word if word.startswith(_WILD) else word for word in expanded(text)

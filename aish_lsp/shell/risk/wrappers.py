@@ -17,8 +17,8 @@ from aish_lsp.shell.risk.words import MANY, UNKNOWN, table
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
 _QUOTES: Final = re.compile(r"[\\'\"]")
-#: Among short options of ``xargs``, the one that says what is replaced, and what follows it.
-_REPLACES: Final = re.compile(r"-(?!-)[^IiJ]*([IiJ])(.*)", re.DOTALL)
+#: Short options of ``xargs``, the last of which says what is replaced, and what follows it.
+_REPLACES: Final = re.compile(r"-[0oprtx]*[IiJ](.*)", re.DOTALL)
 _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
@@ -86,7 +86,8 @@ def _open(
         review.add_joined([word.replace("{}", UNKNOWN) for word in inner])
         return []
     if wrapper.appends:
-        return _appended(inner, _placeholder(words[:at]), given, doubtful=doubtful)
+        places = _placeholders(words[:at], wrapper.values)
+        return _appended(inner, places, given, doubtful=doubtful)
     found = [inner]
     # An unknown option may have taken the first word as its value.
     if doubtful and len(inner) > 1:
@@ -95,7 +96,7 @@ def _open(
 
 
 def _appended(
-    inner: tuple[str, ...], place: str, given: Input, *, doubtful: bool
+    inner: tuple[str, ...], places: Sequence[str], given: Input, *, doubtful: bool
 ) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes from one command and what it reads."""
     known = text_of(given, UNKNOWN)
@@ -103,10 +104,13 @@ def _appended(
     plain = _QUOTES.sub("", known)
     found: list[tuple[str, ...]] = []
     if UNKNOWN not in known:
-        found = [tuple(word.replace(place, text) for word in inner) for text in plain.split()]
-        found = [*found[:_LOOKED_AT], (*inner, *plain.split())]
+        texts = plain.split()
+        for place in places:
+            found += [tuple(word.replace(place, t) for word in inner) for t in texts[:_LOOKED_AT]]
+        found.append((*inner, *texts))
     if UNKNOWN in known or plain != known:
-        found.append((*(word.replace(place, UNKNOWN) for word in inner), f"{MANY}*"))
+        for place in places:
+            found.append((*(word.replace(place, UNKNOWN) for word in inner), f"{MANY}*"))
     return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
 
 
@@ -127,7 +131,10 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             # ``:!cmd`` is how vim runs one.
             review.add_text(value.lstrip(":!"))
             opened = True
-            at += 1 if text else 2
+            # An abbreviation may be another option after all, which takes no value.
+            is_named = word[:2] != "--" or word in wrapper.text
+            doubtful = doubtful or not (text or is_named)
+            at += 2 if is_named and not text else 1
         elif word[:1] == "-" and len(word) > 1:
             takes = takes_next(word, wrapper.values)
             _note_option(review, wrapper, word, "".join(words[at + 1 : at + 2]))
@@ -169,22 +176,23 @@ def text_option(options: Sequence[str], word: str) -> str | None:
         if word == option:
             return ""
         if may_abbreviate(name, option):
-            return value  # Without one, the next word is.
+            return value
         if option[:2] != "--" and word[:2] != "--" and word[:1] == "-" and option[1] in word[1:]:
-            return word.partition(option[1])[2]
+            return word.partition(option[1])[2].lstrip("=")
     return None
 
 
-def _placeholder(options: Sequence[str]) -> str:
-    """Return the placeholder that ``xargs`` replaces with what it reads."""
-    for at, word in enumerate(options):
+def _placeholders(options: Sequence[str], values: frozenset[str]) -> Sequence[str]:
+    """Return the first and the last placeholder: one is replaced with what ``xargs`` reads."""
+    places: list[str] = []
+    rest = iter(options)
+    for word in rest:
+        following = next(rest, "") if takes_next(word, values) else ""
         name, _, value = word.partition("=")
-        if may_abbreviate(name, "--replace"):
-            return value or "{}"
         found = _REPLACES.match(word)
-        if found is not None:
-            return found[2] or ("{}" if found[1] == "i" else "".join(options[at + 1 : at + 2]))
-    return "{}"
+        if found is not None or may_abbreviate(name, "--replace"):
+            places.append((found[1] if found else value) or following or "{}")
+    return [*places[:1], *places[1:][-1:]] or ["{}"]
 
 
 # Variables that change what other commands do.

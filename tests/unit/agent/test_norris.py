@@ -11,7 +11,7 @@ from test_turn import Place, place
 
 from aish_lsp.agent.events import Notice, Output, Step, Text, Usage
 from aish_lsp.agent.norris.run import Goal, pursue, unfinished
-from aish_lsp.foundation.errors import BackendRejected, NotFound
+from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable, NotFound
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest
 
 __all__ = ["place"]
@@ -43,6 +43,18 @@ async def test_a_command_that_was_stopped_has_no_exit_status(place: Place) -> No
     assert line["line"] == "step 1: stopped"
 
 
+async def test_a_secret_that_a_line_would_cut_is_not_logged(place: Place) -> None:
+    place.workspace.services.ask_user = agree
+    secret = "no-shape-of-a-key-but-known-by-its-value"
+    place.workspace.services.environ = {"SHOP_TOKEN": secret}
+    said = f"I look.\nCMD: echo {'x' * 90} {secret}\n"
+    place.replies = [(Text(said), Usage(400, 10), Finish("stop"))]
+    await pursue(place.session, Goal("Do it.", max_steps=1)).result()
+    [line] = [line for line in place.log() if line.get("status") == "step"]
+    assert "x" * 90 in line["line"]
+    assert secret[:6] not in line["line"]
+
+
 async def test_a_folder_that_is_gone_is_named(place: Place) -> None:
     assert place.workspace.root is not None
     shutil.rmtree(place.workspace.root)
@@ -64,27 +76,36 @@ async def test_a_resumed_run_that_was_killed_at_once_goes_on_where_it_was(place:
     assert unfinished(await place.session.recorder.history()) == left
 
 
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (BackendRejected("The key is not valid."), "The key is not valid."),
+        # The next model fails, too, and the offline one answers.
+        (BackendUnavailable("It is down."), "The model does not answer."),
+    ],
+)
 async def test_the_user_learns_that_what_they_added_was_not_sent(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch, error: AishError, reason: str
 ) -> None:
     place.workspace.services.ask_user = agree
-    steps = 0
+    asked = 0
 
     async def stream(_: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        nonlocal steps
-        steps += 1
-        if steps == 2:
-            raise BackendRejected("The key is not valid.")
+        nonlocal asked
+        asked += 1
+        if asked in (2, 3):
+            raise error
         assert place.session.pursuit is not None
-        place.session.pursuit.said.append("Mind the gap.")
+        if asked == 1:
+            place.session.pursuit.said.append("Mind the gap.")
         for event in LOOKS:
             yield event
 
     monkeypatch.setattr(place, "stream", stream)
     job = pursue(place.session, Goal("Do it."))
     events = [event async for event in job.events()]
-    [told] = [event.message for event in events if isinstance(event, Notice)]
-    assert "The key is not valid." in told
+    *_, told = [event.message for event in events if isinstance(event, Notice)]
+    assert reason in told
     assert told.endswith("What you added last was not sent.")
 
 

@@ -210,6 +210,28 @@ async def test_calls_beyond_the_most_are_answered_last(place: Place) -> None:
     assert results[-1].content.startswith("Not made: a reply may have 32 calls.")
 
 
+async def test_a_call_that_was_not_made_has_one_result_despite_a_cancel(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.replies = [calls(*["{}"] * 33), DONE]
+    write, last = place.session.recorder.tool_result, asyncio.Event()
+
+    async def tool_result(call_id: str, text: str) -> int:
+        n = await write(call_id, text)
+        if text.startswith("Not made"):
+            last.set()
+            await asyncio.sleep(0.1)
+        return n
+
+    monkeypatch.setattr(place.session.recorder, "tool_result", tool_result)
+    job = place.begin()
+    await last.wait()
+    job.cancel()
+    await job.result()
+    logged = [line["tool_call_id"] for line in place.log() if line.get("role") == "tool"]
+    assert logged == [f"c{at}" for at in range(33)]
+
+
 async def test_a_question_for_a_model_is_asked_again_of_that_model(place: Place) -> None:
     place.replies = [BackendRejected("It does not.")]
     with pytest.raises(BackendRejected):

@@ -42,7 +42,6 @@ def written(*deltas: str | Tool, end: FinishReason = "stop") -> str:
         ("    ```\nindented code", ""),
         ("- item\n\n  ```sh\n  ls", "  ```"),
         ("```\na\n```\n```\nb", "```"),
-        ("```\r\na\r\n```\r\nb", ""),
         ("text `` ``` text", ""),
         ("", ""),
     ],

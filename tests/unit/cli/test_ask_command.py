@@ -261,7 +261,6 @@ def test_ctrl_c_while_a_command_runs_stops_the_command_alone(
     [
         ("nosuch", "nosuch: No such file or directory. Set EDITOR to your editor."),
         ("vi 'x", "No closing quotation"),
-        (" ", "Permission denied"),
         ("rm", "rm: No such file or directory"),
         ("cp {latin}", "can't decode byte"),
     ],
@@ -279,6 +278,19 @@ def test_an_editor_that_fails_is_told(
     monkeypatch.setenv("EDITOR", editor.format(latin=latin))
     assert edit_command("ls\npwd") == ""
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("editor", ["", " "])
+def test_an_editor_of_blanks_is_none(
+    editor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vi = tmp_path / "vi"
+    vi.write_text('#!/bin/sh\necho edited >"$1"\n')
+    vi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("VISUAL", editor)
+    monkeypatch.setenv("EDITOR", editor)
+    assert edit_command("ls\npwd") == "edited"
 
 
 def at_terminal(

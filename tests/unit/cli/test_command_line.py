@@ -107,6 +107,7 @@ def test_a_closed_pipe_is_no_trouble(tmp_path: Path) -> None:
         ('PYTHONIOENCODING=ascii exec "$@"', ("doctor",), b"", b"\\u2713 aish-lsp"),
         ('exec "$@" <&-', ("tokens",), b"", b" 0  -"),
         ('exec "$@" >&-', ("config", "show"), b"", b""),
+        ('exec "$@" >&-', ("--version",), b"", b""),
         ('exec "$@" 2>&-', ("config", "show"), b"", b"default_model"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Config
+from aish_lsp.config.sources import NO_ADDRESS
 from aish_lsp.config.trust import TrustStore
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.models.address import api_url
 
 LOCAL = '[models.local]\nendpoint = "http://127.0.0.1:8080"\n'
 
@@ -270,16 +274,39 @@ def test_an_endpoint_is_an_http_address(file: Path, trust: TrustStore, address: 
     "key",
     ['endpoint = "http://a]b/"', "endpoint = 5", 'base_url = "https://proxy.example"'],
 )
-def test_what_names_another_address_is_never_sent_to_the_providers_own(
-    file: Path, trust: TrustStore, key: str
+@pytest.mark.parametrize("weaker", ["", 'endpoint = "http://weaker.example"\n'])
+def test_what_names_a_bad_address_is_sent_nowhere_else(
+    file: Path, trust: TrustStore, key: str, weaker: str
 ) -> None:
-    file.write_text(
-        f'[models.a]\nprovider = "anthropic"\n{key}\n'
-        '[models.b]\nprovider = "anthropic"\ntemprature = 1\n'
-    )
+    """Neither to the provider's own address nor to that of a weaker source."""
+    file.write_text(f'[models.a]\nprovider = "anthropic"\n{weaker}{"" if weaker else key}\n')
     configuration = open_at(None, trust)
-    assert configuration.config.models.keys() == {"b"}
-    assert problems(configuration)["models.a"] == "not used without the address it names"
+    if weaker:
+        configuration.initialize({"aish": {"models": {"a": tomllib.loads(key)}}})
+    preset = configuration.config.models["a"]
+    assert (preset.provider, preset.api_key_env) == ("anthropic", None)
+    with pytest.raises(InvalidArgument, match="no valid endpoint"):
+        api_url(preset.endpoint, "messages")
+    assert [problem.path for problem in configuration.loaded.problems] == [
+        f"models.a.{key.partition(' ')[0]}"
+    ]
+
+
+def test_a_bad_address_counts_wherever_the_provider_is_named(file: Path, trust: TrustStore) -> None:
+    file.write_text('[models.a]\nprovider = "anthropic"\n[models.b]\nendpoint = "b:80"\n')
+    configuration = open_at(None, trust, AISH_MODELS__A__ENDPOINT="a:80")
+    configuration.initialize({"aish": {"models": {"b": {"provider": "gemini"}}}})
+    endpoints = [preset.endpoint for preset in configuration.config.models.values()]
+    assert endpoints == [NO_ADDRESS] * 2
+    configuration.initialize({"aish": {"models": {"b": {"endpoint": "http://good.example"}}}})
+    assert configuration.config.models["b"].endpoint == "http://good.example"
+
+
+def test_another_unknown_key_leaves_the_providers_own_address(
+    file: Path, trust: TrustStore
+) -> None:
+    file.write_text('[models.a]\nprovider = "anthropic"\ntemprature = 1\n')
+    assert open_at(None, trust).config.models["a"].endpoint == "https://api.anthropic.com"
 
 
 def test_names_that_no_preset_has_are_told_with_the_nearest(file: Path, trust: TrustStore) -> None:

@@ -106,6 +106,21 @@ def test_a_rule_for_a_pattern_of_names_counts_beside_one_for_a_name(place: Place
     rules = place.open().config.safety.rules
     for text in ("npm run build", "npm test", "npmx"):
         assert classify(text, "bash", rules=rules).reasons == ("mine",), text
+    place.file.write_text(rule("*", "caution") + rule("rm", "destructive", "mine"))
+    rules = place.open().config.safety.rules
+    for text in ("rm x", "/bin/rm x", "rm.exe x"):
+        assert classify(text, "bash", rules=rules).reasons == ("mine",), text
+
+
+@pytest.mark.parametrize("confine", [True, False])
+def test_of_two_safe_rows_the_one_for_the_name_says_whether_it_is_confined(
+    place: Place, *, confine: bool
+) -> None:
+    place.file.write_text(
+        rule("npm*", "safe", confine=not confine) + rule("npm test", "safe", confine=confine)
+    )
+    rules = place.open().config.safety.rules
+    assert classify("npm test", "bash", rules=rules, confined=True).confine == confine
 
 
 def test_rules_come_from_a_variable_too(place: Place) -> None:

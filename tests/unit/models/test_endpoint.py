@@ -213,6 +213,13 @@ async def test_anthropic_is_asked_for_the_one_model(
         assert "authorization" not in request.headers
 
 
+async def test_a_window_of_countless_digits_does_not_raise(http: HttpClient) -> None:
+    shown = {"parameters": "num_ctx " + "9" * 5000}
+    async with FaultServer(answering(v1_models=OLLAMA, api_ps={}, api_show=shown)) as server:
+        info = await describe(http, Preset(endpoint=server.url), {})
+    assert info == EndpointInfo("ollama", ("llama3:8b",), None)
+
+
 async def test_half_a_surrogate_pair_in_a_models_name_does_not_raise(http: HttpClient) -> None:
     listed = b'{"data": [{"type": "model", "id": "\\ud83d"}]}'
     async with FaultServer(answering(v1_models=listed)) as server:

@@ -204,6 +204,10 @@ DESTRUCTIVE = [
     "ls | xargs -rI% sh -c %",
     "ls | xargs -i% sh -c %",
     "ls | xargs --rep=% sh -c %",
+    "ls | xargs -ainput.txt -I% sh -c %",
+    "ls | xargs -dI -I% sh -c %",
+    "ls | xargs -E -Ix -I% sh -c %",
+    "ls | xargs -I% -I@ sh -c @",
     # Options that hold a command, abbreviated, attached or behind others.
     "env --split='rm -rf x'",
     "script --comm='rm -rf x'",
@@ -211,6 +215,9 @@ DESTRUCTIVE = [
     "git rebase --exe='rm -rf x' main",
     "git difftool -yx 'rm -rf x'",
     "git submodule foreach --quiet 'rm -rf x'",
+    'git submodule foreach "-$x" ls',
+    # ... which may be another option after all.
+    "npx --ca git push --force",
     # Keys and passwords.
     "cat /home/me/.ssh/id_ed25519",
     "cat /proc/1/environ",

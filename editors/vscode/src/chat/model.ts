@@ -193,7 +193,7 @@ function breaks(text: string): number {
 
 /** Note how the commands of a step ended: they run in order, until one fails or is denied. */
 function endRuns(found: Exchange, step: StepEvent, wasRunning: boolean): void {
-  // A command that begins is told by an output, which may be empty.
+  // A command has begun if it has an output, which may be empty.
   const begun = step.commandIds.flatMap((id) => found.runs[id] ?? []);
   for (const run of begun) if (run.state === "running") run.state = "ended";
   const last = begun.at(-1);
