@@ -168,6 +168,7 @@ def test_a_long_reply_takes_no_time() -> None:
         "always run " * 10_000,
     ],
 )
+@pytest.mark.slow
 def test_a_hostile_line_takes_no_time(line: str) -> None:
     began = time.process_time()
     assert "is long: read it to its end" in dangers(line)

@@ -211,6 +211,7 @@ async def replayed(http: HttpClient, path: Path) -> tuple[Whole, StoredReasoning
 
 
 @pytest.mark.parametrize("path", params(recordings()))
+@pytest.mark.slow
 async def test_a_recorded_reply(http: HttpClient, path: Path) -> None:
     got, _ = await replayed(http, path)
     assert got == expected(payloads(path))

@@ -178,6 +178,7 @@ def body_of(path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("path", recordings())
+@pytest.mark.slow
 async def test_a_recorded_reply(http: HttpClient, path: Path) -> None:
     body = body_of(path)
     chance = random.Random(path.name)

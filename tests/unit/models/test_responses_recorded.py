@@ -205,6 +205,7 @@ async def replayed(http: HttpClient, body: bytes, seed: str) -> list[ModelEvent]
 
 
 @pytest.mark.parametrize(("path", "number"), recordings())
+@pytest.mark.slow
 async def test_a_recorded_reply(http: HttpClient, path: Path, number: int) -> None:
     found = responses_in(path)
     alone = path.suffix == ".sse" and len(found) == 1

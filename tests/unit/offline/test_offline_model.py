@@ -350,6 +350,7 @@ FORGERIES = [
 
 
 @pytest.mark.parametrize("forged", FORGERIES)
+@pytest.mark.slow
 async def test_nothing_that_others_wrote_becomes_a_command(project: Path, forged: str) -> None:
     asked = [
         after("make", 1, forged, "did that work?"),

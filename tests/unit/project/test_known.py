@@ -111,6 +111,7 @@ def test_deep_folders_are_folded_in_few_steps(monkeypatch: pytest.MonkeyPatch) -
     assert len(steps) < 10
 
 
+@pytest.mark.slow
 def test_a_million_names_are_kept_within_the_limit() -> None:
     found = KnownFiles(20_000)
     for part in range(1000):

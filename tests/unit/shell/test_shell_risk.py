@@ -329,6 +329,7 @@ def test_what_is_safe_is_so_only_with_what_is_safe(text: str) -> None:
         f"{SETS_SIX} awk $u$v$w$x$y$z" + "{,,}{" * 700,
     ],
 )
+@pytest.mark.slow
 def test_what_nobody_could_look_through_is_destructive(text: str) -> None:
     assert classify(text, "bash").risk == "destructive"
 
@@ -349,6 +350,7 @@ def test_what_is_just_short_enough_does_not_make_it_fail(part: str) -> None:
 
 @pytest.mark.parametrize("part", ["{,", "[", "[!", "; a+=$x", "; a+=$x*"])
 @pytest.mark.parametrize("command", ["echo", "find ."])
+@pytest.mark.slow
 def test_many_values_in_a_long_text_take_seconds_at_most(command: str, part: str) -> None:
     start = time.process_time()
     classify(f"{SETS_SIX}{command} $u$v$w$x$y$z{part * LONGEST}"[:LONGEST], "bash")
