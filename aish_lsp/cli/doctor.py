@@ -149,6 +149,8 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
     what = f"model {preset.name}"
     if preset.provider == "offline":
         return Finding(what, "ok", "the offline model")
+    if not preset.endpoint.strip():
+        return Finding(what, "broken", "it has no valid endpoint", "Set `endpoint` in config.toml.")
     if problem := await _key_problem(workspace, preset):
         return Finding(what, "broken", *problem)
     try:

@@ -83,6 +83,14 @@ def test_the_doctor_names_what_is_broken(
     assert findings(done)[what]["advice"]
 
 
+@pytest.mark.parametrize("line", ["model = 'x'", "endpoint = 'nowhere'"])
+def test_the_doctor_says_that_a_model_has_no_address(
+    run: CommandLine, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "config.toml").write_text(f"[models.local]\n{line}\n")
+    assert findings(run("doctor", "--json"))["model local"]["found"] == "it has no valid endpoint"
+
+
 @pytest.mark.slow
 def test_the_doctor_does_not_wait_for_a_key_command(run: CommandLine, tmp_path: Path) -> None:
     command = "['sleep', '80']"
