@@ -9,7 +9,7 @@ import itertools
 import logging
 import secrets
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
@@ -39,6 +39,8 @@ from aish_lsp.lsp.messages import (
 from aish_lsp.lsp.stream import position_encoding
 
 if TYPE_CHECKING:
+    from cattrs import Converter
+
     from aish_lsp.lsp.messages import Outbox
     from aish_lsp.lsp.stream import BadFrame
 
@@ -51,6 +53,12 @@ Feature: TypeAlias = Callable[[Any], Any]
 
 #: What encoding as JSON raises for data that JSON cannot hold.
 UNSENDABLE = (TypeError, ValueError, RecursionError)
+
+
+@cache
+def converter() -> Converter:
+    """Return the converter of this process between LSP's types and plain data."""
+    return get_converter()
 
 
 class Endpoint:
@@ -68,7 +76,7 @@ class Endpoint:
         self.outbox: Outbox | None = None
         self.features: dict[str, Feature] = {}
         self.answered: MessageId | None = None
-        self._converter = get_converter()
+        self._converter = converter()
         self.initialized = False
         self._shutdown = False
         self._shutdown_id: MessageId | None = None

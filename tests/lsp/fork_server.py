@@ -14,6 +14,7 @@ import asyncio
 import fcntl
 import gc
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -230,7 +231,13 @@ async def _open_pipes() -> tuple[_Pipes, asyncio.StreamReader, list[int]]:
 
 def _import_all() -> None:
     """Import what servers import, at their start and later, and read the tables of the package."""
+    import httpx  # noqa: F401 - imported for the first request
+    import httpx_sse  # noqa: F401
+    from lsprotocol import types
+
     import aish_lsp
+    from aish_lsp.agent.model_choice import rules
+    from aish_lsp.lsp.endpoint import converter
     from aish_lsp.lsp.server import create_server
     from aish_lsp.offline.ranking import ranking
     from aish_lsp.offline.results import known_errors
@@ -241,7 +248,11 @@ def _import_all() -> None:
         if not module.name.startswith(("aish_lsp.cli", "aish_lsp.__main__")):
             importlib.import_module(module.name)
     create_server()
-    for read in (table, ranking, known_errors, tables):
+    for request, response, params, _ in types.METHOD_TO_TYPES.values():
+        for kind in filter(inspect.isclass, (request, response, params)):
+            converter().get_structure_hook(kind)
+            converter().get_unstructure_hook(kind)
+    for read in (table, ranking, known_errors, rules, tables):
         read()
 
 
