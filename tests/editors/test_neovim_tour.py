@@ -244,6 +244,7 @@ def test_a_day(place: Place, profile: Path, calling: llama_server.LlamaServer) -
         neovim.keys("q")
         headings(neovim, 9)
         assert "> Stopped." in neovim.lines
+        neovim.until("the end of its progress", lambda: "aish answers" not in str(neovim.lua(ROWS)))
         screens.take("A reply that was stopped", neovim, since="Tell me a story.")
 
     screens.compare()
