@@ -19,7 +19,7 @@ from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
 
 #: Each how many of the table's phrasings are asked.
-_EACH = 31
+_EACH = 61
 
 
 def _short() -> Iterator[tuple[str, Intent, set[str]]]:

@@ -82,7 +82,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def test_the_first_phrasing_of_an_intent_leads_to_it(family: str, places: Workspace) -> None:
     lost = []
     # Each takes 20 ms; `./dev full` tries all.
-    for intent in intents(family)[:: 1 if FULL else 3]:
+    for intent in intents(family)[:: 1 if FULL else 4]:
         if "{first}" in intent.example and "{last}" in intent.example:
             continue  # The two ends of a range are one word of a question.
         question = SLOT.sub(lambda slot: filled(slot[1], VALUES), intent.example)
