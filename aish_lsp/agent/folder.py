@@ -23,7 +23,7 @@ from aish_lsp.context.prompt import (
     tree_part,
 )
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
-from aish_lsp.foundation.files import config_file, data_dir, workspace_dir
+from aish_lsp.foundation.files import config_file, data_dir, expanded, workspace_dir
 from aish_lsp.foundation.masking import MASK, Mask, withhold
 from aish_lsp.foundation.redaction import is_telling, redact
 from aish_lsp.foundation.text import shown, shown_path
@@ -175,8 +175,7 @@ class FolderContext:
         configured = self.config.memory.path
         if not configured:
             return self.data / "memory.jsonl"
-        expanded = os.path.expanduser(configured)  # noqa: PTH111 - the other one may raise
-        return config_file().parent / expanded
+        return config_file().parent / expanded(configured)
 
     def _open_memory(self) -> MemoryScopes:
         return MemoryScopes.open(data_dir() / "memory.jsonl", self._memory_path, self._holds_key)

@@ -58,7 +58,7 @@ def data_dir() -> Path:
     """Return DATA: ``AISH_DATA_DIR``, or the platform's folder for user data."""
     moved = os.environ.get("AISH_DATA_DIR")
     if moved:
-        return _expanded(moved)
+        return expanded(moved)
     from platformdirs import user_data_path  # noqa: PLC0415 - not needed by every start
 
     return user_data_path("aish", appauthor=False)
@@ -73,14 +73,14 @@ def config_file() -> Path:
     """Return the path of ``config.toml``: ``AISH_CONFIG``, or the platform's default."""
     moved = os.environ.get("AISH_CONFIG")
     if moved:
-        return _expanded(moved)
+        return expanded(moved)
     from platformdirs import user_config_path  # noqa: PLC0415 - as above
 
     return user_config_path("aish", appauthor=False) / "config.toml"
 
 
-def _expanded(path: str) -> Path:
-    """Expand ``~`` as a shell does: that of an unknown user is left as it is."""
+def expanded(path: str) -> Path:
+    """Return ``path`` with ``~`` expanded as by a shell: an unknown user's is left as it is."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError
 
 

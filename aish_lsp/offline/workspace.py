@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
+from aish_lsp.foundation.files import expanded
 from aish_lsp.offline.words import data, group, stem
 from aish_lsp.project.manifests import NamedTask, find_entries, find_tasks
 from aish_lsp.project.manifests.reading import Intent, Task
@@ -155,14 +156,14 @@ class Workspace:
         if not name or len(name) > 1024 or "\0" in name:
             return False
         try:
-            return os.path.lexists(self.root / os.path.expanduser(name))  # noqa: PTH111
+            return os.path.lexists(self.root / expanded(name))
         except (OSError, ValueError):
             return False
 
     def is_folder(self, name: str) -> bool:
         """Return whether the path ``name`` is a folder; False if that cannot be found out."""
         try:
-            return (self.root / os.path.expanduser(name)).is_dir()  # noqa: PTH111
+            return (self.root / expanded(name)).is_dir()
         except (OSError, ValueError):
             return False
 

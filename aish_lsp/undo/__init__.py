@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
+from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.ports import AskUser, EditOpen, Question, nobody
 from aish_lsp.foundation.text import escaped
@@ -412,8 +413,7 @@ def _names(text: str, cwd: Path, top: Path) -> Iterator[bytes]:
             plain = re.split(r"[*?\[{$`;|&()]", part)[0].rstrip("/")
             if not plain or "\0" in plain:
                 continue
-            # Unlike Path's, this leaves the name of an unknown user as it is.
-            path = os.path.normpath(cwd / os.path.expanduser(plain))  # noqa: PTH111 - as above
+            path = os.path.normpath(cwd / expanded(plain))
             below = os.path.relpath(path, top)
             if not below.startswith(".."):
                 yield os.fsencode(below)
