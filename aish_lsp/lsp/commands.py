@@ -20,7 +20,7 @@ from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.agent.events import Step
-from aish_lsp.agent.model_call import complete
+from aish_lsp.agent.side_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import to_wire
