@@ -20,6 +20,7 @@ from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import api_url, host, is_loopback
 from aish_lsp.models.catalog import ModelInfo
+from aish_lsp.models.providers import describe
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import quoted
 from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation, whole
@@ -270,8 +271,6 @@ class Candidate:
 
 async def candidates(workspace: FolderContext) -> list[Candidate]:
     """Return the models found: servers on this machine, then keys in the environment."""
-    from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
-
     services, config = workspace.services, workspace.config
     found = await services.catalog.discover()
     told = await asyncio.gather(*(describe(services.http, preset, {}) for preset in found.presets))
@@ -295,8 +294,6 @@ async def at_address(workspace: FolderContext, address: str, key_variable: str =
         InvalidArgument: the address is not valid, or there is no such variable.
         BackendUnavailable: nothing there lists models.
     """
-    from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
-
     services, config = workspace.services, workspace.config
     if key_variable and not services.environ.get(key_variable, "").strip():
         # Not quoted: it may be the key itself.
