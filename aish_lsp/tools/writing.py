@@ -188,10 +188,7 @@ def _protection_reason(root: Path, place: Place, named: str) -> str:
         if reason := why_protected(path):
             return reason
     own = map(os.path.realpath, (data_dir(), config_file()))
-    parts = place.name.lower().split("/")
-    if any(place.path.is_relative_to(one) for one in own) or ".aish" in parts:
-        return "is aish's own"
-    return "is git's own" if ".git" in parts else ""
+    return "is aish's own" if any(place.path.is_relative_to(one) for one in own) else ""
 
 
 #: The most pairs of lines that are compared, without the equal lines at both ends.
