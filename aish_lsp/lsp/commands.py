@@ -19,13 +19,15 @@ from functools import partial
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lsprotocol import types
+
 from aish_lsp.agent.events import Step
 from aish_lsp.agent.model_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped, shown_path
-from aish_lsp.lsp.client import EditorFace
+from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import (
     Begun,
@@ -57,8 +59,9 @@ if TYPE_CHECKING:
     from aish_lsp.chat.colon import Carried, ColonCommand
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.job import Job
+    from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.calls import Call
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import (
@@ -82,7 +85,7 @@ logger = logging.getLogger(__name__)
 class Commands:
     """Answers the commands of the operations, ``aish.commands.copy``, and those for extensions."""
 
-    client: Client
+    server: BaseServer
     services: Services
     configurations: Configurations
     documents: OpenDocuments
@@ -95,12 +98,12 @@ class Commands:
     def bind(self) -> None:
         """Bind the commands."""
         for operation in OPERATIONS.values():
-            self.client.bind(f"aish.{operation.name}", partial(self._execute, operation))
-        self.client.bind("aish.commands.copy", self._copy)
-        self.client.bind("aish.chat.line", self._line)
-        self.client.bind("aish.chat.complete", self._complete)
-        self.client.bind("aish.model.complete", self._reply)
-        self.client.bind("aish.model.count", self._count)
+            self.server.bind(f"aish.{operation.name}", partial(self._execute, operation))
+        self.server.bind("aish.commands.copy", self._copy)
+        self.server.bind("aish.chat.line", self._line)
+        self.server.bind("aish.chat.complete", self._complete)
+        self.server.bind("aish.model.complete", self._reply)
+        self.server.bind("aish.model.count", self._count)
         self.workspaces.on_close(lambda workspace: self._listed.pop(workspace, None))
 
     # The operations
@@ -121,15 +124,15 @@ class Commands:
             _refuse_unshown(workspace, session)
             await self.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
             session = await workspace.sessions.named(None)
-        face = EditorFace(call, self.client.tell, lambda: self.chats.of(workspace).text())
+        face = EditorFace(call, self.server.tell, lambda: self.chats.of(workspace).text())
         place = Place(workspace, session, face)
         if isinstance(params, AskParams):
             place = _asked_at(place, params, about, guess)
-        if isinstance(params, ModelAdd) and params.choice is None and not can_choose(self.client):
+        if isinstance(params, ModelAdd) and params.choice is None and not can_choose(self.server):
             return await self._add_model_in_chat(place)
         work = operation.run(place, params)
         if not operation.comes_in_pieces:
-            work = answer_before_asking(self.client, work, lambda answer: str(answer.text))
+            work = answer_before_asking(self.server, work, lambda answer: str(answer.text))
         done = await work
         if isinstance(done, Answer):
             return self._answered(done)
@@ -144,7 +147,7 @@ class Commands:
 
     def _answered(self, answer: Answer[Any]) -> object:
         if answer.is_told:
-            self.client.tell(answer.text)
+            self.server.tell(answer.text)
         return answer.result
 
     async def _session_for(
@@ -172,7 +175,7 @@ class Commands:
     def _tell_where_it_runs(self, workspace: Workspace, uri: str | None, guess: str) -> None:
         """Tell the user in which folder a command runs, if that is a ``guess``."""
         if guess and not self.chats.is_shown_at(uri):
-            self.client.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
+            self.server.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
 
     async def _stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:
         """Send a job's events under the client's token, then return its result.
@@ -184,10 +187,10 @@ class Commands:
         progress = call.begin_progress(title, on_cancel=job.cancel)
         try:
             async for event in job.events():
-                self.client.send_progress(token, to_wire(event))
+                self.server.progress(types.ProgressParams(token, to_wire(event)))
                 if isinstance(event, Step):
                     progress.reach(f"step {event.number}")
-                await self.client.drained()
+                await self.server.drained()
             return await job.result()
         finally:
             progress.end()
@@ -198,7 +201,7 @@ class Commands:
         copied = await to_clipboard(text, self.services.environ)
         if not copied:
             shown = "\n".join(map(escaped, text.split("\n")))
-            self.client.tell(f"No clipboard was found. This is the text:\n\n{shown}")
+            self.server.tell(f"No clipboard was found. This is the text:\n\n{shown}")
         return Copied(text, copied)
 
     # The commands for extensions
@@ -234,13 +237,13 @@ class Commands:
             AishError: the command is refused.
         """
         if not operation.comes_in_pieces:
-            work = answer_before_asking(self.client, work, lambda carried: _text(messages, carried))
+            work = answer_before_asking(self.server, work, lambda carried: _text(messages, carried))
         try:
             return await work
         except AishError:
             # What is shown now must not be part of what is shown after a question.
             while messages:
-                self.client.tell(messages.pop(0))
+                self.server.tell(messages.pop(0))
             raise
 
     async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
