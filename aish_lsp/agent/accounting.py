@@ -15,7 +15,8 @@ from aish_lsp.context.measure import Draft, Measure, MeasuredPrefix, draft_token
 from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import in_force, request_messages
 from aish_lsp.context.usage import Meter, check_cap, cost_report, request_cost
-from aish_lsp.models.request import ModelRequest, goes_back, reply_limit
+from aish_lsp.models.providers import goes_back, reply_limit
+from aish_lsp.models.request import ModelRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,6 +21,7 @@ from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
 from aish_lsp.models.overflow import overflow_of
+from aish_lsp.models.providers import protocol
 from aish_lsp.models.retrying import cause
 
 if TYPE_CHECKING:
@@ -251,23 +252,4 @@ def open_model(
         environ: where keys are looked up.
         offline: opens the model that needs no server.
     """
-    # Adapters are loaded when they are first used.
-    match provider:
-        case "openai":
-            from aish_lsp.models.adapters.openai import OpenAIModel  # noqa: PLC0415 - as above
-
-            return OpenAIModel(http, environ)
-        case "openai-responses":
-            from aish_lsp.models.adapters.responses import ResponsesModel  # noqa: PLC0415
-
-            return ResponsesModel(http, environ)
-        case "anthropic":
-            from aish_lsp.models.adapters.anthropic import AnthropicModel  # noqa: PLC0415
-
-            return AnthropicModel(http, environ)
-        case "gemini":
-            from aish_lsp.models.adapters.gemini import GeminiModel  # noqa: PLC0415
-
-            return GeminiModel(http, environ)
-        case "offline":
-            return offline()
+    return offline() if provider == "offline" else protocol(provider)(http, environ)

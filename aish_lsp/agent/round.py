@@ -13,7 +13,8 @@ from aish_lsp.agent.model_call import ModelCall
 from aish_lsp.context.budget import Budget, Limits, Prepared, bounded
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, OverBudget
 from aish_lsp.models.overflow import overflow_of
-from aish_lsp.models.request import ModelRequest, StoredReasoning, reasoning_source, reply_limit
+from aish_lsp.models.providers import reasoning_source, reply_limit
+from aish_lsp.models.request import ModelRequest, StoredReasoning
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -6,7 +6,7 @@ import asyncio
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
@@ -14,20 +14,26 @@ from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.ports import NoLookUp, nobody, nothing_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
+from aish_lsp.models.providers import protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
-    from aish_lsp.foundation.ports import AskUser, Choose, EditOpen, LookUp, OpenText, ReadTerminal
+    from aish_lsp.foundation.ports import (
+        AskUser,
+        Choose,
+        EditOpen,
+        LookUp,
+        OpenText,
+        ReadTerminal,
+        Settled,
+    )
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.tokenizer import EndpointTokenizer, RequestCounter
     from aish_lsp.shell.confinement.support import Confinement
     from aish_lsp.tools.toolbox import Toolbox
-
-#: Protocols whose servers may have a tokenizer in addition to the API: llama.cpp and vLLM do.
-_WITH_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,8 @@ class Services:
         self.look_up: LookUp = look_up or NoLookUp()
         self.read_terminal = read_terminal
         self.tools_of = tools_of
+        #: A front end with settings sets it.
+        self.settled: Settled = nobody
         self._saving: asyncio.Task[None] | None = None
         # By protocol, endpoint and model.
         self._counting: dict[tuple[str, str, str], _Counting] = {}
@@ -134,7 +142,7 @@ class Services:
         if known is not None and (known.preset, known.timeout_s) == (preset, timeout_s):
             return known
         tokenizer = None
-        if preset.provider in _WITH_TOKENIZERS and not _is_providers_own(preset):
+        if protocol(preset.provider).has_tokenizer and not _is_providers_own(preset):
             tokenizer = EndpointTokenizer(self.http, preset, self.environ, timeout_s=timeout_s)
         requests = RequestCounter(preset.name, timeout_s=timeout_s)
         self._counting[key] = _Counting(preset, timeout_s, tokenizer, requests)

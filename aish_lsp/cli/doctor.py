@@ -144,7 +144,7 @@ async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
 
 async def _configured(workspace: Workspace, preset: Preset) -> Finding:
     """Return whether a configured model's server answers, and the context window."""
-    from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - imports httpx
+    from aish_lsp.models.providers import describe  # noqa: PLC0415 - for a configured model alone
 
     what = f"model {preset.name}"
     if preset.provider == "offline":

@@ -249,7 +249,8 @@ async def _models(arguments: argparse.Namespace) -> int:
 
 async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
     """Return a row with its server's data; only servers of configured models are asked."""
-    from aish_lsp.models.endpoint import EndpointInfo, describe  # noqa: PLC0415 - imports httpx
+    from aish_lsp.models.endpoint import EndpointInfo  # noqa: PLC0415 - imports httpx
+    from aish_lsp.models.providers import describe  # noqa: PLC0415 - as above
 
     info = EndpointInfo()
     preset = workspace.config.models.get(row.name)

@@ -27,10 +27,10 @@ from aish_lsp.context.selection import (
     language_of,
     selection,
 )
+from aish_lsp.foundation.opening import read_head
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import clipped, count_of, escaped, one_line, with_line_feeds
-from aish_lsp.project.safe_read import read_head
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.suggestions import new_id
 

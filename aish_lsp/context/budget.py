@@ -15,7 +15,7 @@ from aish_lsp.context.measure import Draft, draft_tokens, fetch, margin_of, meas
 from aish_lsp.context.prompt import attached_block, in_force, request_messages, summary_block
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.foundation.text import count_of
-from aish_lsp.models.request import reply_limit
+from aish_lsp.models.providers import reply_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from aish_lsp.context.prompt import as_data, request_message
 from aish_lsp.context.tokens import count, family_of, p99_error
 from aish_lsp.models.address import without_secrets
-from aish_lsp.models.request import COUNTS, TemplateOverhead, goes_back, text_key
+from aish_lsp.models.providers import goes_back
+from aish_lsp.models.request import COUNTS, TemplateOverhead, text_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,7 +11,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from aish_lsp.foundation.text import one_line, well_formed, without_hidden
-from aish_lsp.models.request import RequestMessage, goes_back
+from aish_lsp.models.providers import goes_back
+from aish_lsp.models.request import RequestMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,7 +13,7 @@ from aish_lsp.foundation.jsonl import now
 from aish_lsp.foundation.text import count_of
 from aish_lsp.models.address import is_loopback
 from aish_lsp.models.prices import price_of
-from aish_lsp.models.request import reply_limit
+from aish_lsp.models.providers import reply_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

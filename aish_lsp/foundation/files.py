@@ -280,6 +280,7 @@ def put_in_place(
     prefix: str,
     mode: int = 0o600,
     before: os.stat_result | None = None,
+    folder: int | None = None,
 ) -> None:
     """Replace the contents of the file ``path`` with ``data`` by a rename. Blocks.
 
@@ -290,12 +291,14 @@ def put_in_place(
         mode: the permissions of a new file, before the umask.
         before: the status of the file that is replaced: its permissions are kept, and its owner
             if that is permitted.
+        folder: the descriptor of the folder that ``path`` is relative to, if it is.
 
     Raises:
         OSError: it cannot be written; the old contents stay, unless only the folder's sync failed.
     """
     temporary = path.with_name(f"{prefix}{os.urandom(6).hex()}.tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    fd = os.open(temporary, flags, mode, dir_fd=folder)
     try:
         try:
             _write_all(fd, data)
@@ -304,11 +307,12 @@ def put_in_place(
             os.fsync(fd)
         finally:
             os.close(fd)
-        temporary.replace(path)
+        os.replace(temporary, path, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
         raise
-    sync_dir(path.parent)
+    sync_dir(path.parent, folder)
 
 
 def _copy_owner_and_mode(fd: int, before: os.stat_result) -> None:
@@ -320,8 +324,10 @@ def _copy_owner_and_mode(fd: int, before: os.stat_result) -> None:
     os.fchmod(fd, stat.S_IMODE(before.st_mode))
 
 
-def sync_dir(path: Path) -> None:
+def sync_dir(path: Path, folder: int | None = None) -> None:
     """Make the names in a folder durable, which fsync of a file does not do.
+
+    ``path`` may be relative to the open ``folder``.
 
     This does nothing if the folder may not be read or the file system cannot sync folders.
 
@@ -329,7 +335,7 @@ def sync_dir(path: Path) -> None:
         OSError: it is missing, or the disk fails.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     except PermissionError:
         return
     try:

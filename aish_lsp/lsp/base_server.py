@@ -27,6 +27,7 @@ from aish_lsp.lsp.calls import Call, Progress
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import Outbox
 from aish_lsp.lsp.overrides import AishProtocol, converter
+from aish_lsp.operations.operation import Face
 
 if TYPE_CHECKING:
     from pygls.server import ServerErrors
@@ -233,8 +234,8 @@ class BaseServer(LanguageServer):
             logger.error("%s failed", task.get_name(), exc_info=error)
 
 
-@dataclass(frozen=True, slots=True)
-class EditorFace:
+@dataclass
+class EditorFace(Face):
     """The client as seen by an operation that a command or a line of the chat asks for.
 
     ``caller`` shows progress, ``send`` takes messages, and ``chat`` returns the text of the chat.

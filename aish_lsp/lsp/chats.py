@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from aish_lsp.agent.sessions import Resumed
     from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.calls import Call
-    from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import ChatParams
     from aish_lsp.lsp.selections import Selections
@@ -92,7 +91,6 @@ def setup(
     documents: OpenDocuments,
     workspaces: Workspaces,
     chats: ChatDocuments,
-    configurations: Configurations,
 ) -> None:
     """Bind the commands, follow the documents, complete the ``:`` commands."""
 
@@ -129,7 +127,7 @@ def setup(
     documents.on_change(changed)
     documents.on_save(saved)
     documents.on_close(chats.follow_closing)
-    workspaces.on_open(lambda workspace: _begin(server, configurations, workspace))
+    workspaces.on_open(lambda workspace: _begin(server, workspace))
     workspaces.on_close(chats.closed)
     server.on_shutdown(chats.aclose)
 
@@ -172,7 +170,7 @@ async def _completions(
     return types.CompletionList(is_incomplete=True, items=items) if found.are_files else items
 
 
-def _begin(server: BaseServer, configurations: Configurations, workspace: Workspace) -> None:
+def _begin(server: BaseServer, workspace: Workspace) -> None:
     """Continue the last session of a workspace that was opened, if that is configured."""
 
     async def tell(beginning: Awaitable[Resumed | None]) -> None:
@@ -180,9 +178,7 @@ def _begin(server: BaseServer, configurations: Configurations, workspace: Worksp
         for notice in resumed.notices if resumed else ():
             server.tell(notice)
 
-    # The editor's settings count too.
-    settled = configurations.settled(workspace.root)
-    server.spawn(tell(workspace.sessions.begin(settled)), "continue the last session")
+    server.spawn(tell(workspace.sessions.begin()), "continue the last session")
 
 
 #: The most characters of an item in a title.

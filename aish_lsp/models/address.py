@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from typing import TYPE_CHECKING, Final
-from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.redaction import is_secret_name
@@ -108,63 +108,6 @@ def _split(endpoint: str) -> SplitResult:
         msg = f"The endpoint {shown!r} is not an address. Write it like http://127.0.0.1:8080."
         raise InvalidArgument(msg, path="endpoint")
     return parts
-
-
-# URLs of Gemini's protocol.
-
-#: The API version that supports thoughts, JSON schemas and counting the tokens of a request.
-_GEMINI_VERSION: Final = "v1beta"
-
-# More models than Google has; the default is 50 a page.
-_ONE_PAGE: Final = "pageSize=1000"
-
-
-def gemini_model(preset: Preset) -> str:
-    """Return the model's name, without the ``models/`` prefix that Google's lists use.
-
-    Raises:
-        InvalidArgument: the preset has no model; these servers have no default.
-    """
-    name = preset.model.strip().removeprefix("models/")
-    if not name:
-        raise InvalidArgument(
-            f"Model {preset.name!r} does not say which of the server's models it is. "
-            "Set `model`, for example gemini-flash-latest.",
-            path="model",
-        )
-    return name
-
-
-def gemini_method_url(preset: Preset, method: str, query: str = "") -> str:
-    """Return the URL of a model's method, e.g. ``countTokens``; of the model itself if empty.
-
-    Raises:
-        InvalidArgument: the endpoint is not an HTTP URL, or the preset has no model.
-    """
-    path = f"models/{quote(gemini_model(preset), safe='/')}"
-    return _gemini_url(preset, f"{path}:{method}" if method else path, query)
-
-
-def gemini_models_url(preset: Preset) -> str:
-    """Return the URL of the list of models, all on one page.
-
-    Raises:
-        InvalidArgument: the endpoint is not an HTTP URL.
-    """
-    return _gemini_url(preset, "models", _ONE_PAGE)
-
-
-def is_vertex(preset: Preset) -> bool:
-    """Return whether the endpoint is Google Cloud's, whose paths contain a model's publisher."""
-    return "/publishers/" in urlsplit(preset.endpoint).path
-
-
-def _gemini_url(preset: Preset, path: str, query: str) -> str:
-    """Return a URL in the API; a query in the endpoint is kept."""
-    url = api_url(preset.endpoint, path, version=_GEMINI_VERSION)
-    if not query:
-        return url
-    return f"{url}{'&' if '?' in url else '?'}{query}"
 
 
 # Keys that would be sent unencrypted: over HTTP to another machine.

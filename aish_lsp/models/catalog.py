@@ -13,6 +13,7 @@ from aish_lsp.foundation.errors import AishError, Denied, NotFound
 from aish_lsp.foundation.ports import Question
 from aish_lsp.models.address import origin, shows_key
 from aish_lsp.models.prices import lists_prices
+from aish_lsp.models.providers import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -201,8 +202,6 @@ class Catalog:
 
     async def _ask_window(self, preset: Preset) -> None:
         """Ask the server for the window, and for the price if it lists prices."""
-        from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
-
         info = await describe(self._http, preset, self._environ)
         key, now = (preset.endpoint, preset.model), time.monotonic()
         if preset.context_window is None:

@@ -13,14 +13,7 @@ from urllib.parse import quote
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.models.address import (
-    api_url,
-    gemini_method_url,
-    gemini_models_url,
-    host,
-    server_url,
-)
-from aish_lsp.models.keys import headers_for
+from aish_lsp.models.address import api_url, host, server_url
 from aish_lsp.models.loose_json import Json, as_dict, as_list, as_tokens, decoded
 from aish_lsp.models.prices import listed_price, lists_prices
 
@@ -32,9 +25,6 @@ if TYPE_CHECKING:
 ServerKind: TypeAlias = Literal[
     "llama.cpp", "ollama", "lm-studio", "vllm", "openrouter", "anthropic"
 ]
-
-#: Seconds for each request that asks a server about itself.
-DESCRIBE_TIMEOUT = 3.0
 
 #: Ollama's default window on a small machine, in tokens, whatever the model supports.
 OLLAMA_DEFAULT_WINDOW = 4096
@@ -76,21 +66,14 @@ class EndpointInfo:
     price: Price | None = None
 
 
-async def describe(
-    http: HttpClient,
-    preset: Preset,
-    environ: Mapping[str, str] = os.environ,
-    *,
-    timeout_s: float = DESCRIBE_TIMEOUT,
+async def describe_listed(
+    http: HttpClient, preset: Preset, headers: Mapping[str, str], *, timeout_s: float
 ) -> EndpointInfo:
-    """Ask the endpoint of ``preset`` about itself. Never raises.
+    """Ask a server that lists its models in OpenAI's form about itself. Never raises.
 
     ``timeout_s`` is in seconds, for each of at most three requests.
     """
-    if preset.provider == "gemini":
-        return await _describe_gemini(http, preset, environ, timeout_s=timeout_s)
     try:
-        headers = await headers_for(preset, environ)
         models = await list_models(http, preset, headers, timeout_s=timeout_s)
     except AishError:
         return EndpointInfo()
@@ -123,7 +106,7 @@ async def list_models(
     """
     url = api_url(preset.endpoint, "models")
     reply = await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
-    return _entries(as_dict(reply), "data")
+    return entries(as_dict(reply), "data")
 
 
 def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -148,12 +131,12 @@ async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | No
         settings = as_dict((await ask("props")).get("default_generation_settings"))
         return as_tokens(settings.get("n_ctx"))
     if kind == "lm-studio":
-        return _window(_entry(_entries(await ask("api/v0/models"), "data"), name))
+        return _window(_entry(entries(await ask("api/v0/models"), "data"), name))
     if kind == "anthropic":
         # Its list is paged, and has no aliases.
         return _window(await ask(f"v1/models/{quote(name, safe='', errors='replace')}"))
     if kind == "ollama":
-        running = _entries(await ask("api/ps"), "models", key="name")
+        running = entries(await ask("api/ps"), "models", key="name")
         for model in running:
             if model["name"] == name:
                 return as_tokens(model.get("context_length"))
@@ -184,52 +167,17 @@ def _window(model: Mapping[str, Any]) -> int | None:
     return next((value for value in values if value), None) or as_tokens(meta.get("n_ctx"))
 
 
-def _entry(entries: list[Json], name: str) -> Json:
+def _entry(listed: list[Json], name: str) -> Json:
     """Return the entry called ``name``, or the only one if there is one; else an empty one."""
-    if len(entries) == 1:
-        return entries[0]
-    return next((entry for entry in entries if entry["id"] == name), {})
+    if len(listed) == 1:
+        return listed[0]
+    return next((entry for entry in listed if entry["id"] == name), {})
 
 
-def _entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[Json]:
+def entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[Json]:
     """Return the objects of a reply's list ``name`` whose ``key`` is a string."""
     found = map(as_dict, as_list(reply.get(name)))
     return [item for item in found if isinstance(item.get(key), str)]
-
-
-async def _describe_gemini(
-    http: HttpClient, preset: Preset, environ: Mapping[str, str], *, timeout_s: float
-) -> EndpointInfo:
-    """Return the models that generate text, and the window of the preset's model. Never raises.
-
-    The window is what Google calls the input limit; replies have a separate limit. ``timeout_s`` is
-    in seconds, for each of at most two requests.
-    """
-    try:
-        headers = await headers_for(preset, environ)
-        url = gemini_models_url(preset)
-        listed = as_dict(await http.fetch_json(url, headers=headers, timeout_s=timeout_s))
-    except AishError:
-        return EndpointInfo()
-    models = {
-        model["name"].removeprefix("models/"): model for model in _entries(listed, "models", "name")
-    }
-    names = (name for name, model in models.items() if name and _can_generate(model))
-    entry = models.get(preset.model)
-    try:
-        # An alias is not in the list.
-        url = gemini_method_url(preset, "")
-        entry = entry or await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
-    except AishError:
-        entry = None
-    window = as_tokens(as_dict(entry).get("inputTokenLimit"))
-    return EndpointInfo(models=tuple(names), context_window=window)
-
-
-def _can_generate(model: Json) -> bool:
-    """Return whether a model generates text (some only embed); true if it does not say."""
-    methods = model.get("supportedGenerationMethods")
-    return not isinstance(methods, list) or "generateContent" in methods
 
 
 # Discovery: what can answer without configuration, which is model servers on this machine and keys
@@ -325,7 +273,7 @@ def find_offers(environ: Mapping[str, str]) -> tuple[KeyOffer, ...]:
 async def _probe(http: HttpClient, port: int, timeout_s: float) -> Preset | None:
     """Return a preset for the model server on ``port``, or None if no server there has a model."""
     preset = Preset(name="local", endpoint=f"http://127.0.0.1:{port}")
-    info = await describe(http, preset, {}, timeout_s=timeout_s)
+    info = await describe_listed(http, preset, {}, timeout_s=timeout_s)
     if not info.models:
         return None
     return replace(

@@ -8,8 +8,8 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from aish_lsp.foundation.errors import BackendRejected
@@ -24,14 +24,8 @@ COMMAND_TIMEOUT = 60.0
 #: Seconds before a failed command is run again: a question needs the key several times.
 FAILURE_BELIEVED = 2.0
 
-_BEARER: Final = "Authorization"
-
-# The header in which a protocol expects the key, and its other fixed headers. The protocols that
-# are not listed take a bearer token.
-_PROTOCOL_HEADERS: dict[str, tuple[str, dict[str, str]]] = {
-    "anthropic": ("x-api-key", {"anthropic-version": "2023-06-01"}),
-    "gemini": ("x-goog-api-key", {}),
-}
+#: The header of a key that is a bearer token.
+BEARER: Final = "Authorization"
 
 # The key that each command printed, for the life of the process: a password manager must not ask
 # its user at every question.
@@ -105,24 +99,26 @@ def key_of(preset: Preset) -> Iterator[None]:
         raise
 
 
-async def headers_for(preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of a request to the server of ``preset``, in the form of its protocol.
+async def headers_for(
+    preset: Preset,
+    environ: Mapping[str, str],
+    key_header: str = BEARER,
+    fixed: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return the headers of a request to the server of ``preset``.
 
-    These are the key, the protocol's fixed headers, and ``extra_headers``. No key is looked up if
-    ``extra_headers`` contain it, or contain an ``Authorization`` for a proxy.
+    These are the key in ``key_header``, the protocol's ``fixed`` headers, and ``extra_headers``. No
+    key is looked up if ``extra_headers`` contain it, or contain an ``Authorization`` for a proxy.
 
     Raises:
         BackendRejected: as ``resolve_key``.
     """
-    key_header, headers = _PROTOCOL_HEADERS.get(preset.provider, (_BEARER, {}))
-    if preset.provider == "gemini" and "/projects/" in urlsplit(preset.endpoint).path:
-        # For a project of Google Cloud the key is an access token.
-        key_header = _BEARER
+    headers = dict(fixed)
     given = {name.lower() for name in preset.extra_headers}
-    if given.isdisjoint({_BEARER.lower(), key_header}):
+    if given.isdisjoint({BEARER.lower(), key_header}):
         key = await resolve_key(preset, environ)
         if key:
-            headers = {key_header: f"Bearer {key}" if key_header == _BEARER else key, **headers}
+            headers = {key_header: f"Bearer {key}" if key_header == BEARER else key, **headers}
     own = {name: value for name, value in headers.items() if name.lower() not in given}
     return own | preset.extra_headers
 

@@ -41,13 +41,6 @@ AS_OF: Final = "2026-11-22"
 
 _TABLE: Final = Path(__file__).with_name("prices.txt")
 
-# The host of each provider's own protocol, for a preset without an endpoint.
-_HOSTS: Final = {
-    "openai-responses": "api.openai.com",
-    "anthropic": "api.anthropic.com",
-    "gemini": "generativelanguage.googleapis.com",
-}
-
 # The same model with a date. A dated model with a different price has its own row.
 _DATE: Final = re.compile(r"-(?:latest|20\d\d-\d\d-\d\d|20\d{6})$")
 
@@ -69,9 +62,7 @@ def price_of(preset: Preset, prompt_tokens: int | None = None) -> Price | None:
     """
     if not _OTHER_TARIFFS.isdisjoint(preset.extra_body):
         return None
-    endpoint = preset.endpoint.strip()
-    server = host(endpoint) if endpoint else _HOSTS.get(preset.provider, "")
-    models = _table().get(server, {})
+    models = _table().get(host(preset.endpoint.strip()), {})
     model = preset.model.strip().lower().removeprefix("models/")
     tiers = models.get(model) or models.get(_DATE.sub("", model))
     if not tiers:

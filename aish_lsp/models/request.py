@@ -1,4 +1,4 @@
-"""Requests and replies, independent of any protocol; returned reasoning; memory of token counts."""
+"""Requests and replies, independent of any protocol; memory of token counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from aish_lsp.foundation.events import FinishReason, Usage
-from aish_lsp.models.address import server_name
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -124,19 +123,6 @@ def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
         yield exchange
 
 
-def reply_limit(preset: Preset) -> int:
-    """Return the most tokens that a reply may have: from ``extra_body``, or else the preset's."""
-    own = preset.extra_body
-    names = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
-    if preset.provider == "gemini":
-        own, names = own.get("generationConfig") or {}, ["maxOutputTokens"]
-    for name in names:
-        limit = own.get(name) if isinstance(own, dict) else None
-        if type(limit) is int and limit > 0:
-            return limit
-    return preset.max_output_tokens
-
-
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
     """A tool that the model may call; ``parameters`` is a JSON schema."""
@@ -173,42 +159,6 @@ class Model(Protocol):
             BackendRejected: the server refused; the message quotes it.
         """
         ...
-
-
-# Where a reply's reasoning came from, and whether it is returned with the next request.
-
-# Protocols that many servers speak, and the metadata fields that make reasoning go back.
-_RETURNED = {
-    "openai": ("reasoning_details", "reasoning_field"),
-    "openai-responses": ("output",),
-}
-
-
-def reasoning_source(preset: Preset) -> str:
-    """Return the name of the source of a reply's reasoning, the only one that it goes back to.
-
-    For OpenAI's protocols, which many servers speak, that is the server, otherwise the provider.
-    """
-    return server_name(preset.endpoint) if preset.provider in _RETURNED else preset.provider
-
-
-def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
-    """Return whether a request to ``preset`` carries this reasoning of an earlier reply.
-
-    With OpenAI's protocols, it does if it came with parts to return (OpenRouter's
-    ``reasoning_details``, encrypted content) or led to a call; other plain reasoning is not sent.
-    With Anthropic's and Gemini's, it does if the same server signed it: a signature is not valid
-    anywhere else. With others, it does unless it is empty.
-    """
-    if reasoning.provider != reasoning_source(preset):
-        return False
-    returned = _RETURNED.get(preset.provider)
-    if returned is not None:
-        return any(reasoning.metadata.get(name) for name in returned)
-    if preset.provider in {"anthropic", "gemini"}:
-        here = server_name(preset.endpoint)
-        return bool(reasoning.metadata) and reasoning.metadata.get("server", here) == here
-    return bool(reasoning.text or reasoning.metadata)
 
 
 # Token counts: a memory of counts, whoever counted, and what a chat template adds. This is in this

@@ -23,10 +23,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.models.adapters.stream import CountingModel, NotACountError
 from aish_lsp.models.address import server_url
-from aish_lsp.models.keys import headers_for
 from aish_lsp.models.loose_json import as_dict
+from aish_lsp.models.providers import protocol
+from aish_lsp.models.providers.base import CountingModel, NotACountError
 from aish_lsp.models.request import COUNTS, TemplateOverhead, text_key
 from aish_lsp.models.retrying import Pause, is_busy
 
@@ -258,7 +258,7 @@ class EndpointTokenizer(Capability):
     async def _ask_for(self, missing: list[str]) -> None:
         """Count all of ``missing``, and measure what the template adds if that is due."""
         try:
-            headers = await headers_for(self._preset, self._environ)
+            headers = await protocol(self._preset.provider).headers(self._preset, self._environ)
         except AishError as error:
             # The question itself will fail for the same reason, which tells the user.
             logger.info("no tokens are counted: %s", error.message)

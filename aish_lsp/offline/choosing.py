@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.opening import read_head, read_regular
 from aish_lsp.foundation.text import is_seen, one_line, without_hidden
 from aish_lsp.offline.table import KINDS, SLOT, Intent, Way, kind_of
 from aish_lsp.offline.words import group, words
 from aish_lsp.offline.workspace import Workspace
-from aish_lsp.project.safe_read import read_head, read_regular
 
 #: A word that bash takes literally without quotes.
 _PLAIN: Final = re.compile(r"[\w@%+=:,./^-][\w@%+=:,./^~-]*", re.ASCII)

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.opening import read_regular
 from aish_lsp.offline.words import group
 from aish_lsp.offline.workspace import Machine
-from aish_lsp.project.safe_read import read_regular
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}", re.ASCII)
 _SYSTEM: Final = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/opt/homebrew")

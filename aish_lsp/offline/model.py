@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.opening import read_head
 from aish_lsp.foundation.text import without_hidden
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
 from aish_lsp.offline.choosing import CONNECT, Part, chosen, render, suggested
@@ -30,7 +31,6 @@ from aish_lsp.offline.words import data, group, is_foreign, words
 from aish_lsp.offline.workspace import Machine, Workspace, steps, to_install
 from aish_lsp.project.manifests import NamedTask
 from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank
-from aish_lsp.project.safe_read import read_head
 
 #: How the answer to a question that the model cannot answer begins.
 _BEYOND: Final = "That is beyond me."

@@ -17,9 +17,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
+from aish_lsp.foundation.opening import read_regular
 from aish_lsp.project.git import Git, GitFailed
 from aish_lsp.project.known import KnownFiles
-from aish_lsp.project.safe_read import read_regular
 
 #: Names that are kept; if there are more, those in deep folders are only counted.
 FILE_LIMIT = 200_000

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from aish_lsp.project.safe_read import read_regular
+from aish_lsp.foundation.opening import read_regular
 
 #: Bytes of git's output that are read at a time; parsing them takes about a millisecond.
 _PIECE = 1 << 16

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.foundation.opening import read_head
 from aish_lsp.foundation.text import without_hidden
 from aish_lsp.project.current import CurrentFiles
-from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tree import INSTRUCTIONS, ProjectBlock, tree
 
 if TYPE_CHECKING:

@@ -238,16 +238,20 @@ class SupervisedProcess:
         reports = dict(line.partition(" ")[::2] for line in self._reports.decode().splitlines())
         if "failed" in reports:
             self.ended.set_exception(_start_error(int(reports["failed"])))
-        if "unconfined" in reports:
-            reason = os.strerror(int(reports["unconfined"]))
-            msg = f"The command was not run, since it could not be confined: {reason}."
-            self.ended.set_exception(Denied(msg))
+        for refused, by in {
+            "unconfined": "",
+            "namespaces": "there are no namespaces for it: ",
+        }.items():
+            if refused in reports:
+                reason = f"{by}{os.strerror(int(reports[refused]))}"
+                msg = f"The command was not run, since it could not be confined: {reason}."
+                self.ended.set_exception(Denied(msg))
         if "exit" in reports:
             self.exit_code = int(reports["exit"])
         if "signal" in reports:
             self.signal_number = int(reports["signal"])
         self.left_running = "left" in reports
-        self.lost = not {"failed", "unconfined", "ended"} & reports.keys()
+        self.lost = not {"failed", "unconfined", "namespaces", "ended"} & reports.keys()
         if self.lost and "started" in reports:
             # The supervisor was killed: end at least what stayed in the process group.
             with suppress(OSError):

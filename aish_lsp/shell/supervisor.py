@@ -5,13 +5,17 @@
 Nothing is ever written to its stdin; the end of that pipe means that the server wants the command
 ended, or is gone itself, whatever killed it. To the file descriptor STATUS it writes lines:
 
-    started PID       the shell runs, in a session and a process group of this number
+    started PID       the shell runs, in a session and a process group of this number; in the
+                      profile `work` that is the first process of its namespace
     failed ERRNO      the shell could not be started
     unconfined ERRNO  the shell was not started, since it could not be confined
+    namespaces ERRNO  the same, since no namespaces are to be had
     exit CODE         the shell exited ...
     signal NUMBER     ... or was killed
     left              the shell is gone, and processes that it started still run; they are ended now
-    ended             nothing is left, or what is left cannot be killed
+    survived PID NAME a process that could not be ended: another user's, one that is stuck in the
+                      kernel, or one that started others faster than they could be killed
+    ended             nothing else is left
 
 and it exits. From the file descriptor PLAN it reads how the command is confined, marshalled:
 ``temporary``, a folder that is removed with the command, and ``rulesets`` and ``program`` if the
@@ -20,7 +24,13 @@ given, is one that it reads. PLAN is ``-`` if none of these is needed.
 
 On Linux it is a subreaper: whatever leaves the process group is still its descendant.
 Elsewhere, a process that leaves the group is not ended.
+
+In the profile `work` a fork of it is the first process of a PID namespace, and does all this there:
+no process leaves the namespace, and all end with the first, which ends with the supervisor.
 """
+
+# pathlib would double the start-up time.
+# ruff: noqa: PTH106, PTH110, PTH118, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -33,18 +43,25 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # The module typing would add to the start-up time.
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
 #: Seconds that processes may outlive their shell: `>(tee log)` still writes when the shell is gone.
 LINGER_SECONDS = 0.5
 #: Seconds between TERM and KILL.
 TERM_SECONDS = 2.0
-#: Seconds after KILL before processes that cannot be killed (another user's, or stuck in the
-#: kernel) are left.
+#: Seconds after KILL before processes that cannot be killed are left.
 KILL_SECONDS = 5.0
 #: Seconds between two rounds of KILL, for what was forked meanwhile.
 KILL_ROUND_SECONDS = 0.02
+#: Seconds in which all that are to be killed should have been stopped.
+FREEZE_SECONDS = 0.5
+#: Seconds that the first process of a namespace has for TERM and KILL before it is itself killed.
+NAMESPACE_SECONDS = TERM_SECONDS + 1.0
+#: How many that ended are reaped before anything else gets its turn: there may always be more.
+REAPED_AT_ONCE = 256
+#: How many survivors are named.
+MOST_NAMED = 20
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -55,16 +72,24 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     subreaper = _become_subreaper()
     requests = _Requests()
     requests.wait(0)
+    ended = True
     if not requests.end and _prepare(status, plan):
-        shell = _start(command, status, plan)
-        # Only the command keeps the pipes open, so that the server sees their end when it is gone.
-        os.close(1)
-        os.close(2)
-        if "stdin" in plan:
-            os.close(plan["stdin"])
-        _supervise(_Processes(shell, status, subreaper), requests, status)
-    _tidy_up(plan)
+        pid, in_namespace = _start(command, status, plan)
+        _close_output(plan)
+        if in_namespace:
+            ended = _guard(_Processes(pid, status, subreaper), requests)
+        elif pid:
+            ended = _supervise(_Shell(pid, status, subreaper), requests)
+    _tidy_up(plan, ended)
     _report(status, "ended")
+
+
+def _close_output(plan: dict[str, Any]) -> None:
+    """Let only the command keep the pipes open, so that the server sees their end."""
+    os.close(1)
+    os.close(2)
+    if "stdin" in plan:
+        os.close(plan["stdin"])
 
 
 def _prepare(status: int, plan: dict[str, Any]) -> bool:
@@ -78,23 +103,44 @@ def _prepare(status: int, plan: dict[str, Any]) -> bool:
     return True
 
 
-def _supervise(processes: _Processes, requests: _Requests, status: int) -> None:
-    """Wait for the shell's end or a request, then end what is left."""
-    while processes.reap() and processes.shell_runs and not requests.end:
+def _supervise(processes: _Shell, requests: _Requests) -> bool:
+    """Wait for the shell's end or a request, then end what is left; return whether all ended."""
+    while processes.reap() and processes.runs and not requests.end:
         requests.wait(None)
     if not requests.end:
         _wait_for_end(processes, requests, LINGER_SECONDS)
         if processes.reap() and not requests.end:
-            _report(status, "left")
+            processes.report("left")
     if not processes.reap():
-        return
+        return True
     processes.signal(signal.SIGTERM)
     processes.signal(signal.SIGCONT)  # A stopped process would not act on SIGTERM.
     _wait_for_end(processes, requests, TERM_SECONDS)
+    return _kill(processes, requests)
+
+
+def _guard(processes: _Processes, requests: _Requests) -> bool:
+    """Wait for the end of a namespace, or kill it some time after a request.
+
+    Its first process has heard the request, too, unless it is only being set up. Returns whether
+    all ended.
+    """
+    while processes.reap() and not requests.end:
+        requests.wait(None)
+    _wait_for_end(processes, requests, NAMESPACE_SECONDS)
+    return _kill(processes, requests)
+
+
+def _kill(processes: _Processes, requests: _Requests) -> bool:
+    """Kill what is left; report what cannot be killed, and return whether there is no such."""
     give_up = time.monotonic() + KILL_SECONDS
-    while processes.reap() and time.monotonic() < give_up:
-        processes.signal(signal.SIGKILL)
+    while processes.reap():
+        if time.monotonic() > give_up:
+            processes.report_survivors()
+            return False
+        processes.kill()
         requests.wait(KILL_ROUND_SECONDS)
+    return True
 
 
 def _wait_for_end(processes: _Processes, requests: _Requests, seconds: float) -> None:
@@ -135,45 +181,93 @@ class _Requests:
 
 
 class _Processes:
-    """The shell and all that it started; ``shell_runs`` is true until the shell is reaped."""
+    """A process and all that it started; ``runs`` is true until the first is reaped."""
 
-    def __init__(self, shell: int, status: int, subreaper: bool) -> None:
-        self.shell_runs = True
-        self._shell = shell
+    def __init__(self, first: int, status: int, subreaper: bool) -> None:
+        self.runs = True
+        self._first = first
         self._status = status
         self._subreaper = subreaper
 
     def reap(self) -> bool:
-        """Reap the children that ended; return whether any process is left."""
-        while True:
+        """Reap children that ended; return whether any process is left."""
+        for _ in range(REAPED_AT_ONCE):
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 # A subreaper without children has no descendants at all.
-                return not self._subreaper and self._group_exists()
+                return not self._subreaper and _send(os.killpg, self._first, 0)
             if pid == 0:
                 return True
-            if pid == self._shell:
-                self.shell_runs = False
-                code = os.waitstatus_to_exitcode(status)
-                _report(self._status, f"exit {code}" if code >= 0 else f"signal {-code}")
+            if pid == self._first:
+                self.runs = False
+                self._tell_end(os.waitstatus_to_exitcode(status))
+        # There may be more: be woken for them at once.
+        os.kill(os.getpid(), signal.SIGCHLD)
+        return True
+
+    def _tell_end(self, code: int) -> None:
+        if code < 0:
+            self.report(f"signal {-code}")
+
+    def report(self, line: str) -> None:
+        """Write a line for the server."""
+        _report(self._status, line)
 
     def signal(self, number: int) -> None:
         """Send a signal to all of the processes."""
-        # The shell may not have a group yet if it was only just forked.
-        if not _send(os.killpg, self._shell, number) and self.shell_runs:
-            _send(os.kill, self._shell, number)
+        # The first may not have a group yet if it was only just forked.
+        if not _send(os.killpg, self._first, number) and self.runs:
+            _send(os.kill, self._first, number)
         if self._subreaper:
             for pid in _descendants():
-                if _group_of(pid) != self._shell:
+                if _group_of(pid) != self._first:
                     _send(os.kill, pid, number)
 
-    def _group_exists(self) -> bool:
-        try:
-            os.killpg(self._shell, 0)
-        except OSError:
-            return False
-        return True
+    def kill(self) -> None:
+        """Kill the processes, as many as are found.
+
+        They are frozen before: whoever hears of another's end could start it again.
+        """
+        if self._subreaper:
+            give_up = time.monotonic() + FREEZE_SECONDS
+            while self._freeze() and time.monotonic() < give_up:
+                self.reap()
+        self.signal(signal.SIGKILL)
+
+    def _freeze(self) -> bool:
+        """Stop the processes that run; return whether there were any."""
+        any_runs = False
+        for pid in _descendants():
+            if _is_running(pid):
+                any_runs |= _send(os.kill, pid, signal.SIGSTOP)
+        return any_runs
+
+    def report_survivors(self) -> None:
+        """Report the processes that are still there, the first MOST_NAMED of them."""
+        found = _descendants() if self._subreaper else [self._first]
+        alive = (pid for pid in found if _stat(pid)[:1] not in ([], [b"Z"], [b"X"]))
+        for pid, _ in zip(alive, range(MOST_NAMED), strict=False):
+            self.report(f"survived {pid} {_name_of(pid)}")
+
+
+class _Shell(_Processes):
+    """The shell and all that it started."""
+
+    def _tell_end(self, code: int) -> None:
+        self.report(f"exit {code}" if code >= 0 else f"signal {-code}")
+
+
+class _Inhabitants(_Shell):
+    """The shell and all else that is in the namespace of which this is the first process."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all of the processes, which the kernel does in one go."""
+        _send(os.kill, -1, number)
+
+    def kill(self) -> None:
+        """Kill the processes."""
+        self.signal(signal.SIGKILL)
 
 
 def _become_subreaper() -> bool:
@@ -191,10 +285,10 @@ def read_plan(argument: str) -> dict[str, Any]:
     """Return how the command is confined, read from the file descriptor that the argument names."""
     if argument == "-":
         return {}
-    with open(int(argument), "rb") as file:  # noqa: PTH123 - pathlib would double the start-up time
+    with open(int(argument), "rb") as file:
         plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - the server wrote it
     # After the standard library, so that none of our modules hides one of its.
-    sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
+    sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))
     for descriptor in plan["passed"]:
         os.set_inheritable(descriptor, False)
     if "rulesets" in plan:
@@ -202,44 +296,93 @@ def read_plan(argument: str) -> dict[str, Any]:
     return plan
 
 
-def _tidy_up(plan: dict[str, Any]) -> None:
-    """Remove the placeholders and the temporary folder, in which most commands leave nothing."""
-    if "made" in plan:
+def _tidy_up(plan: dict[str, Any], ended: bool) -> None:
+    """Remove the placeholders and the temporary folder, in which most commands leave nothing.
+
+    The placeholders stay if anything has survived, which could put a file in the place of one; the
+    next command removes them.
+    """
+    if "made" in plan and ended:
         plan["child"].remove_placeholders(plan["made"])
     folder = plan.get("temporary")
     if folder is None:
         return
     try:
-        os.rmdir(folder)  # noqa: PTH106 - pathlib would double the start-up time
+        os.rmdir(folder)
     except OSError:
         __import__("child").remove(folder)
 
 
-def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
-    """Start ``command`` in a session of its own; return its process id."""
+def _start(command: list[str], status: int, plan: dict[str, Any]) -> tuple[int, bool]:
+    """Start ``command`` in a session of its own.
+
+    Returns the process id of its shell, or of the first process of its namespace, and whether it is
+    that; 0 if it could not be started.
+    """
     # A signal that arrives now waits for the shell: in the child, our handlers would swallow it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    pid = os.fork()
+    alive, held = os.pipe()  # ``held`` is open as long as the supervisor lives.
+    in_namespace = False
+    try:
+        if plan.get("work"):
+            pid, in_namespace = plan["child"].fork_into_namespaces(plan["work"])
+        else:
+            pid = os.fork()
+    except OSError as error:
+        _report(status, f"{'namespaces' if plan.get('work') else 'failed'} {error.errno}")
+        return 0, False
     if pid == 0:
+        os.close(held)
+        if in_namespace:
+            _inhabit(command, status, plan, alive)
         _become(command, status, plan)
+    os.close(alive)
+    if in_namespace:
+        _report(status, f"started {pid}")
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return pid
+    return pid, in_namespace
 
 
-def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
+def _inhabit(command: list[str], status: int, plan: dict[str, Any], alive: int) -> NoReturn:
+    """Run ``command`` as the first process of a namespace, until nothing of it is left."""
+    try:
+        os.setsid()
+        plan["child"].end_with_parent(alive)
+        _confine(status, plan["child"].enter, plan["work"], plan["rulesets"][0])
+        requests = _Requests()
+        requests.wait(0)
+        if not requests.end:
+            shell = os.fork()
+            if shell == 0:
+                _become(command, status, plan, in_namespace=True)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            _close_output(plan)
+            _supervise(_Inhabitants(shell, status, subreaper=True), requests)
+    except OSError as error:
+        _report(status, f"failed {error.errno}")
+    finally:
+        os._exit(0)
+
+
+def _become(
+    command: list[str], status: int, plan: dict[str, Any], *, in_namespace: bool = False
+) -> NoReturn:
     """Become ``command``, as a terminal would start it except for its stdin; never return."""
     try:
         # Not just a group: within our session it could join our group, and signal it.
         os.setsid()
-        # Before it runs, so that the server knows the group even if the command's first act is to
-        # kill the supervisor.
-        _report(status, f"started {os.getpid()}")
+        if not in_namespace:
+            # Before it runs, so that the server knows the group even if the command's first act is
+            # to kill the supervisor.
+            _report(status, f"started {os.getpid()}")
+            if plan.get("work"):
+                _confine(status, plan["child"].enter, plan["work"], plan["rulesets"][0])
         os.dup2(plan["stdin"] if "stdin" in plan else os.open(os.devnull, os.O_RDONLY), 0)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if "child" in plan:
-            _confine(status, plan)
+            _confine(status, plan["child"].confine, plan["rulesets"], plan["program"])
         os.execv(command[0], command)  # noqa: S606 - the command is itself a shell's
     except OSError as error:
         _report(status, f"failed {error.errno}")
@@ -247,36 +390,68 @@ def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
         os._exit(127)
 
 
-def _confine(status: int, plan: dict[str, Any]) -> None:
+def _confine(status: int, step: Callable[..., None], *arguments: object) -> None:
+    """Take a step of the confinement; end if the kernel refuses it."""
     try:
-        if plan["work"]:
-            plan["child"].enter(plan["work"], plan["rulesets"][0])
-        plan["child"].confine(plan["rulesets"], plan["program"])
+        step(*arguments)
     except OSError as error:
         _report(status, f"unconfined {error.errno}")
         os._exit(127)
 
 
-def _descendants() -> list[int]:
-    """Return the process ids of all descendants (Linux)."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib would double the start-up time
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
-                    stat = file.read()
-            except OSError:
-                continue  # It ended meanwhile.
-            # The second field, the name in parentheses, may itself hold spaces and parentheses.
-            parent = int(stat.rpartition(b")")[2].split()[1])
-            children.setdefault(parent, []).append(int(name))
-    found: list[int] = []
+def _descendants() -> Iterator[int]:
+    """Yield the process ids of all descendants, each before those that it started (Linux)."""
+    known = None if os.path.exists("/proc/thread-self/children") else _all_children()
     parents = [os.getpid()]
     while parents:
-        offspring = children.get(parents.pop(), [])
-        found += offspring
-        parents += offspring
+        parent = parents.pop()
+        for child in _children_of(parent) if known is None else known.get(parent, ()):
+            yield child
+            parents.append(child)
+
+
+def _children_of(parent: int) -> list[int]:
+    found: list[int] = []
+    folder = f"/proc/{parent}/task"
+    try:
+        for thread in os.listdir(folder):
+            with open(f"{folder}/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        pass  # It ended meanwhile.
     return found
+
+
+def _all_children() -> dict[int, list[int]]:
+    """Return the children of every process, for a kernel that does not list those of one."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (fields := _stat(int(name))):
+            children.setdefault(int(fields[1]), []).append(int(name))
+    return children
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return the state of a process, its parent and more; nothing if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The field before, the name in parentheses, may itself hold spaces and parentheses.
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _is_running(pid: int) -> bool:
+    """Return whether a process is neither stopped nor over."""
+    return _stat(pid)[:1] not in ([], [b"T"], [b"t"], [b"Z"], [b"X"])
+
+
+def _name_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as file:
+            return "".join(c if c.isprintable() else "?" for c in file.read().rstrip("\n"))
+    except OSError:
+        return "?"
 
 
 def _group_of(pid: int) -> int | None:

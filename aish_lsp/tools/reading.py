@@ -17,10 +17,10 @@ from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.budget import head_and_tail
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.opening import read_head
 from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import count_of, shown_path, with_line_feeds
 from aish_lsp.project.known import FOLDED
-from aish_lsp.project.safe_read import read_head
 from aish_lsp.tools import (
     OUTPUTS,
     Place,

@@ -17,6 +17,7 @@ from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.files import config_file, data_dir, put_in_place, store_errors
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.masking import MASK
+from aish_lsp.foundation.opening import read_regular
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.foundation.text import (
@@ -26,7 +27,6 @@ from aish_lsp.foundation.text import (
     shown_path,
     with_line_feeds,
 )
-from aish_lsp.project.safe_read import read_regular
 from aish_lsp.tools import Place, ToolResult, Workplace, locate, nearest_names, text_of
 
 if TYPE_CHECKING:
@@ -195,10 +195,7 @@ def _protection_reason(root: Path, place: Place, named: str) -> str:
         if reason := why_protected(path):
             return reason
     own = map(os.path.realpath, (data_dir(), config_file()))
-    parts = place.name.lower().split("/")
-    if any(place.path.is_relative_to(one) for one in own) or ".aish" in parts:
-        return "is aish's own"
-    return "is git's own" if ".git" in parts else ""
+    return "is aish's own" if any(place.path.is_relative_to(one) for one in own) else ""
 
 
 def _text_on_disk(place: Place) -> str:

@@ -19,10 +19,10 @@ from typing import Final, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.files import put_in_place
+from aish_lsp.foundation.opening import read_regular
 from aish_lsp.foundation.ports import EditOpen
 from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.foundation.validate import structure
-from aish_lsp.project.safe_read import read_regular
 from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.snapshots import Snapshot, as_name, as_text
 

@@ -22,8 +22,8 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import FinishReason
 from aish_lsp.models import http
-from aish_lsp.models.adapters import stream
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers import base
 from aish_lsp.models.request import Finish, ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel
 
@@ -146,6 +146,6 @@ def near_limits() -> Iterator[None]:
         patch.object(socket, "getaddrinfo", here_alone),
         patch.object(http, "EVENT_LIMIT", 4 << 20),
         patch.object(http, "BODY_LIMIT", 4 << 20),
-        patch.object(stream, "TAIL_TIMEOUT", 1.0),
+        patch.object(base, "TAIL_TIMEOUT", 1.0),
     ):
         yield

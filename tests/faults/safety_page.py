@@ -1,6 +1,7 @@
 """The tables of docs/safety.md: what is asked, refused or run, written from the results of tests.
 
-``python tests/faults/safety_page.py`` rewrites them; with ``confined``, only that table.
+``python tests/faults/safety_page.py`` rewrites them; with ``confined`` or ``protected``, only that
+table.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import incidents_workspace  # noqa: E402, F401
 from confined_corpus import everything, table  # noqa: E402
 from incidents import INCIDENTS, Incident  # noqa: E402
 from safety_matrix import Row, rows  # noqa: E402
+
+from aish_lsp.shell import protected  # noqa: E402
 
 PAGE: Final = ROOT / "docs/safety.md"
 
@@ -44,6 +47,15 @@ def matrix_row(row: Row) -> str:
 def incident_row(one: Incident, outcome: str) -> str:
     """Return a row of the second table."""
     return f"| {one.what} | {one.known_as} | {outcome} |\n"
+
+
+def protected_table() -> str:
+    """Return the table of files that decide what runs."""
+    rows = (
+        f"| {row.reader} | {row.when} | {', '.join(f'`{name}`' for name in row.names)} |\n"
+        for row in protected.rows()
+    )
+    return "| read by | when | files and folders |\n|---|---|---|\n" + "".join(rows)
 
 
 def part(name: str, text: str | None = None) -> str:
@@ -80,6 +92,9 @@ async def _write_confined() -> None:
 
 def main() -> None:
     """Write the tables into the page."""
+    PAGE.write_text(part("protected", protected_table()), encoding="utf-8")
+    if sys.argv[1:] == ["protected"]:
+        return
     asyncio.run(_write_confined())
     if sys.argv[1:] == ["confined"]:
         return

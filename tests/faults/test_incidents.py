@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from incidents import INCIDENTS, Incident
 from safety_matrix import rows
-from safety_page import incident_row, matrix_row, part
+from safety_page import incident_row, matrix_row, part, protected_table
 from safety_scene import Watched
 
 
@@ -26,3 +26,7 @@ def test_the_page_tells_of_no_other_incident() -> None:
 async def test_who_is_asked(tmp_path: Path) -> None:
     made = [matrix_row(row) async for row in rows(tmp_path)]
     assert part("the table").splitlines(keepends=True)[2:] == made
+
+
+def test_the_page_shows_the_files_that_decide_what_runs() -> None:
+    assert part("protected") == protected_table()

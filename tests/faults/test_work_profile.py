@@ -11,21 +11,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from machine import without_namespaces
 
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.runner import RunResult, run_command
 
-
-def _missing() -> str:
-    """Return why nobody can work in namespaces here."""
-    if sys.platform != "linux":
-        return "namespaces are Linux's"
-    done = subprocess.run(["unshare", "-Umn", "true"], capture_output=True, check=False)
-    return "" if done.returncode == 0 else "this machine forbids namespaces"
-
-
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "there are namespaces")
+pytestmark = pytest.mark.skipif(
+    bool(without_namespaces()), reason=without_namespaces() or "there are namespaces"
+)
 
 
 @pytest.fixture
@@ -42,7 +36,7 @@ def tree(tmp_path: Path) -> Path:
     return folder
 
 
-async def work(confinement: Confinement, text: str, folder: Path) -> RunResult:
+async def work(confinement: Confinement, text: str, folder: Path, timeout: float = 90) -> RunResult:
     async def ignore(_stream: str, _delta: str) -> None:
         pass
 
@@ -51,7 +45,7 @@ async def work(confinement: Confinement, text: str, folder: Path) -> RunResult:
             text,
             cwd=folder,
             shell="bash",
-            timeout=90,
+            timeout=timeout,
             env=os.environ,
             on_output=ignore,
             sandbox=sandbox,

@@ -42,7 +42,7 @@ WAY: Final = (
     "agent/round.py",
     "agent/model_call.py",
     "models/retrying.py",
-    "models/adapters/stream.py",
+    "models/providers/base.py",
     "models/http.py",
     "foundation/job.py",
     "lsp/chat_sections.py",

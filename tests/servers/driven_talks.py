@@ -30,12 +30,12 @@ from aish_lsp.context.prompt import (
     tree_part,
 )
 from aish_lsp.foundation.errors import OverBudget
+from aish_lsp.models.providers import reasoning_source
 from aish_lsp.models.request import (
     ModelRequest,
     StoredReasoning,
     ToolCall,
     ToolSchema,
-    reasoning_source,
 )
 
 Write = Callable[[random.Random, int], str]

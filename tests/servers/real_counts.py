@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from aish_lsp.models.adapters.openai import request_body
+from aish_lsp.models.providers.openai import request_body
 from aish_lsp.models.request import ModelRequest
 
 #: What a chat completion and its template both look at.

@@ -17,10 +17,10 @@ from reply_parts import leave_in_mid_stream
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.anthropic import AnthropicModel
 from aish_lsp.models.address import server_name
-from aish_lsp.models.endpoint import describe
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers import describe
+from aish_lsp.models.providers.anthropic import AnthropicModel
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,

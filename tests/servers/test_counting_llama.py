@@ -21,8 +21,9 @@ from llama_server import LlamaServer, says
 from natural_texts import NATURAL
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.endpoint import EndpointInfo, describe
+from aish_lsp.models.endpoint import EndpointInfo
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers import describe
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 

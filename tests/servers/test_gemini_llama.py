@@ -25,8 +25,8 @@ from llama_server import ENDLESS, LlamaServer, says
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.models.adapters.gemini import GeminiModel
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.gemini import GeminiModel
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,

@@ -16,9 +16,10 @@ from reply_parts import leave_in_mid_stream
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.openai import OpenAIModel
-from aish_lsp.models.endpoint import describe, find_local
+from aish_lsp.models.endpoint import find_local
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers import describe
+from aish_lsp.models.providers.openai import OpenAIModel
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,

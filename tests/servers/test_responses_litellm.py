@@ -23,8 +23,8 @@ from llama_server import LlamaServer, says
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.responses import ResponsesModel
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,

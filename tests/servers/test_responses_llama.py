@@ -17,8 +17,8 @@ from reply_parts import leave_in_mid_stream
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.responses import ResponsesModel
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,

@@ -51,7 +51,7 @@ NOT_AT_START = {
     *("aish_lsp.cli", "aish_lsp.config.trust"),
     *("aish_lsp.lsp.reference", "aish_lsp.lsp.sockets"),
     *("aish_lsp.models.endpoint", "aish_lsp.models.endpoint", "aish_lsp.models.http"),
-    *("aish_lsp.models.keys", "aish_lsp.offline", "aish_lsp.models.adapters"),
+    *("aish_lsp.models.keys", "aish_lsp.offline", "aish_lsp.models.providers.base"),
     "aish_lsp.models.tokenizer",
     *("aish_lsp.project.manifests", "aish_lsp.shell.supervisor"),
     *("tree_sitter", "tree_sitter_bash", "aish_lsp.shell.risk.walk", "aish_lsp.shell.risk.rules"),

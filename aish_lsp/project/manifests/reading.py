@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from aish_lsp.project.safe_read import read_head
+from aish_lsp.foundation.opening import read_head
 
 Intent: TypeAlias = Literal[
     "test", "build", "run", "start", "lint", "format", "check", "clean", "install"

@@ -1,9 +1,10 @@
 """Confines one command from within its own process, and removes what it left behind.
 
 On Linux a process confines itself between fork and exec (``confine``). For the profile ``work`` it
-first moves into namespaces of its own (``enter``), where everything is read-only except the work
-tree, a temporary folder and its own ``/dev/shm``. Files in the work tree that other programs act on
-by themselves (the settings of git and of editors) stay read-only, too. Its network is a loopback.
+is started in namespaces of its own (``fork_into_namespaces``, ``enter``), where everything is
+read-only except the work tree, a temporary folder and its own ``/dev/shm``. Files in the work tree
+that other programs act on by themselves (the settings of git and of editors) stay read-only, too.
+Its network is a loopback, and with the first of its processes all of them end.
 
 The supervisor imports this module without the package, and each command waits for that: the module
 imports nothing of ours, and little else. Its arguments were made by the server.
@@ -17,12 +18,15 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import select
+import signal
 import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -33,6 +37,7 @@ _LANDLOCK_ADD_RULE = 445
 _LANDLOCK_RESTRICT_SELF = 446
 
 _PATH_BENEATH = 1
+_READ_FILE = 1 << 2
 
 _CAPABILITY_VERSION_3 = 0x20080522
 #: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them root could not read every file.
@@ -41,9 +46,17 @@ _READING_CAPABILITIES = 0b110
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWIPC = 0x08000000
 _CLONE_NEWUSER = 0x10000000
+_CLONE_NEWPID = 0x20000000
 _CLONE_NEWNET = 0x40000000
 
+#: How many processes and threads a command of the profile ``work`` may have.
+_MOST_PROCESSES = 8192
+#: Since this version of Linux each PID namespace has a limit of its own. Before, root would change
+#: that of the whole machine.
+_OWN_PID_MAX_SINCE = (6, 14)
+
 # The same on every architecture.
+_CLONE3 = 435
 _OPEN_TREE = 428
 _MOVE_MOUNT = 429
 _MOUNT_SETATTR = 442
@@ -55,9 +68,11 @@ _OPEN_TREE_CLONE = 1
 _MOVE_MOUNT_EMPTY_PATH = 4
 _MOUNT_ATTR_RDONLY = 1
 _MS_NOSUID_NODEV = 6
+_MS_NOEXEC = 8
 _MS_PRIVATE_RECURSIVE = 0x40000 | 0x4000
 
 _SHARED_MEMORY = b"/dev/shm"
+_PROCESSES = b"/proc"
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -166,25 +181,63 @@ def remove_placeholders(made: list[tuple[bytes, int]]) -> None:
             pass  # Another program has begun to use it.
 
 
+def fork_into_namespaces(plan: dict[str, Any]) -> tuple[int, bool]:
+    """Fork, with the child in namespaces of its own; return its process id, 0 in the child.
+
+    Where PID namespaces are to be had, the child is the first process of one: with it all others
+    in it end. Also returned is whether that is so.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    # The child has no name for itself until it has written that of its parent.
+    plan["ids"] = os.geteuid(), os.getegid()
+    flags = _CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWNET | _CLONE_NEWIPC
+    try:
+        return _clone(flags | _CLONE_NEWPID), True
+    except OSError:
+        return _clone(flags), False
+
+
+def _clone(flags: int) -> int:
+    # ``os.fork`` takes no flags, and ``unshare`` would put only a further child into the namespace.
+    # Nothing that Python does around a fork is needed in a process of one thread.
+    arguments = struct.pack("=8Q", flags, 0, 0, 0, signal.SIGCHLD, 0, 0, 0)
+    return syscall(_CLONE3, arguments, ctypes.c_size_t(len(arguments)))
+
+
+def end_with_parent(alive: int) -> None:
+    """Have the kernel kill the calling process when its parent ends, whatever ends that.
+
+    ``alive`` is the end of a pipe that only the parent holds open.
+    """
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    if select.select([alive], [], [], 0)[0]:
+        os._exit(1)  # It has already ended.
+    os.close(alive)
+
+
 def enter(plan: dict[str, Any], ruleset: int) -> None:
-    """Move the calling process into namespaces of its own, as ``plan`` says.
+    """Set up the namespaces that the calling process is the first in, as ``plan`` says.
 
     Args:
         plan: ``writable``, the folders that can be written to; ``protected``, the places in them
             that cannot; ``held``, the folders above those, which can be neither moved nor removed;
             ``rights``, what the ruleset allows in the new ``/dev/shm``.
-        ruleset: the descriptor of a Landlock ruleset, to which the new ``/dev/shm`` is added.
+        ruleset: the descriptor of a Landlock ruleset, to which the new ``/dev/shm`` and ``/proc``
+            are added.
 
     Raises:
         OSError: the kernel refused; the process must not go on.
     """
     folder = os.getcwd()
-    user, group = os.geteuid(), os.getegid()
-    _checked(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWNET | _CLONE_NEWIPC))
+    user, group = plan["ids"]
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
     _checked(_libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_PRIVATE_RECURSIVE), None))
+    _show_own_processes()
+    _limit_processes()
     writable = [(path, _copy(path)) for path in plan["writable"]]
     _make_read_only(_AT_FDCWD, b"/", 0)
     for path, tree in writable:
@@ -199,9 +252,42 @@ def enter(plan: dict[str, Any], ruleset: int) -> None:
     tmpfs = (b"tmpfs", _SHARED_MEMORY, b"tmpfs", ctypes.c_ulong(_MS_NOSUID_NODEV), size)
     _checked(_libc.mount(*tmpfs))
     _allow(ruleset, _SHARED_MEMORY, plan["rights"])
+    _allow(ruleset, _PROCESSES, _READ_FILE)
     _raise_loopback()
     # By name: the current folder still belongs to the old namespace.
     os.chdir(folder)
+
+
+def _show_own_processes() -> None:
+    """Mount a ``/proc`` that shows the processes of the namespace alone."""
+    if os.getpid() == 1:
+        flags = ctypes.c_ulong(_MS_NOSUID_NODEV | _MS_NOEXEC)
+        try:
+            _checked(_libc.mount(b"proc", _PROCESSES, b"proc", flags, None))
+        except OSError:
+            pass  # In a container that hides parts of /proc; the old one becomes read-only.
+
+
+def _limit_processes() -> None:
+    """Limit how many processes and threads there can be in the namespace."""
+    import resource  # noqa: PLC0415 - only for this profile
+
+    if os.getpid() == 1 and _linux_version() >= _OWN_PID_MAX_SINCE:
+        try:
+            _write("/proc/sys/kernel/pid_max", str(_MOST_PROCESSES))
+        except OSError:
+            pass  # This part of /proc is hidden.
+        else:
+            return
+    # It does not hold root.
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    if most == resource.RLIM_INFINITY or most > _MOST_PROCESSES:
+        resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_PROCESSES, _MOST_PROCESSES))
+
+
+def _linux_version() -> tuple[int, ...]:
+    numbers = os.uname().release.replace("-", ".").split(".")[:2]
+    return tuple(int(number) if number.isdigit() else 0 for number in numbers)
 
 
 def _copy(path: bytes) -> int:

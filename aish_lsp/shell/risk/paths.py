@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
+from aish_lsp.shell.protected import protected_by
 from aish_lsp.shell.risk.repository import is_ignored
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import UNKNOWN, table
@@ -63,7 +64,7 @@ _EXAMPLES: Final = tuple(_PLACES["examples"])
 _EXAMPLE_PLACES: Final = tuple(_PLACES["example_places"])
 #: Their contents are keys and passwords, whatever is configured.
 _KEYS: Final = re.compile(rf"(?:^|/)(?:{'|'.join(_PLACES['keys'])})(?=$|/)", re.IGNORECASE)
-#: The ends of paths to files that decide what runs.
+#: The ends of paths to files of the system and of a home that decide what runs.
 _PROTECTED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (
         re.compile(rf"(?:^|.*/)(?:{'|'.join(row['ends'])})", re.IGNORECASE | re.DOTALL),
@@ -247,7 +248,9 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
 
 def why_protected(path: str) -> str | None:
     """Return why only the user may change the file ``path``; None if others may."""
-    return _why_not(normal(path), "overwrites")
+    place = normal(path)
+    row = protected_by(place)
+    return row.reason if row else _why_not(place, "overwrites")
 
 
 def _why_not(place: str, how: How) -> str | None:
@@ -256,10 +259,12 @@ def _why_not(place: str, how: How) -> str | None:
         return "writes to a device"
     if _KERNEL.fullmatch(place):
         return "writes to the kernel's settings"
-    wild = "*" in place or "?" in place
-    for pattern, reason in _PROTECTED:
-        if pattern.fullmatch(place) or (wild and _could_be(place)):
-            return reason
+    row = protected_by(place)
+    reason = next((reason for pattern, reason in _PROTECTED if pattern.fullmatch(place)), None)
+    if row is not None or reason is not None:
+        return f"writes a file that {row.reason}" if row else reason
+    if ("*" in place or "?" in place) and _could_be(place):
+        return "may write a file that decides what runs"
     if _SYSTEM.fullmatch(place) or (how == "overwrites" and _WHERE_SYSTEM_IS.fullmatch(place)):
         return "overwrites what belongs to the system"
     return None

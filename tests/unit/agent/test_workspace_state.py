@@ -19,6 +19,7 @@ from aish_lsp.memory.store import MemoryStore
 from aish_lsp.models import endpoint
 from aish_lsp.models.keys import resolve_key
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
+from aish_lsp.operations import models
 from aish_lsp.operations.models import at_address
 
 KEY = "plain-looking value"
@@ -172,6 +173,6 @@ async def test_a_server_at_an_ipv6_address_gets_a_name(
     async def describe(*_: object) -> endpoint.EndpointInfo:
         return endpoint.EndpointInfo(models=("m",))
 
-    monkeypatch.setattr(endpoint, "describe", describe)
+    monkeypatch.setattr(models, "describe", describe)
     found = await at_address(workspace, "http://[::ffff:10.0.0.5]:8080")
     assert found.preset.name == "local"

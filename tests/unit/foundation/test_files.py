@@ -153,18 +153,18 @@ def test_write_atomic_syncs_the_file_before_the_rename_and_the_folder_after(
 ) -> None:
     path = tmp_path / "x.json"
     calls: list[str] = []
-    fsync, replace = os.fsync, Path.replace
+    fsync, replace = os.fsync, os.replace
 
     def recorded_fsync(fd: int) -> None:
         calls.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
         fsync(fd)
 
-    def recorded_replace(self: Path, target: Path) -> Path:
+    def recorded_replace(path: Path, target: Path, **folders: int | None) -> None:
         calls.append("rename")
-        return replace(self, target)
+        replace(path, target, **folders)
 
     monkeypatch.setattr(os, "fsync", recorded_fsync)
-    monkeypatch.setattr(Path, "replace", recorded_replace)
+    monkeypatch.setattr(os, "replace", recorded_replace)
     write_atomic(path, "x")
     assert calls == ["file", "rename", "folder"]
 
@@ -175,10 +175,10 @@ def test_a_folder_that_cannot_be_synced_is_written_to_all_the_same(
 ) -> None:
     opened, fsync = os.open, os.fsync
 
-    def refused_open(path: Path, flags: int, mode: int = 0o777) -> int:
+    def refused_open(path: Path, flags: int, mode: int = 0o777, dir_fd: int | None = None) -> int:
         if flags & os.O_DIRECTORY:
             raise PermissionError(errno.EACCES, "Permission denied")
-        return opened(path, flags, mode)
+        return opened(path, flags, mode, dir_fd=dir_fd)
 
     def refused_fsync(fd: int) -> None:
         if stat.S_ISDIR(os.fstat(fd).st_mode):

@@ -19,8 +19,8 @@ from fault_server import FaultServer, Peer, Request
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.anthropic import AnthropicModel, request_body
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.anthropic import AnthropicModel, request_body
 from aish_lsp.models.request import (
     Finish,
     ModelRequest,

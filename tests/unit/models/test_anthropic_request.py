@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.adapters.anthropic import request_body
+from aish_lsp.models.providers.anthropic import request_body
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,

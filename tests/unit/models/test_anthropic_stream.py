@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.anthropic import AnthropicModel, MessageReader, request_body
-from aish_lsp.models.adapters.stream import NotACountError
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.anthropic import AnthropicModel, MessageReader, request_body
+from aish_lsp.models.providers.base import NotACountError
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,

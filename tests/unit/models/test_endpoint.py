@@ -10,8 +10,9 @@ import pytest
 from fault_server import FaultServer, Peer, Request, Script, unused_port
 
 from aish_lsp.config.schema import Preset, Provider
-from aish_lsp.models.endpoint import EndpointInfo, describe
+from aish_lsp.models.endpoint import EndpointInfo
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers import describe
 
 
 def answering(**replies: Any) -> Script:

@@ -21,9 +21,9 @@ from fault_server import FaultServer, Peer, Request
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.gemini import CandidateReader, GeminiModel, request_body
 from aish_lsp.models.address import server_name
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.gemini import CandidateReader, GeminiModel, request_body
 from aish_lsp.models.request import (
     Finish,
     ModelRequest,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.gemini import CandidateReader, read_usage
+from aish_lsp.models.providers.gemini import CandidateReader, read_usage
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12}

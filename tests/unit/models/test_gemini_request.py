@@ -12,18 +12,21 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.models.adapters.gemini import NO_SIGNATURE, GeminiModel, contents_of, request_body
-from aish_lsp.models.address import gemini_method_url
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers import goes_back, reasoning_source, reply_limit
+from aish_lsp.models.providers.gemini import (
+    NO_SIGNATURE,
+    GeminiModel,
+    contents_of,
+    method_url,
+    request_body,
+)
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,
     StoredReasoning,
     ToolCall,
     ToolSchema,
-    goes_back,
-    reasoning_source,
-    reply_limit,
 )
 
 QUESTION = (RequestMessage("system", "Be brief."), RequestMessage("user", "Which files?"))
@@ -373,18 +376,18 @@ def test_any_conversation_makes_a_request_that_the_server_takes(
 def test_the_address_of_a_method(endpoint: str, url: str) -> None:
     for name in ("m", " models/m"):
         preset = Preset(provider="gemini", endpoint=endpoint, model=name)
-        assert gemini_method_url(preset, "go", "alt=sse") == url
+        assert method_url(preset, "go", "alt=sse") == url
 
 
 def test_a_name_cannot_leave_its_place_in_the_address() -> None:
     preset = Preset(provider="gemini", model="gemini/m:x?y#z")
-    assert re.search(r"/models/gemini/m%3Ax%3Fy%23z:go$", gemini_method_url(preset, "go"))
+    assert re.search(r"/models/gemini/m%3Ax%3Fy%23z:go$", method_url(preset, "go"))
 
 
 @pytest.mark.parametrize("name", ["", " ", "models/"])
 def test_a_preset_must_name_its_model(name: str) -> None:
     with pytest.raises(InvalidArgument, match="Set `model`") as caught:
-        gemini_method_url(Preset(name="g", provider="gemini", model=name), "go")
+        method_url(Preset(name="g", provider="gemini", model=name), "go")
     assert caught.value.data["path"] == "model"
 
 

@@ -18,10 +18,11 @@ from reply_parts import saying
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.gemini import GeminiModel
-from aish_lsp.models.adapters.stream import NotACountError
-from aish_lsp.models.endpoint import EndpointInfo, describe
+from aish_lsp.models.endpoint import EndpointInfo
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers import describe
+from aish_lsp.models.providers.base import NotACountError
+from aish_lsp.models.providers.gemini import GeminiModel
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, RequestMessage, Text
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")

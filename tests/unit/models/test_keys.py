@@ -14,7 +14,8 @@ import pytest
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models import keys
-from aish_lsp.models.keys import headers_for, key_of, resolve_key
+from aish_lsp.models.keys import key_of, resolve_key
+from aish_lsp.models.providers import protocol
 
 
 def printing(text: str, then: str = "") -> list[str]:
@@ -86,13 +87,17 @@ async def test_questions_at_the_same_time_run_a_command_once(tmp_path: Path) -> 
     assert len(runs.read_text()) == 1
 
 
+async def headers_of(preset: Preset, environ: dict[str, str]) -> dict[str, str]:
+    return await protocol(preset.provider).headers(preset, environ)
+
+
 async def test_the_key_stands_in_the_header_that_the_provider_reads() -> None:
     own = {"x-own": "1"}
     preset = Preset(provider="gemini", api_key_env="K", extra_headers=own)
-    assert await headers_for(preset, {"K": "sk-4"}) == {"x-goog-api-key": "sk-4"} | own
+    assert await headers_of(preset, {"K": "sk-4"}) == {"x-goog-api-key": "sk-4"} | own
     cloud = replace(preset, endpoint="https://aiplatform.googleapis.com/v1/projects/p/x")
-    assert await headers_for(cloud, {"K": "sk-4"}) == {"Authorization": "Bearer sk-4"} | own
-    assert await headers_for(replace(preset, api_key_env=None), {}) == own
+    assert await headers_of(cloud, {"K": "sk-4"}) == {"Authorization": "Bearer sk-4"} | own
+    assert await headers_of(replace(preset, api_key_env=None), {}) == own
 
 
 @pytest.mark.parametrize(
@@ -110,7 +115,7 @@ async def test_anthropics_headers_and_a_proxys_own(
     extra: dict[str, str], headers: dict[str, str]
 ) -> None:
     preset = Preset(provider="anthropic", api_key_env="K", extra_headers=extra)
-    assert await headers_for(preset, {"K": "sk-6"} if not extra else {}) == headers
+    assert await headers_of(preset, {"K": "sk-6"} if not extra else {}) == headers
 
 
 @pytest.mark.parametrize(
@@ -165,7 +170,7 @@ async def test_a_command_that_does_not_end_is_killed() -> None:
 )
 async def test_headers(key: str | None, extra: dict[str, str], headers: dict[str, Any]) -> None:
     preset = Preset(api_key_env="K" if key else None, extra_headers=extra)
-    assert await headers_for(preset, {"K": key or ""}) == headers
+    assert await headers_of(preset, {"K": key or ""}) == headers
 
 
 async def test_a_command_that_hangs_is_ended_with_its_children() -> None:

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.openai import ChatReader, read_usage
 from aish_lsp.models.loose_json import ABSURD
+from aish_lsp.models.providers.openai import ChatReader, read_usage
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 

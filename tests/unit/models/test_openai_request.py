@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.adapters.openai import request_body
+from aish_lsp.models.providers.openai import request_body
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,

@@ -14,8 +14,8 @@ from reply_parts import collect, saying
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.openai import OpenAIModel
 from aish_lsp.models.request import Finish, ModelRequest, RequestMessage, Text
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2}

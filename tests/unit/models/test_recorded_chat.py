@@ -19,9 +19,9 @@ from fault_server import FaultServer, Peer, Request
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.address import server_name
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.openai import OpenAIModel
 from aish_lsp.models.request import (
     Finish,
     ModelRequest,

@@ -12,8 +12,8 @@ from fault_server import FaultServer, Peer, Request, Script, unused_port
 
 from aish_lsp.agent.model_choice import open_model
 from aish_lsp.config.schema import Preset, Provider
-from aish_lsp.models.adapters.stream import CountingModel
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.base import CountingModel
 from aish_lsp.models.request import Model, ModelRequest, RequestMessage
 from aish_lsp.models.tokenizer import RequestCounter
 

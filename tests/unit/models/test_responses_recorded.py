@@ -20,8 +20,8 @@ from fault_server import FaultServer, Peer, Request
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.responses import ResponsesModel, request_body
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.responses import ResponsesModel, request_body
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import FinishReason, Usage
-from aish_lsp.models.adapters.responses import ResponseReader
+from aish_lsp.models.providers.responses import ResponseReader
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 Json = dict[str, Any]

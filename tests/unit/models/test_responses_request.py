@@ -13,16 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.adapters.responses import request_body
+from aish_lsp.models.providers import goes_back, reasoning_source, reply_limit
+from aish_lsp.models.providers.responses import request_body
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,
     StoredReasoning,
     ToolCall,
     ToolSchema,
-    goes_back,
-    reasoning_source,
-    reply_limit,
 )
 
 Json = dict[str, Any]

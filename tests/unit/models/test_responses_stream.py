@@ -18,10 +18,10 @@ from aish_lsp.foundation.errors import (
     InvalidArgument,
 )
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.responses import ResponsesModel
-from aish_lsp.models.adapters.stream import NotACountError
 from aish_lsp.models.address import server_name
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers.base import NotACountError
+from aish_lsp.models.providers.responses import ResponsesModel
 from aish_lsp.models.request import (
     Finish,
     ModelRequest,

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.foundation.opening import read_head
 from aish_lsp.project.picture import (
     CUT,
     Instructions,
     nested_instructions,
     read_instructions,
 )
-from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tree import INSTRUCTIONS
 
 

@@ -10,11 +10,14 @@ import json
 import re
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.stream import (
+from aish_lsp.models.address import host, server_name
+from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
+from aish_lsp.models.providers.base import (
     CountingModel,
     ReplyReader,
     arguments_of,
@@ -22,9 +25,7 @@ from aish_lsp.models.adapters.stream import (
     plain,
     settings_of,
 )
-from aish_lsp.models.address import host, server_name
-from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
-from aish_lsp.models.request import exchanges, goes_back
+from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,6 +43,9 @@ class AnthropicModel(CountingModel):
     """
 
     path = "messages"
+    key_header = "x-api-key"
+    fixed_headers = MappingProxyType({"anthropic-version": "2023-06-01"})
+    signed_source = "anthropic"
     count_path = "messages/count_tokens"
     counted = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
 
@@ -178,7 +182,7 @@ def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> lis
     If the text has changed (shortened, or edited in the log), thinking comes first.
     """
     kept: list[Any] = []
-    if message.reasoning and goes_back(message.reasoning, preset):
+    if message.reasoning and AnthropicModel.goes_back(message.reasoning, preset):
         kept = as_list(message.reasoning.metadata.get("content"))
     blocks: list[Json] = []
     thoughts: list[Json] = []
@@ -367,7 +371,14 @@ class MessageReader(ReplyReader):
     ``server`` (host and port) signs the thinking, which no other server accepts.
     """
 
-    protocol = "anthropic"
+    # With `pause_turn`, one of the provider's own tools took too long: the rest is missing.
+    endings = MappingProxyType(
+        {
+            "length": ("max_tokens", "model_context_window_exceeded", "pause_turn"),
+            "tool": ("tool_use",),
+            "refusal": ("refusal",),
+        }
+    )
 
     def __init__(self, server: str) -> None:
         super().__init__("anthropic")
@@ -485,3 +496,6 @@ class MessageReader(ReplyReader):
         details = as_dict(counts.get("output_tokens_details"))
         if count := as_count(details.get("thinking_tokens")):
             self._counts["thinking_tokens"] = count
+
+
+PROTOCOL = AnthropicModel

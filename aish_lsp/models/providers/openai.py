@@ -10,10 +10,13 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.stream import (
+from aish_lsp.models.address import host, server_name
+from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_number, as_text
+from aish_lsp.models.providers.base import (
     ReplyReader,
     StreamingModel,
     arguments_text,
@@ -21,9 +24,6 @@ from aish_lsp.models.adapters.stream import (
     is_object,
     settings_of,
 )
-from aish_lsp.models.address import host, server_name
-from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_number, as_text
-from aish_lsp.models.request import goes_back
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -58,6 +58,7 @@ class OpenAIModel(StreamingModel):
     """The adapter for every server that speaks chat completions."""
 
     path = "chat/completions"
+    returned = ("reasoning_details", "reasoning_field")
 
     def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
         return request_body(request, model, left_out)
@@ -125,7 +126,7 @@ def _message(message: RequestMessage, preset: Preset) -> Json:
     if message.tool_call_id is not None:
         wire["tool_call_id"] = _call_id(message.tool_call_id, preset)
     reasoning = message.reasoning
-    if reasoning is not None and goes_back(reasoning, preset):
+    if reasoning is not None and OpenAIModel.goes_back(reasoning, preset):
         if details := reasoning.metadata.get("reasoning_details"):
             wire["reasoning_details"] = details
         elif message.tool_calls and reasoning.text:
@@ -190,7 +191,14 @@ class _Call:
 class ChatReader(ReplyReader):
     """One chat completion while it streams."""
 
-    protocol = "openai"
+    endings = MappingProxyType(
+        {
+            "length": ("length", "max_tokens", "model_length"),
+            "tool": ("tool_calls", "function_call"),
+            "refusal": ("content_filter",),
+            "broken": ("error", "abort", "insufficient_system_resource"),
+        }
+    )
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
@@ -352,3 +360,6 @@ def _reasoning_text(delta: Json, details: list[Json]) -> str:
     return plain or "".join(
         as_text(item.get("text")) or as_text(item.get("summary")) for item in details
     )
+
+
+PROTOCOL = OpenAIModel

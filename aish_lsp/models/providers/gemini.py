@@ -9,17 +9,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
 
+from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of, sendable
-from aish_lsp.models.address import gemini_method_url, gemini_model, is_vertex, server_name
+from aish_lsp.models.address import api_url, server_name
+from aish_lsp.models.endpoint import EndpointInfo, entries
 from aish_lsp.models.faults import BLOCKED
-from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
+from aish_lsp.models.keys import BEARER, headers_for
+from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text, as_tokens
+from aish_lsp.models.providers.base import CountingModel, ReplyReader, arguments_of, sendable
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
+    from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 #: The first version that thinks, and the first that requires the signatures of its calls.
@@ -40,12 +46,51 @@ class GeminiModel(CountingModel):
     """The adapter for Google AI, Google Cloud, and proxies that speak their protocol."""
 
     path = "streamGenerateContent"
+    key_header = "x-goog-api-key"
+    limit_fields = (("generationConfig", "maxOutputTokens"),)
+    has_tokenizer = False
+    signed_source = "gemini"
     count_path = "countTokens"
     count_field = "totalTokens"
     counted = ("contents", "systemInstruction", "tools")
 
+    @classmethod
+    async def headers(cls, preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a request; Google Cloud's key is an access token."""
+        in_cloud = "/projects/" in urlsplit(preset.endpoint).path
+        return await headers_for(preset, environ, BEARER if in_cloud else cls.key_header)
+
+    @classmethod
+    async def describe(
+        cls, http: HttpClient, preset: Preset, environ: Mapping[str, str], *, timeout_s: float
+    ) -> EndpointInfo:
+        """Return the models that generate text, and the window of the preset's. Never raises.
+
+        The window is what Google calls the input limit; replies have a separate limit.
+        """
+        try:
+            headers = await cls.headers(preset, environ)
+            url = models_url(preset)
+            listed = as_dict(await http.fetch_json(url, headers=headers, timeout_s=timeout_s))
+        except AishError:
+            return EndpointInfo()
+        models = {
+            model["name"].removeprefix("models/"): model
+            for model in entries(listed, "models", "name")
+        }
+        names = (name for name, model in models.items() if name and _can_generate(model))
+        entry = models.get(preset.model)
+        try:
+            # An alias is not in the list.
+            url = method_url(preset, "")
+            entry = entry or await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
+        except AishError:
+            entry = None
+        window = as_tokens(as_dict(entry).get("inputTokenLimit"))
+        return EndpointInfo(models=tuple(names), context_window=window)
+
     def _url(self, preset: Preset, path: str) -> str:
-        return gemini_method_url(preset, path, "alt=sse" if path == self.path else "")
+        return method_url(preset, path, "alt=sse" if path == self.path else "")
 
     def _body(self, request: ModelRequest, _model: str, _left_out: frozenset[str]) -> Json:
         return request_body(request)
@@ -62,8 +107,69 @@ class GeminiModel(CountingModel):
         body = super()._count_body(request, model)
         if is_vertex(request.preset):
             return body
-        named = {"model": f"models/{gemini_model(request.preset)}", **body}
+        named = {"model": f"models/{model_name(request.preset)}", **body}
         return {"generateContentRequest": named}
+
+
+#: The API version that supports thoughts, JSON schemas and counting the tokens of a request.
+_API_VERSION: Final = "v1beta"
+
+# More models than Google has; the default is 50 a page.
+_ONE_PAGE: Final = "pageSize=1000"
+
+
+def model_name(preset: Preset) -> str:
+    """Return the model's name, without the ``models/`` prefix that Google's lists use.
+
+    Raises:
+        InvalidArgument: the preset has no model; these servers have no default.
+    """
+    name = preset.model.strip().removeprefix("models/")
+    if not name:
+        raise InvalidArgument(
+            f"Model {preset.name!r} does not say which of the server's models it is. "
+            "Set `model`, for example gemini-flash-latest.",
+            path="model",
+        )
+    return name
+
+
+def method_url(preset: Preset, method: str, query: str = "") -> str:
+    """Return the URL of a model's method, e.g. ``countTokens``; of the model itself if empty.
+
+    Raises:
+        InvalidArgument: the endpoint is not an HTTP URL, or the preset has no model.
+    """
+    path = f"models/{quote(model_name(preset), safe='/')}"
+    return _url_of(preset, f"{path}:{method}" if method else path, query)
+
+
+def models_url(preset: Preset) -> str:
+    """Return the URL of the list of models, all on one page.
+
+    Raises:
+        InvalidArgument: the endpoint is not an HTTP URL.
+    """
+    return _url_of(preset, "models", _ONE_PAGE)
+
+
+def is_vertex(preset: Preset) -> bool:
+    """Return whether the endpoint is Google Cloud's, whose paths contain a model's publisher."""
+    return "/publishers/" in urlsplit(preset.endpoint).path
+
+
+def _url_of(preset: Preset, path: str, query: str) -> str:
+    """Return a URL in the API; a query in the endpoint is kept."""
+    url = api_url(preset.endpoint, path, version=_API_VERSION)
+    if not query:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}{query}"
+
+
+def _can_generate(model: Json) -> bool:
+    """Return whether a model generates text (some only embed); true if it does not say."""
+    methods = model.get("supportedGenerationMethods")
+    return not isinstance(methods, list) or "generateContent" in methods
 
 
 def request_body(request: ModelRequest) -> Json:
@@ -259,7 +365,19 @@ class CandidateReader(ReplyReader):
     it does not block later ones.
     """
 
-    protocol = "gemini"
+    endings = MappingProxyType(
+        {
+            "length": ("MAX_TOKENS",),
+            "refusal": (
+                *("BLOCKLIST", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_SAFETY"),
+                *("LANGUAGE", "MODEL_ARMOR", "PROHIBITED_CONTENT", "RECITATION", "SAFETY", "SPII"),
+            ),
+            "broken": (
+                *("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"),
+                *("OTHER", "TOO_MANY_TOOL_CALLS", "UNEXPECTED_TOOL_CALL"),
+            ),
+        }
+    )
 
     def __init__(self, server: str) -> None:
         super().__init__("gemini")
@@ -378,3 +496,6 @@ def _must_go_back(part: Json) -> bool:
 
 def _blocked(what: str, reason: str) -> Json:
     return {"type": BLOCKED, "message": f"{what} was blocked ({reason})"}
+
+
+PROTOCOL = GeminiModel

@@ -11,19 +11,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import FinishReason, Usage
-from aish_lsp.models.adapters.openai import read_usage
-from aish_lsp.models.adapters.stream import (
+from aish_lsp.models.address import server_name
+from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
+from aish_lsp.models.providers.base import (
     CountingModel,
     ReplyReader,
     arguments_text,
     function_name,
     settings_of,
 )
-from aish_lsp.models.address import server_name
-from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
+from aish_lsp.models.providers.openai import read_usage
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class ResponsesModel(CountingModel):
     """The adapter for every server that speaks Responses. OpenAI and llama.cpp can count."""
 
     path = "responses"
+    returned = ("output",)
     count_path = "responses/input_tokens"
     counted = (
         "model",
@@ -191,7 +193,14 @@ _TICKS: Final = 10**10
 class ResponseReader(ReplyReader):
     """One response while it streams; ``limit`` is the request's limit on output tokens."""
 
-    protocol = "responses"
+    # With any other status the response was cancelled, or is still running in the background.
+    endings = MappingProxyType(
+        {
+            "stop": ("completed", "failed", ""),
+            "length": ("incomplete",),
+            "refusal": ("content_filter",),
+        }
+    )
     otherwise = "broken"
 
     def __init__(self, provider: str, limit: Any = None) -> None:
@@ -484,3 +493,6 @@ def _drop_last_reasoning(items: list[Json]) -> None:
     """Remove reasoning at the end: servers refuse it without the item that it led to."""
     while items and items[-1]["type"] == "reasoning":
         items.pop()
+
+
+PROTOCOL = ResponsesModel

@@ -1,4 +1,4 @@
-"""What all adapters share: sending a request, and assembling the streamed reply.
+"""What all protocols share: sending a request, and assembling the streamed reply.
 
 Also here: the default model of a request whose preset has none, and repairs of what servers would
 refuse, which is malformed tool calls and texts split within a character.
@@ -10,22 +10,19 @@ import asyncio
 import json
 import os
 import re
-import tomllib
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
-from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.address import api_url, origin
-from aish_lsp.models.endpoint import chat_models, list_models
+from aish_lsp.models.address import api_url, origin, server_name
+from aish_lsp.models.endpoint import EndpointInfo, chat_models, describe_listed, list_models
 from aish_lsp.models.faults import error_in_stream, redactor
-from aish_lsp.models.keys import headers_for, key_of
+from aish_lsp.models.keys import BEARER, headers_for, key_of
 from aish_lsp.models.loose_json import Json, as_dict, decoded
 from aish_lsp.models.request import Finish, Reasoning, ReasoningMetadata, Text, ToolCall
 
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.events import FinishReason, Usage
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelEvent, ModelRequest
+    from aish_lsp.models.request import ModelEvent, ModelRequest, StoredReasoning
 
 #: Seconds to wait for each event after a complete reply: its usage, and the end of the stream.
 TAIL_TIMEOUT = 5.0
@@ -56,6 +53,28 @@ class StreamingModel(ABC):
     #: The path of requests in the endpoint's API.
     path: ClassVar[str]
 
+    #: The header in which the key is expected, and the protocol's other fixed headers.
+    key_header: ClassVar[str] = BEARER
+    fixed_headers: ClassVar[Mapping[str, str]] = {}
+
+    #: The fields of a request that limit the reply's tokens, each as its path in the body.
+    limit_fields: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("max_completion_tokens",),
+        ("max_tokens",),
+        ("max_output_tokens",),
+    )
+
+    #: Whether servers may have a tokenizer in addition to the API: llama.cpp and vLLM do.
+    has_tokenizer: ClassVar[bool] = True
+
+    #: The fields of a reply's metadata for which its reasoning is returned; other plain reasoning
+    #: is not sent.
+    returned: ClassVar[tuple[str, ...]] = ()
+
+    #: The source of reasoning that its provider signs, so that only the same server accepts it;
+    #: empty if the source is the server.
+    signed_source: ClassVar[str] = ""
+
     def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
         self._http = http
         self._environ = environ
@@ -63,6 +82,56 @@ class StreamingModel(ABC):
         self._first_models: dict[str, str] = {}
         # The parts of requests that servers have refused, by endpoint and model.
         self._refused: dict[tuple[str, str], frozenset[str]] = {}
+
+    @classmethod
+    async def headers(cls, preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a request to the server of ``preset``.
+
+        Raises:
+            BackendRejected: as ``keys.headers_for``.
+        """
+        return await headers_for(preset, environ, cls.key_header, cls.fixed_headers)
+
+    @classmethod
+    async def describe(
+        cls, http: HttpClient, preset: Preset, environ: Mapping[str, str], *, timeout_s: float
+    ) -> EndpointInfo:
+        """Ask the endpoint of ``preset`` about itself, as ``providers.describe``. Never raises."""
+        try:
+            headers = await cls.headers(preset, environ)
+        except AishError:
+            return EndpointInfo()
+        return await describe_listed(http, preset, headers, timeout_s=timeout_s)
+
+    @classmethod
+    def reply_limit(cls, preset: Preset) -> int:
+        """Return the most tokens of a reply: from ``extra_body``, or else the preset's."""
+        for path in cls.limit_fields:
+            limit: Any = preset.extra_body
+            for name in path:
+                limit = as_dict(limit).get(name)
+            if type(limit) is int and limit > 0:
+                return limit
+        return preset.max_output_tokens
+
+    @classmethod
+    def reasoning_source(cls, preset: Preset) -> str:
+        """Return the name of the source of a reply's reasoning, the only one it goes back to."""
+        return cls.signed_source or server_name(preset.endpoint)
+
+    @classmethod
+    def goes_back(cls, reasoning: StoredReasoning, preset: Preset) -> bool:
+        """Return whether a request to ``preset`` carries this reasoning of an earlier reply.
+
+        It does if the same server signed it, or if it came with one of the ``returned`` fields.
+        """
+        metadata = reasoning.metadata
+        if reasoning.provider != cls.reasoning_source(preset):
+            return False
+        if cls.signed_source:
+            here = server_name(preset.endpoint)
+            return bool(metadata) and metadata.get("server", here) == here
+        return any(metadata.get(name) for name in cls.returned)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
@@ -75,7 +144,7 @@ class StreamingModel(ABC):
         """
         preset = request.preset
         url = self._url(preset, self.path)
-        headers = await headers_for(preset, self._environ)
+        headers = await self.headers(preset, self._environ)
         with key_of(preset):
             model = await self._model_name(preset, headers)
             began = done = False
@@ -153,6 +222,10 @@ class StreamingModel(ABC):
         return frozenset()
 
 
+#: For the offline model, which has no protocol.
+PROTOCOL = StreamingModel
+
+
 class NotACountError(ValueError):
     """The reply to a request for a token count contains no plausible count."""
 
@@ -184,7 +257,7 @@ class CountingModel(StreamingModel):
         """
         preset = request.preset
         url = self._url(preset, self.count_path)
-        headers = await headers_for(preset, self._environ)
+        headers = await self.headers(preset, self._environ)
         with key_of(preset):
             model = await self._model_name(preset, headers)
             body = self._count_body(request, model)
@@ -219,8 +292,9 @@ class ReplyReader(ABC):
         is_over: whether the protocol's end marker has arrived. Some protocols have none.
     """
 
-    #: The protocol's name in ``finish_reasons.toml``.
-    protocol: ClassVar[str]
+    #: What the servers' finish reasons mean: each meaning with those reasons. ``broken`` means
+    #: that the server gave up: the reply is incomplete or damaged.
+    endings: ClassVar[Mapping[str, tuple[str, ...]]]
 
     #: The meaning of a finish reason that is not listed there.
     otherwise: ClassVar[str] = "stop"
@@ -293,7 +367,7 @@ class ReplyReader(ABC):
 
     def _meaning(self) -> Any:
         """Return what the server's finish reason means: a FinishReason, or ``broken``."""
-        for ours, theirs in _finish_reasons()[self.protocol].items():
+        for ours, theirs in self.endings.items():
             if self._finish in theirs:
                 return ours
         return "stop" if self._finish is None else self.otherwise
@@ -320,12 +394,6 @@ class ReplyReader(ABC):
             call_id = f"call_{uuid.uuid4().hex[:24]}"
         self._ids.add(call_id)
         return ToolCall(call_id, well_formed(name), well_formed(arguments))
-
-
-@cache
-def _finish_reasons() -> dict[str, dict[str, list[str]]]:
-    """Return the servers' finish reasons, by protocol and meaning."""
-    return tomllib.loads(Path(__file__).with_name("finish_reasons.toml").read_text("utf-8"))
 
 
 async def _read(

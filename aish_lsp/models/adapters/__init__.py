@@ -1,1 +1,0 @@
-"""One adapter per wire protocol: a conversation becomes a request, and a reply becomes events."""

@@ -1,0 +1,55 @@
+"""The table of files that decide what runs later: whoever asks it gets the same answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from aish_lsp.shell.protected import manifests, protected_by, rows
+from aish_lsp.shell.risk import classify
+from aish_lsp.shell.risk.paths import why_protected
+
+NAMES = [name.replace("*", "x") for row in rows() for name in row.names]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_counts_everywhere_for_everybody(name: str) -> None:
+    row = protected_by(name)
+    assert row is not None
+    for spelled in (name, f"a/b/{name}", f"{name}/x/y", name.upper(), f"./{name}", f"{name}."):
+        assert protected_by(spelled) == row, spelled
+        assert why_protected(spelled), spelled
+    verdict = classify(f"echo x > sub/{name}", "bash")
+    assert verdict.risk == "destructive"
+    assert any(row.reader in reason for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize("folder", ["node_modules", ".venv", "target", "a/target/b"])
+def test_in_dependencies_only_git_counts(folder: str) -> None:
+    found = {name for name in NAMES if protected_by(f"{folder}/{name}")}
+    assert found == {".git"}
+    # Of a file that is named from outside, nobody knows whose dependencies these are.
+    assert protected_by(f"/home/user/{folder}/.vscode/tasks.json")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Makefile", "conftest.py", ".gitignore", ".gitattributes", ".env", "src/git"),
+        *("x.vscode", ".config/other", ".cargo/audit.toml", "vscode/tasks.json"),
+        *(".github/workflows/ci.yml", *sorted(manifests())),
+    ],
+)
+def test_a_projects_own_work_is_free(name: str) -> None:
+    assert protected_by(name) is None
+
+
+def test_what_nobody_sees_is_ignored() -> None:
+    assert protected_by(".g\u200cit/config") == protected_by(".git")
+    assert protected_by(".VSCODE./tasks.json") == protected_by(".vscode")
+    assert protected_by("a/../.git/config") == protected_by(".git")
+    assert protected_by("a\n/.envrc") == protected_by(".envrc")
+
+
+def test_the_table_has_each_name_once() -> None:
+    names = [name.lower() for row in rows() for name in row.names]
+    assert sorted(names) == sorted(set(names))
