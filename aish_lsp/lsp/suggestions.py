@@ -23,6 +23,7 @@ from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND
 from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
 from aish_lsp.shell.risk import classify
+from aish_lsp.shell.suggestions import suggestions_in
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
@@ -63,9 +64,10 @@ class _Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """A ``CMD: `` line of a document, or a fence, with its first and last line.
+    """A ``CMD: `` line with those that complete it, or a fence: its first and last line.
 
     ``waiting`` is its suggestion, if that has not been run or dismissed; a fence always has one.
+    ``is_whole``: it does not lack its end.
     """
 
     first: int
@@ -73,6 +75,7 @@ class Runnable:
     text: str
     risk: Risk
     waiting: Suggestion | None
+    is_whole: bool = True
 
     @classmethod
     def of(cls, waiting: Suggestion, first: int = 0, last: int = 0) -> Runnable:
@@ -87,7 +90,7 @@ class Runnable:
     @property
     def runs(self) -> bool:
         """Whether it can be run without being edited."""
-        return self.waiting is None or self.waiting.runs
+        return self.waiting.runs if self.waiting else self.is_whole
 
     @property
     def obstacle(self) -> str:
@@ -321,19 +324,22 @@ def _lines(
     first: int,
     last: int,
 ) -> Iterator[Runnable]:
-    """Yield the ``CMD: `` lines of a document, from line ``first`` to ``last``."""
+    """Yield what ``CMD: `` lines of a document suggest from line ``first`` to ``last``."""
     if PREFIX not in document:
         return
-    for number, line in islice(enumerate(document.split("\n")), first, last + 1):
-        text = line[len(PREFIX) :] if line.startswith(PREFIX) else ""
-        if not text.strip():
+    for found in suggestions_in(document.split("\n")):
+        if found.line > last:
+            return
+        if found.end_line < first:
             continue
+        text = found.text
         suggestion = waiting.get(_key(text))
-        if suggestion is not None and suggestion.info.text == text:
-            yield Runnable.of(suggestion, number, number)
+        if suggestion is not None and _key(suggestion.info.text) == _key(text):
+            yield Runnable.of(suggestion, found.line, found.end_line)
         else:
             judged = workspace.judge(text) if workspace else classify(text, "bash")
-            yield Runnable(number, number, text, judged.risk, None)
+            is_whole = not found.placeholders
+            yield Runnable(found.line, found.end_line, text, judged.risk, None, is_whole)
 
 
 def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:
