@@ -186,8 +186,8 @@ async def _key_problem(workspace: Workspace, preset: Preset) -> tuple[str, str] 
 
 
 _UNCONFINED = (
-    "Safe commands still run when you choose them; those that nobody sees (`ask --yes-safe`) ask"
-    " first. docs/safety.md says what confinement needs."
+    "Nothing is safe here: commands that only read still run when you choose them; those that"
+    " nobody sees (`ask --yes-safe`) ask first. docs/safety.md says what confinement needs."
 )
 
 _CONNECT = (
