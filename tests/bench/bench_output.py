@@ -4,8 +4,8 @@
 
 Both are measured in turns, in one run, and the least of each counts, since machines are noisy. The
 environment has a few secrets, which the output is searched for. Meanwhile ``aish.status`` is asked
-for again and again: its slowest answer counts. Exits 1 if ``aish.run`` takes more than MOST times as
-long as ``cat``, plus a second.
+for again and again: its slowest answer counts. Exits 1 if ``aish.run`` takes more than MOST times
+as long as ``cat``, plus a second.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ async def main(rounds: int) -> int:
             await run(client, 0)
             pairs = [(piped(), *await run(client, number + 1)) for number in range(rounds)]
     cat, ran, slowest = (min(column) for column in zip(*pairs, strict=True))
-    print(f"cat {cat:.2f} s, aish.run {ran:.2f} s, {ran / cat:.1f} times")
-    print(f"another request waited {slowest * 1000:.0f} ms at most")
+    sys.stdout.write(f"cat {cat:.2f} s, aish.run {ran:.2f} s, {ran / cat:.1f} times\n")
+    sys.stdout.write(f"another request waited {slowest * 1000:.0f} ms at most\n")
     return int(ran > MOST * cat + 1)
 
 
