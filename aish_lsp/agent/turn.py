@@ -78,7 +78,7 @@ def ask(session: Session, question: Ask) -> Job[AskResult]:
     """Begin a turn. A session takes one turn at a time: a second one waits."""
     turn_id = new_id()
     job = session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).run())
-    job.again = question.again
+    job.again, job.prompt = question.again, question.prompt
     return job
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.sessions import Resumed
     from aish_lsp.lsp.client import Call, Client
-    from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import ChatParams
     from aish_lsp.lsp.selections import Selections
@@ -91,7 +90,6 @@ def setup(
     documents: OpenDocuments,
     workspaces: Workspaces,
     chats: ChatDocuments,
-    configurations: Configurations,
 ) -> None:
     """Bind the commands, follow the documents, complete the ``:`` commands."""
 
@@ -126,7 +124,7 @@ def setup(
     documents.on_change(changed)
     documents.on_save(saved)
     documents.on_close(chats.follow_closing)
-    workspaces.on_open(lambda workspace: _begin(client, configurations, workspace))
+    workspaces.on_open(lambda workspace: _begin(client, workspace))
     workspaces.on_close(chats.closed)
     client.on_shutdown(chats.aclose)
 
@@ -169,7 +167,7 @@ async def _completions(
     return types.CompletionList(is_incomplete=True, items=items) if found.are_files else items
 
 
-def _begin(client: Client, configurations: Configurations, workspace: Workspace) -> None:
+def _begin(client: Client, workspace: Workspace) -> None:
     """Continue the last session of a workspace that was opened, if that is configured."""
 
     async def tell(beginning: Awaitable[Resumed | None]) -> None:
@@ -177,9 +175,7 @@ def _begin(client: Client, configurations: Configurations, workspace: Workspace)
         for notice in resumed.notices if resumed else ():
             client.tell(notice)
 
-    # The editor's settings count too.
-    settled = configurations.settled(workspace.root)
-    client.spawn(tell(workspace.sessions.begin(settled)), "continue the last session")
+    client.spawn(tell(workspace.sessions.begin()), "continue the last session")
 
 
 #: The most characters of an item in a title.

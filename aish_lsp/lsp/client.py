@@ -27,6 +27,7 @@ from aish_lsp.lsp.endpoint import Endpoint
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.overrides import Documents, open_workspace
 from aish_lsp.lsp.stream import initialize_result
+from aish_lsp.operations.operation import Face
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.job import Job
@@ -398,8 +399,8 @@ class Client(Endpoint):
             logger.error("%s failed", task.get_name(), exc_info=error)
 
 
-@dataclass(frozen=True, slots=True)
-class EditorFace:
+@dataclass
+class EditorFace(Face):
     """The client as seen by an operation that a command or a line of the chat asks for.
 
     ``caller`` shows progress, ``send`` takes messages, and ``chat`` returns the text of the chat.

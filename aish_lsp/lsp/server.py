@@ -61,6 +61,7 @@ class AishServer(Client):
             tools_of=tools_of,
         )
         self.configurations = Configurations(self, self.services)
+        self.services.settled = self.configurations.settled
         # Not the keys: pygls decodes them, and "a%23b" would become the folder "a".
         self.workspaces = Workspaces(
             lambda: [folder.uri for folder in self.workspace.folders.values()], self._open_workspace
@@ -87,14 +88,13 @@ def create_server() -> AishServer:
     commands = Commands(
         server,
         server.services,
-        server.configurations,
         documents,
         folders,
         conversations,
         server.selections,
     )
     commands.bind()
-    chats.setup(server, documents, folders, conversations, server.configurations)
+    chats.setup(server, documents, folders, conversations)
     _offer_actions(server)
     workspaces.FileWatch(server, folders, documents)
     configuration.send_status(server, folders)
