@@ -23,6 +23,7 @@ import sandbox
 import search
 import settings_traps
 from derive import Case
+from machine import without_landlock, without_namespaces, without_programs
 
 FULL: Final = os.environ.get("TESTS_FULL") == "1"
 
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.timeout(7200 if FULL else 120)
 @pytest.fixture(scope="module")
 def room() -> None:
     """Skip where there is no sandbox to be had."""
-    if reason := sandbox.why_not():
+    if reason := without_programs("unshare", "bash", "git") or without_namespaces():
         pytest.skip(f"NOTHING THAT IS CALLED SAFE IS RUN, since there is no sandbox: {reason}")
 
 
@@ -115,7 +116,7 @@ def test_what_is_called_safe_of_all_corpora_changes_nothing_and_reaches_nothing(
 
 @runs
 def test_what_is_called_safe_since_it_runs_confined_changes_nothing_and_tells_no_secret() -> None:
-    if reason := sandbox.why_not_confined():
+    if reason := without_landlock():
         pytest.skip(f"NOTHING IS RUN CONFINED: {reason}")
     cases = [*search.from_corpora(), *derive.from_grammar()]
     if FULL:

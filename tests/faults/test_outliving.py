@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from machine import without_namespaces, without_programs
+from machine import needs, without_namespaces, without_programs
 from marked import Marked
 from test_work_profile import work
 
@@ -22,9 +22,7 @@ from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.runner import run_command
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds what has hopped")
-in_work = pytest.mark.skipif(
-    bool(without_namespaces()), reason=without_namespaces() or "there are namespaces"
-)
+in_work = needs(without_namespaces())
 
 COUNT = 50
 HOPPING = Path(__file__).with_name("hopping.py")
@@ -227,7 +225,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes of another user")
-@pytest.mark.skipif(bool(without_programs("setpriv")), reason=without_programs("setpriv") or "here")
+@needs(without_programs("setpriv"))
 @pytest.mark.parametrize("end", ["timeout", "cancelled"])
 async def test_what_could_not_be_ended_is_told(end: str) -> None:
     marked = Marked()
