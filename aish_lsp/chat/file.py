@@ -14,7 +14,8 @@ from typing import Final
 
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import ignored_folder, put_in_place
+from aish_lsp.foundation.files import put_in_place
+from aish_lsp.foundation.opening import ignored_folder
 from aish_lsp.foundation.text import shown_path
 from aish_lsp.project.git import git_command, git_environment
 

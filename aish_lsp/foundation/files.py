@@ -115,31 +115,6 @@ def store_errors(path: Path, verb: str) -> Iterator[None]:
         raise StoreUnavailable(msg, path=str(path)) from error
 
 
-def own_folder(path: Path) -> None:
-    """Create ``path``, a private folder of ours in a project, if it is missing.
-
-    Raises:
-        OSError: it cannot be created.
-        StoreUnavailable: it is a symbolic link, which may lead anywhere.
-    """
-    path.mkdir(mode=0o700, exist_ok=True)
-    if path.is_symlink():
-        raise StoreUnavailable(
-            f"{shown_path(path)} is a symbolic link: nothing is written through it."
-        )
-
-
-def ignored_folder(path: Path) -> None:
-    """Create ``path`` as ``own_folder`` does, with a .gitignore for everything in it.
-
-    Raises:
-        OSError, StoreUnavailable: as ``own_folder``.
-    """
-    own_folder(path)
-    with contextlib.suppress(FileExistsError), (path / ".gitignore").open("x") as file:
-        file.write("*\n")
-
-
 def private_dir(path: Path) -> Path:
     """Create the folder ``path`` and its missing parents, all 0700; return ``path``.
 

@@ -7,6 +7,7 @@ the one above it, without following a link. What was opened is in the folder, an
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
@@ -18,10 +19,13 @@ from typing import Final
 
 from aish_lsp.foundation.files import put_in_place
 from aish_lsp.foundation.redaction import is_secret_file
+from aish_lsp.foundation.text import with_line_feeds
 
 #: A folder on the way. With ``O_PATH`` (Linux) it need not be readable.
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_NO_FOLDER: Final = "A folder on the way to it is a symbolic link, or a file"
 
 #: How often a name is resolved anew, if a folder became a link after it was resolved.
 _TRIES: Final = 8
@@ -59,16 +63,28 @@ def real_name(root: Path, named: str) -> str:
 
     Raises:
         Outside: it leads out of ``root``.
+        OSError: it cannot be told.
         ValueError: no file can have that name.
     """
     top = os.path.realpath(root)
-    real = Path(os.path.realpath(os.path.join(top, named)))  # noqa: PTH118 - may be absolute
+    real = _real_path(os.path.join(top, named))  # noqa: PTH118 - may be absolute
     if real.is_relative_to(top):
         return "/".join(real.parts[len(Path(top).parts) :])
     for above in (real, *real.parents):
         if is_same_file(above, Path(top)):
             return "/".join(real.parts[len(above.parts) :])
     raise Outside(errno.EXDEV, "It is outside of the folder")
+
+
+def _real_path(path: str) -> Path:
+    for left in reversed(range(_TRIES)):
+        try:
+            return Path(os.path.realpath(path))
+        except OSError:
+            # A link is not one any more when it is read: it is being swapped.
+            if not left:
+                raise
+    raise AssertionError
 
 
 @contextmanager
@@ -92,7 +108,10 @@ def folder_of(root: Path, name: str, *, make: int = 0) -> Iterator[tuple[int, st
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(part, make, dir_fd=fd)
-            below = os.open(part, _FOLDER, dir_fd=fd)
+            try:
+                below = os.open(part, _FOLDER, dir_fd=fd)
+            except NotADirectoryError as error:
+                raise NotADirectoryError(error.errno, _NO_FOLDER) from error
             os.close(fd)
             fd = below
         yield fd, own or "."
@@ -207,6 +226,80 @@ def replace(root: Path, name: str, data: bytes, before: os.stat_result | None) -
 def _state(status: os.stat_result) -> tuple[int, ...]:
     """Return what differs if it is another file, or its contents were changed."""
     return status.st_mode, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A text file as it was read.
+
+    Attributes:
+        name: its real path, relative to the folder that it was opened in.
+        status: its status when it was opened.
+        raw: its text with its own line ends; U+FFFD for bytes that are not UTF-8.
+        mark: the byte order mark before it, if it has one.
+        is_utf8: whether there were none of those.
+        problem: why there is no text: ``is binary``, ``is UTF-16, not UTF-8``, ``is larger ...``.
+    """
+
+    name: str
+    status: os.stat_result
+    raw: str = ""
+    mark: str = ""
+    is_utf8: bool = True
+    problem: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its text with LF for each line end."""
+        return with_line_feeds(self.raw)
+
+
+#: The byte order mark of UTF-8, decoded.
+BOM: Final = "\ufeff"
+
+#: How texts begin that are not UTF-8. UTF-32's mark begins as that of UTF-16 does.
+_OTHER_MARKS: Final = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+def read_text(root: Path, named: str, limit: int) -> FileText:
+    """Return the text of what is ``named``, in ``root``, if it has at most ``limit`` bytes.
+
+    Raises:
+        OSError, ValueError: as ``opened``, or it cannot be read.
+    """
+    with opened(root, named) as file:
+        content = file.read(limit + 1)
+    name, status = file.name, file.status
+    other = next((name for mark, name in _OTHER_MARKS.items() if content.startswith(mark)), "")
+    if other:
+        return FileText(name, status, problem=f"is {other}, not UTF-8")
+    if b"\0" in content:
+        return FileText(name, status, problem="is binary")
+    if len(content) > limit:
+        return FileText(name, status, problem=f"is larger than {limit >> 20} MiB")
+    try:
+        raw, is_utf8 = content.decode(), True
+    except UnicodeDecodeError:
+        raw, is_utf8 = content.decode(errors="replace"), False
+    text = raw.removeprefix(BOM)
+    return FileText(name, status, text, raw[: len(raw) - len(text)], is_utf8)
+
+
+def ignored_folder(path: Path) -> None:
+    """Create ``path``, a private folder of ours in a project, which git ignores, if it is missing.
+
+    Raises:
+        OSError: it cannot be created, or is a symbolic link, which may lead anywhere.
+    """
+    with suppress(FileExistsError), folder_of(path.parent, f"{path.name}/x", make=0o700) as at:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(".gitignore", flags, 0o666, dir_fd=at[0]), "w") as file:
+            file.write("*\n")
 
 
 def read_head(

@@ -66,6 +66,17 @@ def shown_path(path: str | PurePath) -> str:
     return escaped(str(path))
 
 
+def quoted_path(name: str) -> str:
+    r"""Return a path for a list of paths, so that it is one entry and can be read again.
+
+    It is in quotes, with JSON's escapes (``"a\nb"``), if it has invisible characters, blanks at its
+    ends, or begins with a quote.
+    """
+    if is_seen(name) and name == name.strip() and not name.startswith('"'):
+        return name
+    return json_escaped(json.dumps(name, ensure_ascii=False))
+
+
 def cut(text: str, limit: int) -> str:
     """Return ``text``; if it is longer than ``limit``, its start, its length and its hash.
 

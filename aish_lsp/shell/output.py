@@ -10,12 +10,13 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.files import ignored_folder, own_folder, store_errors
+from aish_lsp.foundation.files import store_errors
+from aish_lsp.foundation.opening import folder_of, ignored_folder
 
 #: Bytes (UTF-8) that are kept from the start of an output, and from its end.
 HEAD_LIMIT = 32 * 1024
@@ -139,6 +140,24 @@ _GAVE_UP: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
+
+
+#: A choice that is offered at the end of a question: ``[Y/n]``, ``(yes/no)``, ``[y,n,q,?]``.
+_CHOICE: Final = r"[\[(](?:y|yes|n|no)[/|,](?:y|yes|n|no)\b[^\])\n]{0,40}[\])][?:]?"
+#: A question that was printed last: on a line that does not end, or with a choice, perhaps with
+#: the word of a program that took silence for a no (``[Y/n] Abort.``).
+_UNANSWERED: Final = re.compile(
+    rf"""
+      (?: [?:] | [?:][ ]?[\[(][^\[\]()\n]{{0,80}}[\])][?:]? ) [ ]* \Z
+    | {_CHOICE} [ ]* (?: \w{{1,12}}\.? )? \s* \Z
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def ends_in_question(output: str) -> bool:
+    """Return whether a command's output ends in a question, which nobody could answer."""
+    return _UNANSWERED.search(output[-_LAST_WORDS:]) is not None
 
 
 def waits_for_terminal(printed: str) -> bool:
@@ -280,41 +299,59 @@ class WholeOutput:
             return
         with store_errors(self.path, "write"):
             ignored_folder(self.path.parent.parent)
-            own_folder(self.path.parent)
-            flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             flags |= os.O_APPEND if self._written else os.O_TRUNC
-            with os.fdopen(os.open(self.path, flags, 0o600), "wb") as file:
+            with (
+                _folder_of(self.path) as (folder, own),
+                os.fdopen(os.open(own, flags, 0o600, dir_fd=folder), "wb") as file,
+            ):
                 file.write(data)
             self._written += len(data)
-            make_room(self.path.parent, LIMIT, keep=self.path)
+            make_room(LIMIT, keep=self.path)
 
     def _clean(self, text: str) -> str:
         return self._mask(clean_output(text))
 
     def _cut(self, text: str) -> int:
         """Return where ``text`` can be cut: at a line's end, and in no secret."""
-        whole = self._clean(text)
         for part in (1, 2, 4, 8):
             end = text.rfind("\n", 0, len(text) - _OVERLAP // part) + 1
-            if end and self._clean(text[:end]) + self._clean(text[end:]) == whole:
+            # No secret, and nothing that a terminal hides, is longer than what is looked at.
+            before, after = text[max(0, end - _OVERLAP) : end], text[end : end + _OVERLAP]
+            if end and self._clean(before) + self._clean(after) == self._clean(before + after):
                 return end
         # A very long line: all of it is written, cleaned as a whole.
         return len(text) if len(text) > 8 * _WAITING else 0
 
 
-def make_room(folder: Path, limit: int, *, keep: Path) -> None:
-    """Delete the oldest outputs in ``folder`` beyond ``limit`` bytes, but never ``keep``."""
+def _folder_of(path: Path) -> AbstractContextManager[tuple[int, str]]:
+    """Open the folder of an output, or make it; neither it nor ``.aish`` may be a link."""
+    return folder_of(path.parents[2], "/".join(path.parts[-3:]), make=0o700)
+
+
+def make_room(limit: int, *, keep: Path) -> None:
+    """Delete the oldest outputs beside ``keep`` beyond ``limit`` bytes, but never ``keep``.
+
+    Raises:
+        OSError: their folder cannot be read.
+    """
     found = []
     total = 0
-    for path in folder.glob("*.txt"):
-        with suppress(FileNotFoundError):  # Another command may make room at the same time.
-            status = path.lstat()
-            if stat.S_ISREG(status.st_mode):
-                total += status.st_size
-                if path != keep:
-                    found.append((status.st_mtime_ns, status.st_size, path))
-    for _, size, path in sorted(found):
-        if total <= limit:
-            break
-        path.unlink(missing_ok=True)
-        total -= size
+    with _folder_of(keep) as (above, own):
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+        try:
+            for name in os.listdir(folder):  # noqa: PTH208 - by its descriptor
+                with suppress(FileNotFoundError):  # Another command may make room just now.
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and name.endswith(".txt"):
+                        total += status.st_size
+                        if name != own:
+                            found.append((status.st_mtime_ns, status.st_size, name))
+            for _, size, name in sorted(found):
+                if total <= limit:
+                    break
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                total -= size
+        finally:
+            os.close(folder)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
+import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument
-from aish_lsp.foundation.text import count_of, shown_path
+from aish_lsp.foundation.files import expanded
+from aish_lsp.foundation.opening import Outside, real_name
+from aish_lsp.foundation.text import count_of, quoted_path, shown_path
 from aish_lsp.shell.output import WholeOutput
 from aish_lsp.shell.suggestions import new_id
 
@@ -189,16 +192,31 @@ async def locate(root: Path, named: str) -> Place:
 
 
 def _locate(root: Path, named: str) -> Place:
-    real_root = os.path.realpath(root)
     try:
-        real = Path(os.path.realpath(Path(real_root, named)))
-        real.exists()
-    except (OSError, ValueError) as error:
+        name = real_name(root, _meant(root, named))
+        place = Place(Path(os.path.realpath(root), name), name)
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            place.path.lstat()
+    except Outside as error:
+        raise Denied(f"{shown_path(named)} is outside of the workspace.") from error
+    except (OSError, ValueError) as error:  # such as one that is too long
         raise InvalidArgument(f"No file can be called {named[:80]!r}.", path="path") from error
-    if not real.is_relative_to(real_root):
-        raise Denied(f"{shown_path(named)} is outside of the workspace.")
-    name = real.relative_to(real_root).as_posix()
-    return Place(real, "" if name == "." else name)
+    return place
+
+
+def _meant(root: Path, named: str) -> str:
+    """Return the name that a model means: itself, one that ``quoted_path`` made, or one in a home.
+
+    Of the first two, one that exists counts.
+    """
+    for written in (named, f'"{named}"'):
+        if os.path.lexists(root / named):
+            return named
+        with suppress(ValueError):
+            name = json.loads(written)
+            if isinstance(name, str) and os.path.lexists(root / name):
+                return name
+    return str(expanded(named))
 
 
 async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -> str:
@@ -231,7 +249,7 @@ def nearest_names(name: str, names: list[str]) -> str:
     last = name.rpartition("/")[2]
     same = [one for one in names if one.rpartition("/")[2] == last][:3]
     near = same or difflib.get_close_matches(name, names[:20_000], n=3)
-    return f" Did you mean {', '.join(map(shown_path, near))}?" if near else ""
+    return f" Did you mean {', '.join(map(quoted_path, near))}?" if near else ""
 
 
 def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) -> str:

@@ -13,7 +13,7 @@ from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.ports import Lookup
 from aish_lsp.foundation.redaction import is_secret_file
-from aish_lsp.foundation.text import shown, shown_path
+from aish_lsp.foundation.text import quoted_path, shown
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools import (
     OUTPUTS,
@@ -176,11 +176,9 @@ class EditorLookups:
             AishError: there is no such file, or the model may not see it.
         """
         named = text_of(arguments, "path", "")
-        place = await locate(self._workplace.root, named)
-        if not place.name:
+        if not (await locate(self._workplace.root, named)).name:
             return None
-        await self._looking.may_be_read(place, named)
-        return place
+        return (await self._looking.look(named)).place
 
     async def _answer(self, lookup: Lookup, nothing: str, around: Around) -> ToolResult:
         found = await self._workplace.look_up(lookup)
@@ -203,7 +201,7 @@ class EditorLookups:
 
 def _row(one: Found, root: Path, shown: set[str]) -> str:
     name = one.path.relative_to(root).as_posix() if one.path.is_relative_to(root) else ""
-    place = f"{shown_path(name or str(one.path))}:{one.line + 1}"
+    place = f"{quoted_path(name or str(one.path))}:{one.line + 1}"
     if name not in shown:
         return f"{place} (outside of the project)"
     return f"{place}: {' '.join(one.text.split())[:_SAID]}"

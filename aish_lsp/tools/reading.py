@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
-import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -16,10 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.budget import head_and_tail
 from aish_lsp.context.messages import Attached
-from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.foundation.opening import read_head
+from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.opening import (
+    FileText,
+    NotRegular,
+    Outside,
+    existing,
+    opened,
+    read_text,
+)
 from aish_lsp.foundation.redaction import is_secret_file
-from aish_lsp.foundation.text import count_of, shown_path, with_line_feeds
+from aish_lsp.foundation.text import count_of, one_line, quoted_path, shown_path, with_line_feeds
 from aish_lsp.project.known import FOLDED
 from aish_lsp.tools import (
     OUTPUTS,
@@ -55,6 +63,43 @@ _LINES_AT_ONCE: Final = 4_000
 _LONGEST_LINE: Final = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as it is now.
+
+    Attributes:
+        place: where it is.
+        raw: its text with the line ends that it has on the disk or, if it is open, with LF; without
+            the byte order mark.
+        status: its status on the disk; None if it is not there.
+        is_open: whether an editor has it open, whose text counts.
+        is_utf8: whether all of it is UTF-8; what is not is U+FFFD in ``raw``.
+        mark: the byte order mark, if it has one.
+    """
+
+    place: Place
+    raw: str
+    status: os.stat_result | None = field(default=None, compare=False)
+    is_open: bool = False
+    is_utf8: bool = True
+    mark: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its text as a model is shown it: with LF for each line end."""
+        return with_line_feeds(self.raw)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it exists, on the disk or in an editor."""
+        return self.status is not None or self.is_open
+
+    @property
+    def size(self) -> int:
+        """Its size on the disk, in bytes."""
+        return self.status.st_size if self.status else 0
+
+
 class Looking:
     """Reads the files of one workspace for a model, and remembers what the model was shown.
 
@@ -74,6 +119,43 @@ class Looking:
         """Remember that the model was shown ``text`` as the file ``name``."""
         self._shown[name] = _digest(text)
 
+    async def look(self, named: str) -> Seen:
+        """Return a file as it is now: as the editor has it, or else as it is on the disk.
+
+        Of an output that is too long to be read at once, ``raw`` is empty.
+
+        Raises:
+            NotFound, Denied, InvalidArgument: there is none, or the model may not see it.
+        """
+        root, place = self._workplace.root, await locate(self._workplace.root, named)
+        try:
+            file, is_secret = await asyncio.to_thread(_read, root, place.name)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            text = self._workplace.open_text(place.path)
+            if text is not None:
+                return Seen(place, text, is_open=True)
+            known = await self._workplace.files.names()
+            names = [name for name in known if not name.endswith(FOLDED)]
+            told = nearest_names(place.name, names)
+            raise NotFound(f"There is no file {shown_path(named)}.{told}") from error
+        except OSError as error:
+            raise _refusal(error, shown_path(named)) from error
+        # What was opened counts: a link may have been put on the way to it.
+        place = Place(place.path.parents[place.name.count("/")] / file.name, file.name)
+        if not place.is_output and await self._workplace.files.left_out([place.name]):
+            raise Denied(
+                f"{shown_path(named)} is ignored (.gitignore) or belongs to another repository: it"
+                " is not shown."
+            )
+        if is_secret:
+            raise Denied(f"{shown_path(named)} is also a file in a secret place: it is not shown.")
+        text = self._workplace.open_text(place.path)
+        if text is not None:
+            return Seen(place, text, file.status, is_open=True)
+        if file.problem and not (place.is_output and file.status.st_size > LARGEST):
+            raise Denied(f"{shown_path(named)} {file.problem}: it is not shown.")
+        return Seen(place, file.raw, file.status, is_utf8=file.is_utf8, mark=file.mark)
+
     async def read_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
         """Return as many lines of a file as fit.
 
@@ -84,78 +166,43 @@ class Looking:
         if end is not None and end < start:
             raise InvalidArgument("`end` is before `start`.", path="end")
         named = text_of(arguments, "path")
-        place = await locate(self._workplace.root, named)
-        text = self._workplace.open_text(place.path)
-        if text is None or place.path.exists():
-            await self.may_be_read(place, named)
-        if text is None:
-            text = await asyncio.to_thread(self._on_disk, place)
-        if text is None:
-            lines, goes_on = await asyncio.to_thread(_some_lines, place.path, start, end)
+        seen = await self.look(named)
+        name, text = seen.place.name, seen.text
+        if seen.place.is_output and not seen.is_open and seen.size > LARGEST:
+            lines, goes_on = await asyncio.to_thread(
+                _some_lines, self._workplace.root, name, start, end
+            )
             if not lines:
-                name = shown_path(place.name)
-                raise InvalidArgument(f"{name} has fewer than {start} lines.", path="start")
-            return ToolResult(_page(place.name, lines, start, around, goes_on=goes_on))
-        await self.agreed(place, named, text, around)
+                raise InvalidArgument(
+                    f"{shown_path(name)} has fewer than {start} lines.", path="start"
+                )
+            return ToolResult(_page(seen, lines, start, around, goes_on=goes_on))
+        await self.agreed(seen, named, around)
         lines = text.removesuffix("\n").split("\n") if text else []
         if start <= 1 and (end is None or end >= len(lines)):
-            self.showed(place.name, text)
+            self.showed(name, text)
         if start > max(1, len(lines)):
             raise InvalidArgument(
-                f"{shown_path(place.name)} has {count_of(len(lines), 'line')}.", path="start"
+                f"{shown_path(name)} has {count_of(len(lines), 'line')}.", path="start"
             )
-        page = _page(place.name, lines[start - 1 : end], start, around, count=len(lines))
+        page = _page(seen, lines[start - 1 : end], start, around, count=len(lines))
         return ToolResult(page)
 
-    async def may_be_read(self, place: Place, named: str) -> None:
-        """Check that a file exists and belongs to the project.
-
-        Raises:
-            NotFound, Denied, InvalidArgument: it does not; the message says why.
-        """
-        if not place.path.exists():
-            names = [
-                name for name in await self._workplace.files.names() if not name.endswith(FOLDED)
-            ]
-            told = nearest_names(place.name, names)
-            raise NotFound(f"There is no file {shown_path(named)}.{told}")
-        if place.path.is_dir():
-            raise InvalidArgument(f"{shown_path(named)} is a folder: list_files lists it.")
-        if not stat.S_ISREG(place.path.stat().st_mode):
-            raise Denied(f"{shown_path(named)} is not a regular file.")
-        if not place.is_output and await self._workplace.files.left_out([place.name]):
-            raise Denied(
-                f"{shown_path(named)} is ignored (.gitignore) or belongs to another repository: it"
-                " is not shown."
-            )
-
-    async def agreed(self, place: Place, named: str, text: str, around: Around) -> None:
+    async def agreed(self, seen: Seen, named: str, around: Around) -> None:
         """Ask for the user's consent if a file usually holds keys.
 
         Raises:
             Denied: they did not consent.
         """
-        if not (is_secret_file(place.name) or is_secret_file(named)):
+        name = seen.place.name
+        if not (is_secret_file(name) or is_secret_file(named)):
             return
-        part = Attached("file", place.name, text, "")
-        _, refusals = await self._workplace.consents.sift(
-            [part], {place.name}, self._workplace.ask_user
-        )
+        part = Attached("file", name, seen.text, "")
+        _, refusals = await self._workplace.consents.sift([part], {name}, self._workplace.ask_user)
         if refusals:
             for refusal in refusals:
                 await around.warn(refusal)
             raise Denied(f"{shown_path(named)} usually holds keys or passwords: it is not shown.")
-
-    def _on_disk(self, place: Place) -> str | None:
-        """Return a file's text, or None for an output that is too long to read at once."""
-        head = read_head(self._workplace.root, place.name, LARGEST, secret=True)
-        if head is None:
-            raise Denied(f"{shown_path(place.name)} is binary or cannot be read.")
-        if head[1]:
-            return with_line_feeds(head[0])
-        if place.is_output:
-            return None
-        raise Denied(f"{shown_path(place.name)} is larger than {LARGEST >> 20} MiB.")
 
     async def list_files(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
         """Return the project's files below a folder, and the number of files in deeper folders.
@@ -173,9 +220,20 @@ class Looking:
         prefix = f"{place.name}/" if place.name else ""
         inside = [name for name in await self._workplace.files.names() if name.startswith(prefix)]
         rows = _rows([name[len(prefix) :] for name in inside], depth)
-        if not rows:
+        paths = [f"{prefix}{row.removesuffix('/')}" for row, _ in rows]
+        there = await asyncio.to_thread(existing, self._workplace.root, paths)
+        shown = [
+            f"{quoted_path(prefix + row)} ({count_of(count, 'file')})"
+            if row.endswith("/")
+            else quoted_path(prefix + row)
+            for (row, count), path in zip(rows, paths, strict=True)
+            if path in there
+        ]
+        if not shown:
             return ToolResult("No file of the project is in there.")
-        text = "".join(f"{prefix}{row}\n" for row in rows)
+        if len(shown) > _LISTED:
+            shown[_LISTED:] = [f"... and {len(shown) - _LISTED} more"]
+        text = "\n".join(shown) + "\n"
         return ToolResult(await bounded(text, around, self._workplace))
 
     async def search(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
@@ -203,7 +261,9 @@ class Looking:
             answer = await asyncio.to_thread(_matches, self._workplace.root, names, pattern), False
         found, is_cut = answer
         shown, more = await self._visible(found)
-        rows = [f"{name}:{line}: {text[:_LINE]}" for name, line, text in shown]
+        rows = [
+            f"{quoted_path(name)}:{line}: {one_line(text[:_LINE])}" for name, line, text in shown
+        ]
         if more or is_cut:
             rows.append("[aish: there is more; search in a folder, or for something rarer]")
         if not rows:
@@ -243,7 +303,7 @@ class Looking:
             *("--with-filename", "--sort=path", "--max-filesize=2M", "--max-columns=400"),
             *("--max-columns-preview", f"--max-count={_IN_FILE + 1}"),
             *(() if is_regex else ("--fixed-strings",)),
-            *("-e", pattern, "--", place.name or "."),
+            *("-e", pattern, "--", f"./{place.name}"),
         ]
         result = await self._workplace.read(shlex.join(command))
         if result is None:
@@ -251,12 +311,16 @@ class Looking:
         if result.exit_code not in (0, 1):
             reason = result.output.strip()[-300:] or "ripgrep failed"
             raise InvalidArgument(f"It could not be searched: {reason}", path="pattern")
+        name, *rows = result.output.split("\0")
         found = []
-        for row in result.output.split("\n"):
-            name, parted, rest = row.partition("\0")
-            line, _, text = rest.partition(":")
-            if parted:
-                found.append((name.removeprefix("./"), line, text))
+        for row in rows:
+            # A name may hold a line end, a line of text does not.
+            said, _, following = row.partition("\n")
+            line, _, text = said.partition(":")
+            # A note that some output was left out may stand before a name.
+            found.append((name.rpartition("\n./")[2].removeprefix("./"), line, text))
+            name = following
+        found = await asyncio.to_thread(_lines_now, self._workplace.root, found)
         return found, result.truncated
 
     async def _candidates(self, place: Place) -> list[str]:
@@ -265,7 +329,7 @@ class Looking:
             return [place.name]
         prefix = f"{place.name}/" if place.name else ""
         if prefix.startswith(OUTPUTS):
-            return [f"{OUTPUTS}{path.name}" for path in place.path.glob("*.txt")]
+            return [f"{prefix}{path.name}" for path in place.path.glob("*.txt")]
         names = await self._workplace.files.names()
         return [
             name for name in names if name.startswith(prefix) and not name.endswith((FOLDED, "/"))
@@ -276,8 +340,33 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
+def _refusal(error: OSError, name: str) -> AishError:
+    """Return what a model is told of a file that could not be opened."""
+    match error:
+        case IsADirectoryError():
+            return InvalidArgument(f"{name or 'That'} is a folder: list_files lists it.")
+        case NotRegular():
+            return Denied(f"{name} is not a regular file.")
+        case Outside():
+            return Denied(f"{name} is outside of the workspace.")
+    return Denied(f"{name} cannot be read: {error.strerror}.")
+
+
+def _read(root: Path, name: str) -> tuple[FileText, bool]:
+    """Return what is in a file, and whether it is also a file in a secret place.
+
+    Raises:
+        OSError: as ``read_text``.
+    """
+    # Imported late, so that the start does not wait for its table.
+    from aish_lsp.shell.confinement.places import is_linked_from_secret  # noqa: PLC0415 - as above
+
+    file = read_text(root, name, LARGEST)
+    return file, is_linked_from_secret(file.status, root)
+
+
 def _page(
-    name: str,
+    seen: Seen,
     lines: Sequence[str],
     start: int,
     around: Around,
@@ -303,20 +392,22 @@ def _page(
         more = f"\n[aish: not all; read_file with start={last + 1} goes on]"
     kept = [head_and_tail(line, around.limit // 2) for line in lines[:shown]]
     place = f"lines {start}-{last}{of}" if shown else "empty"
-    return "\n".join([f"[{shown_path(name)}, {place}]", *kept]) + more
+    if not seen.is_utf8:
+        place += ", not UTF-8: \ufffd stands for what could not be read"
+    return "\n".join([f"[{quoted_path(seen.place.name)}, {place}]", *kept]) + more
 
 
-def _some_lines(path: Path, start: int, end: int | None) -> tuple[list[str], bool]:
+def _some_lines(root: Path, name: str, start: int, end: int | None) -> tuple[list[str], bool]:
     """Return lines of a long output, and whether more that were asked for follow them."""
     last = start + _LINES_AT_ONCE - 1
-    with path.open("rb") as file:
+    with opened(root, name) as output, os.fdopen(os.dup(output.fd), "rb") as file:
         every = iter(lambda: file.readline(_LONGEST_LINE), b"")
         wanted = islice(every, start - 1, min(end or last, last))
         lines = [line.decode("utf-8", "replace").rstrip("\r\n") for line in wanted]
         return lines, (end is None or end > last) and bool(file.read(1))
 
 
-def _rows(names: Sequence[str], depth: int) -> list[str]:
+def _rows(names: Sequence[str], depth: int) -> list[tuple[str, int]]:
     """Return the names no deeper than ``depth``, and deeper folders with their number of files."""
     while True:
         rows: Counter[str] = Counter()
@@ -329,12 +420,7 @@ def _rows(names: Sequence[str], depth: int) -> list[str]:
         if len(rows) <= _LISTED or depth == 1:
             break
         depth -= 1
-    listed = [
-        f"{row} ({count_of(count, 'file')})" if row.endswith("/") else row
-        for row, count in sorted(rows.items())
-    ]
-    more = len(listed) - _LISTED
-    return listed if more <= 0 else [*listed[:_LISTED], f"... and {more} more"]
+    return sorted(rows.items())
 
 
 def _matches(root: Path, names: Sequence[str], text: str) -> list[tuple[str, str, str]]:
@@ -348,9 +434,32 @@ def _matches(root: Path, names: Sequence[str], text: str) -> list[tuple[str, str
 
 
 def _matches_in(root: Path, name: str, text: str) -> Iterator[tuple[str, str, str]]:
-    head = read_head(root, name, LARGEST)
-    if head is None or text not in head[0]:
-        return
-    for number, line in enumerate(head[0].split("\n"), 1):
+    lines = with_line_feeds("\n".join(_searched(root, name))).split("\n")
+    for number, line in enumerate(lines, 1):
         if text in line:
             yield name, str(number), line
+
+
+def _searched(root: Path, name: str) -> list[str]:
+    """Return the lines of a file that a search may show, split at LF; none if it may not."""
+    try:
+        file, is_secret = _read(root, name)
+    except (OSError, ValueError):
+        return []
+    return [] if is_secret or file.problem else file.raw.split("\n")
+
+
+def _lines_now(root: Path, found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Return ripgrep's matches with the lines as they are in the files of the workspace.
+
+    What it read may have been elsewhere, if a folder was swapped with a link meanwhile.
+    """
+    texts = {name: _searched(root, name) for name in {name for name, _, _ in found}}
+    rows = []
+    for name, line, _ in found:
+        if line.isdecimal() and 0 < int(line) <= len(texts[name]):
+            lines = [one.removesuffix("\r") for one in texts[name][: int(line)]]
+            # For `read_file` a CR ends a line, too.
+            number = len(lines) + sum(one.count("\r") for one in lines[:-1])
+            rows.append((name, str(number), lines[-1]))
+    return rows

@@ -5,33 +5,33 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
+import re
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.context.attached import LARGEST
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.foundation.files import config_file, data_dir, put_in_place, store_errors
+from aish_lsp.foundation.files import config_file, data_dir, store_errors
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.masking import MASK
-from aish_lsp.foundation.opening import read_regular
+from aish_lsp.foundation.opening import BOM, replace
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.foundation.text import (
     count_of,
     escaped,
     hidden_characters,
+    quoted_path,
     shown_path,
     with_line_feeds,
 )
 from aish_lsp.tools import Place, ToolResult, Workplace, locate, nearest_names, text_of
+from aish_lsp.tools.reading import Looking, Seen
 
 if TYPE_CHECKING:
     from aish_lsp.tools import Around
-    from aish_lsp.tools.reading import Looking
 
 #: Lines of a change that a question shows, and characters of each.
 _SHOWN_LINES: Final = 40
@@ -39,21 +39,6 @@ _SHOWN: Final = 160
 
 #: Lines around a change that are shown.
 _AROUND: Final = 2
-
-_BOM: Final = "\ufeff"
-
-
-@dataclass(frozen=True, slots=True)
-class _Now:
-    """A file before a change: its text ``raw`` as on disk, and ``text`` with LF line ends.
-
-    ``is_open``: an editor has it open, and the editor's text counts; ``exists``: it is on disk.
-    """
-
-    raw: str
-    text: str
-    exists: bool
-    is_open: bool
 
 
 class Changing:
@@ -75,18 +60,17 @@ class Changing:
         named, old = text_of(arguments, "path"), text_of(arguments, "old")
         new = text_of(arguments, "new")
         every = arguments.get("all") in (True, "true")
-        place = await self._place(named)
-        now = await self._now(place, named)
-        if not now.exists and not now.is_open:
+        now = await self._now(named)
+        if not now.is_there:
             names = list(await self._workplace.files.names())
             raise NotFound(
                 f"There is no file {shown_path(named)}: write_file makes one."
-                f"{nearest_names(place.name, names)}"
+                f"{nearest_names(now.place.name, names)}"
             )
         # The answer to an edit reveals what is in the file.
-        await self._looking.agreed(place, named, now.text, around)
-        after = _replaced(now.raw, old, new, shown_path(place.name), every=every)
-        return await self._changed("edit_file", place, now, after, around)
+        await self._looking.agreed(now, named, around)
+        after = _replaced(now.text, old, new, shown_path(now.place.name), every=every)
+        return await self._changed("edit_file", now, after, around)
 
     async def write_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
         """Write a new file, or all of a file that the model has read.
@@ -95,94 +79,103 @@ class Changing:
             AishError: it was not done; the message tells the model why.
         """
         named, content = text_of(arguments, "path"), text_of(arguments, "content")
-        place = await self._place(named)
-        now = await self._now(place, named)
-        is_there = now.exists or now.is_open
-        if is_there and now.text and not self._looking.has_shown(place.name, now.text):
+        now = await self._now(named)
+        if now.text and not self._looking.has_shown(now.place.name, now.text):
             raise Denied(
                 f"{shown_path(named)} is there already, and holds something else than you were"
                 " last shown. Call read_file first, or edit_file to change a part."
             )
-        if not is_there and await self._workplace.files.ignores(place.name):
+        if not now.is_there and await self._workplace.files.ignores(now.place.name):
             raise Denied(
                 f"{shown_path(named)} would be ignored by git, and could not be undone. If it has"
                 " to be there, make it by a command."
             )
-        after = with_line_feeds(content)
-        if _has_crlf(now.raw):
-            after = after.replace("\n", "\r\n")
-        if now.raw.startswith(_BOM) and not after.startswith(_BOM):
-            after = _BOM + after
-        return await self._changed("write_file", place, now, after, around)
+        after = with_line_feeds(content).removeprefix(BOM)
+        return await self._changed("write_file", now, after, around)
 
-    async def _place(self, named: str) -> Place:
-        """Return the place of a file that may be changed or created.
+    async def _now(self, named: str) -> Seen:
+        """Return a file that may be changed or created, as it is now.
 
         Raises:
-            Denied: it is outside the workspace, protected, or not part of the project.
+            AishError: it is outside the workspace, protected, read-only, not text, or not part of
+                the project; or the model may not see it.
         """
         place = await locate(self._workplace.root, named)
         if reason := _protection_reason(self._workplace.root, place, named):
             raise Denied(f"{shown_path(named)} is not changed by a tool: it {reason}.")
         if not place.name or place.path.is_dir():
             raise InvalidArgument(f"{shown_path(named) or 'That'} is a folder.", path="path")
-        return place
+        try:
+            now = await self._looking.look(named)
+        except NotFound:
+            return Seen(place, "")
+        name = shown_path(named)
+        if now.place != place:
+            raise Denied(f"{name} is being moved just now: it is not changed by a tool.")
+        if not now.is_utf8:
+            raise Denied(f"{name} is not UTF-8: it is not changed by a tool.")
+        if now.status is not None and not now.is_open and _is_read_only(now):
+            mode = stat.S_IMODE(now.status.st_mode)
+            raise Denied(
+                f"{name} is read-only (mode {mode:04o}): it is not changed by a tool. If it has to"
+                " be, make it writable by a command (`chmod u+w`), which asks."
+            )
+        return now
 
-    async def _now(self, place: Place, named: str) -> _Now:
-        """Return what a file holds now.
-
-        Raises:
-            AishError: it is not text, or the model may not see it.
-        """
-        exists = place.path.exists()
-        if exists:
-            await self._looking.may_be_read(place, named)
-        raw = await asyncio.to_thread(_text_on_disk, place) if exists else ""
-        text = self._workplace.open_text(place.path)
-        if text is not None:
-            return _Now(text, text, exists, is_open=True)
-        return _Now(raw, with_line_feeds(raw.removeprefix(_BOM)), exists, is_open=False)
-
-    async def _changed(
-        self, tool: str, place: Place, now: _Now, after: str, around: Around
-    ) -> ToolResult:
-        """Ask the user, then make a change; ``after`` has the line ends of ``now.raw``."""
-        name = shown_path(place.name)
-        text = with_line_feeds(after.removeprefix(_BOM))
-        if after == now.raw and (now.exists or now.is_open):
+    async def _changed(self, tool: str, now: Seen, after: str, around: Around) -> ToolResult:
+        """Ask the user, then make a change; ``after`` is the whole text, with LF line ends."""
+        place, name = now.place, shown_path(now.place.name)
+        if after == now.text and now.is_there:
             raise InvalidArgument(f"Nothing would change in {name}.")
-        if any(mark in text and mark not in now.text for mark in (REDACTED, MASK)):
+        if any(mark in after and mark not in now.text for mark in (REDACTED, MASK)):
             raise InvalidArgument(
                 f"The text holds {REDACTED} or {MASK}, which stands for a secret that you were not"
                 f" shown. Leave that part of {name} as it is: edit_file changes another."
             )
-        answer = await self._workplace.ask_user(_question(place, now, text))
+        answer = await self._workplace.ask_user(_question(now, after))
         if answer is None:
             return ToolResult(f"Not done: nobody could be asked about {name}.", "denied")
         if not answer:
             return ToolResult(f"The user refused this change of {name}.", "denied")
         async with self._workplace.covered(f"{tool} {shlex.quote(place.name)}", around):
             # Check again after the snapshot, which may take a while.
-            again = await locate(self._workplace.root, place.name)
-            if again != place or await self._now(place, place.name) != now:
+            if await self._now(place.name) != now:
                 raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
             if now.is_open:
-                return await self._in_editor(place, now, text)
+                return await self._in_editor(now, after)
+            data = (now.mark + with_line_ends_of(now.raw, after)).encode()
             # A thread outlives a cancel of this task: the change must end before the block does.
-            await run_uncancellable(asyncio.to_thread(write_keeping, place.path, after.encode()))
-        self._looking.showed(place.name, text)
-        return ToolResult(_summary(name, now, text))
+            await run_uncancellable(
+                asyncio.to_thread(write_keeping, self._workplace.root, now, data)
+            )
+        self._looking.showed(place.name, after)
+        return ToolResult(_summary(now, after) + _broken_link(now))
 
-    async def _in_editor(self, place: Place, now: _Now, text: str) -> ToolResult:
+    async def _in_editor(self, now: Seen, text: str) -> ToolResult:
         """Let the editor change the file that it has open."""
-        name = shown_path(place.name)
-        if not await self._workplace.edit_open(place.path, now.text, text):
+        name = shown_path(now.place.name)
+        if not await self._workplace.edit_open(now.place.path, now.text, text):
             raise Denied(f"The editor did not change {name}, which it has open. Read it again.")
-        self._looking.showed(place.name, text)
+        self._looking.showed(now.place.name, text)
         return ToolResult(
-            f"{_summary(name, now, text)} It is open in the editor and not saved yet: a command"
+            f"{_summary(now, text)} It is open in the editor and not saved yet: a command"
             " sees the file as it is on the disk."
         )
+
+
+def _is_read_only(now: Seen) -> bool:
+    """Return whether nobody may write a file, or we may not: a rename would do it all the same."""
+    assert now.status is not None
+    return not now.status.st_mode & 0o222 or not os.access(now.place.path, os.W_OK)
+
+
+def _broken_link(now: Seen) -> str:
+    """Return what to tell about the other names of a file that was replaced."""
+    others = now.status.st_nlink - 1 if now.status is not None else 0
+    if not others:
+        return ""
+    had = f"had {count_of(others, 'other name')} (hard link{'s' if others > 1 else ''})"
+    return f" It {had}, which still hold{'' if others > 1 else 's'} the old text."
 
 
 def _protection_reason(root: Path, place: Place, named: str) -> str:
@@ -198,37 +191,49 @@ def _protection_reason(root: Path, place: Place, named: str) -> str:
     return "is aish's own" if any(place.path.is_relative_to(one) for one in own) else ""
 
 
-def _text_on_disk(place: Place) -> str:
-    """Return what a file holds, byte for byte.
-
-    Raises:
-        Denied: it is binary, too large, or cannot be read.
-    """
-    content = read_regular(place.path, LARGEST + 1)
-    name = shown_path(place.name)
-    if content is None:
-        raise Denied(f"{name} cannot be read.")
-    if len(content) > LARGEST:
-        raise Denied(f"{name} is larger than {LARGEST >> 20} MiB.")
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise Denied(f"{name} is binary, or not UTF-8: it is not changed by a tool.")
-    return text
-
-
 #: The most pairs of lines that are compared, without the equal lines at both ends.
 _MOST_COMPARED: Final = 250_000
 
 
-def _has_crlf(text: str) -> bool:
-    return 2 * text.count("\r\n") > text.count("\n")
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+
+
+def with_line_ends_of(raw: str, text: str) -> str:
+    """Return ``text``, which has LF line ends, with those of ``raw``, a former state of it.
+
+    Lines that are still there keep theirs. A new line takes that of the line that it replaces, or
+    else of the one before it.
+    """
+    ends = _LINE_END.findall(raw)
+    if not ends or set(ends) == {"\n"}:
+        return text
+    old, new = with_line_feeds(raw).split("\n"), text.split("\n")
+    lines = [
+        min(first + at, max(last - 1, 0))
+        for _, first, last, start, stop in _opcodes(old, new)
+        for at in range(stop - start)
+    ]
+    found = [ends[min(line, len(ends) - 1)] for line in lines[:-1]]
+    return "".join(f"{line}{end}" for line, end in zip(new, [*found, ""], strict=True))
+
+
+def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield how lines differ, as ``difflib`` does, in bounded time."""
+    first, end = _same_ends(old, new)
+    last, stop = len(old) - end, len(new) - end
+    yield "equal", 0, first, 0, first
+    if (last - first) * (stop - first) > _MOST_COMPARED:
+        # Comparing each line with each other would take minutes.
+        yield "replace", first, last, first, stop
+    else:
+        matcher = difflib.SequenceMatcher(None, old[first:last], new[first:stop], autojunk=False)
+        for kind, *at in matcher.get_opcodes():
+            yield kind, at[0] + first, at[1] + first, at[2] + first, at[3] + first
+    yield "equal", last, len(old), stop, len(new)
 
 
 def _replaced(text: str, old: str, new: str, name: str, *, every: bool) -> str:
-    """Return ``text`` with ``new`` in place of ``old``; other line ends stay as they are.
+    """Return ``text`` with ``new`` in place of ``old``; all of them have LF line ends.
 
     Raises:
         InvalidArgument, NotFound: ``old`` does not occur as it should.
@@ -236,20 +241,17 @@ def _replaced(text: str, old: str, new: str, name: str, *, every: bool) -> str:
     if not old:
         raise InvalidArgument("`old` is empty. Name the text that is to be replaced.", path="old")
     old, new = with_line_feeds(old), with_line_feeds(new)
-    if _has_crlf(text):
-        new = new.replace("\n", "\r\n")
-    for wanted in dict.fromkeys((old, old.replace("\n", "\r\n"))):
-        times = text.count(wanted)
-        if times > 1 and not every:
-            at = [text.count("\n", 0, one) + 1 for one in _places(text, wanted)]
-            lines = ", ".join(map(str, at[:8]))
-            raise InvalidArgument(
-                f"`old` occurs {times} times in {name}, in lines {lines}. Take more of the text"
-                " around the one that you mean, or set `all`.",
-                path="old",
-            )
-        if times:
-            return text.replace(wanted, new)
+    times = text.count(old)
+    if times > 1 and not every:
+        at = [text.count("\n", 0, one) + 1 for one in _places(text, old)]
+        lines = ", ".join(map(str, at[:8]))
+        raise InvalidArgument(
+            f"`old` occurs {times} times in {name}, in lines {lines}. Take more of the text"
+            " around the one that you mean, or set `all`.",
+            path="old",
+        )
+    if times:
+        return text.replace(old, new)
     raise NotFound(
         f"`old` does not occur in {name} as it is now. It has to be the same, with each blank and"
         " line end: read the file again."
@@ -289,10 +291,9 @@ def _same_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     return first, end
 
 
-def _question(place: Place, now: _Now, after: str) -> Question:
+def _question(now: Seen, after: str) -> Question:
     """Return the question that shows what would change."""
-    is_there = now.exists or now.is_open
-    before = now.text
+    place, is_there, before = now.place, now.is_there, now.text
     rows = _difference(before, after)
     shown = [f"    {escaped(row[:_SHOWN])}" for row in rows[:_SHOWN_LINES]]
     is_cut = len(rows) > _SHOWN_LINES or any(len(row) > _SHOWN for row in rows[:_SHOWN_LINES])
@@ -301,6 +302,8 @@ def _question(place: Place, now: _Now, after: str) -> Question:
     reasons = ["a tool of the model changes it" if is_there else "a tool of the model makes it"]
     if now.is_open:
         reasons.append("it is open in the editor, and is changed there, unsaved")
+    elif _broken_link(now):
+        reasons.append("it has other names (hard links), which keep the old text")
     added = "\n".join(row[1:] for row in rows if row.startswith("+"))
     if hidden := ", ".join(hidden_characters(added)[:5]):
         reasons.append(f"it holds characters that are not seen: {hidden}")
@@ -322,8 +325,9 @@ def _question(place: Place, now: _Now, after: str) -> Question:
     )
 
 
-def _summary(name: str, now: _Now, after: str) -> str:
-    if not (now.exists or now.is_open):
+def _summary(now: Seen, after: str) -> str:
+    name = quoted_path(now.place.name)
+    if not now.is_there:
         return f"Made {name} ({count_of(len(after.splitlines()), 'line')})."
     rows = _difference(now.text, after)
     more = sum(row.startswith("+") for row in rows)
@@ -331,19 +335,16 @@ def _summary(name: str, now: _Now, after: str) -> str:
     return f"Changed {name}: {count_of(more, 'line')} added, {fewer} removed."
 
 
-def write_keeping(path: Path, data: bytes) -> None:
+def write_keeping(root: Path, now: Seen, data: bytes) -> None:
     """Replace a file with ``data`` in one rename that keeps its mode, or create it. Blocks.
 
     Raises:
+        Denied: it is not as it was, or a folder on its way is a link.
         StoreUnavailable: it cannot be written; the old file stays.
     """
-    with store_errors(path, "write"):
+    with store_errors(now.place.path, "write"):
         try:
-            before: os.stat_result | None = path.lstat()
-        except FileNotFoundError:
-            before = None
-        if before is not None and not stat.S_ISREG(before.st_mode):
-            raise Denied(f"{shown_path(path)} is not a regular file any more.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        mode = 0o666 if before is None else 0o600
-        put_in_place(path, data, prefix=".aish-", mode=mode, before=before)
+            replace(root, now.place.name, data, now.status)
+        except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+            name = shown_path(now.place.name)
+            raise Denied(f"{name} has changed meanwhile. Nothing was written.") from error

@@ -70,6 +70,42 @@ class Closed:
         return _any_of(self.patterns.get(folder, ()))
 
 
+def is_linked_from_secret(status: os.stat_result, root: Path) -> bool:
+    """Return whether a file of the workspace ``root`` is also, as a hard link, in a secret place.
+
+    A secret place that contains the workspace does not count. Blocks: where the file has several
+    names, the secret places are searched for its inode.
+    """
+    if status.st_nlink < 2:
+        return False
+    own, closed = os.path.realpath(root), secret_places(os.environ)
+    waiting = []
+    for folder in closed.patterns:
+        matches = closed.names_in(folder).match
+        waiting += [
+            entry
+            for entry in _entries(folder)
+            if matches(entry.name) and not is_within(own, entry.path)
+        ]
+    while waiting:
+        entry = waiting.pop()
+        if entry.is_dir(follow_symlinks=False):
+            waiting += _entries(entry.path)
+        elif entry.inode() == status.st_ino:
+            with suppress(OSError):
+                if os.path.samestat(entry.stat(follow_symlinks=False), status):
+                    return True
+    return False
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
 @lru_cache(maxsize=256)
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """Return one expression for several patterns, since a home may hold thousands of names."""

@@ -26,7 +26,8 @@ from aish_lsp.foundation.ports import Choice, Found, Lookup, Question
 from aish_lsp.models.request import ToolCall
 from aish_lsp.shell.runner import RunResult
 from aish_lsp.tools import Around, ToolResult, writing
-from aish_lsp.tools.reading import Looking
+from aish_lsp.tools import Place as Located
+from aish_lsp.tools.reading import Looking, Seen
 from aish_lsp.tools.toolbox import call_tool
 from aish_lsp.tools.writing import write_keeping
 
@@ -264,7 +265,7 @@ async def test_a_search_whose_output_was_cut_says_that_there_is_more(
         rows = [f"./{name}\x00{line}:needle\n" for line in (1, 9)]
         return RunResult(0, None, "[aish: 9 bytes left out here]\n".join(rows), True, 1, "stop")
 
-    place.put(name, "needle\n")
+    place.put(name, "needle\n" * 9)
     monkeypatch.setattr("aish_lsp.tools.reading._RIPGREP", "sh")
     looking = Looking(replace(place.tools._own[0]._workplace, read=read))
 
@@ -646,6 +647,7 @@ def test_a_new_files_mode_is_had_without_touching_the_processs_mask(
     usual = (tmp_path / "made").stat().st_mode
     # It is one for all threads: what another made meanwhile would get the wrong mode.
     monkeypatch.delattr("os.umask")
-    write_keeping(tmp_path / "new" / "file", b"text")
+    place = Located(tmp_path / "new" / "file", "new/file")
+    write_keeping(tmp_path, Seen(place, ""), b"text")
     assert (tmp_path / "new" / "file").stat().st_mode == usual
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
