@@ -14,7 +14,7 @@ from aish_lsp.project import manifests
 from aish_lsp.project.manifests import _FINDERS
 from aish_lsp.project.manifests.entries import READERS
 from aish_lsp.project.manifests.reading import Manifests
-from aish_lsp.project.manifests.rules import ENTRY_NAMES, RULES, Rank, Words, rule_tasks
+from aish_lsp.project.manifests.rules import ENTRY_NAMES, RULES, Rank, Row, Words, rule_tasks
 
 CONDITIONS = {"word", "without", "also", "file", "unless", "executable", "key"}
 KEYS = CONDITIONS | {
@@ -69,7 +69,7 @@ def test_every_word_has_a_last_resort_or_is_asked_for_where_it_has_one(tmp_path:
 
 
 def test_otherwise_is_what_the_rule_before_did_not_give(tmp_path: Path) -> None:
-    rows = [
+    rows: list[Row] = [
         {"file": "one", "test": "one"},
         {"otherwise": True, "file": "two", "test": "two"},
         {"otherwise": True, "test": "three"},
