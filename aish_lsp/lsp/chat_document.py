@@ -38,6 +38,7 @@ from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
+from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.chat_sections import (
     TITLE,
     ChatSections,
@@ -46,7 +47,6 @@ from aish_lsp.lsp.chat_sections import (
     title_of,
 )
 from aish_lsp.lsp.chat_writer import ChatWriter
-from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations.ask import AskParams
 from aish_lsp.operations.dispatch import begin
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.chat.colon import Carried
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.selections import Selections
     from aish_lsp.operations.operation import Operation
@@ -81,18 +81,18 @@ class ChatDocument:
 
     def __init__(
         self,
-        client: Client,
+        server: BaseServer,
         documents: OpenDocuments,
         selections: Selections,
         workspace: Workspace,
     ) -> None:
-        self._client = client
+        self._server = server
         self._documents = documents
         self._selections = selections
         self._workspace = workspace
         self._writer = ChatWriter(workspace.folder, documents)
         self._sections = ChatSections(self._writer)
-        self._jobs = JobWriter(client, self._writer)
+        self._jobs = JobWriter(server, self._writer)
         self._making = asyncio.Lock()
         self._has_begun = False
         self._typed = TypedMessage(workspace_dir(workspace.folder) / "chat.json")
@@ -130,7 +130,7 @@ class ChatDocument:
             StoreUnavailable: it cannot be created, or what is there must not be used.
         """
         await self._make()
-        self._client.spawn(self._show(prompt), "show the chat document")
+        self._server.spawn(self._show(prompt), "show the chat document")
         return self.uri
 
     async def _make(self) -> None:
@@ -154,7 +154,7 @@ class ChatDocument:
                 await self._propose(without_blank_lines(prompt))
             await self._writer.show()
         except AishError as error:
-            self._client.tell(error.message, error=True)
+            self._server.tell(error.message, error=True)
 
     async def _propose(self, prompt: str) -> None:
         """Put ``prompt`` under the open heading, once nothing else is being written.
@@ -164,7 +164,7 @@ class ChatDocument:
             StoreUnavailable: the document cannot be read or written.
         """
         if self._sections.lock.locked():
-            self._client.tell(
+            self._server.tell(
                 "aish is still writing. The command will go below that, under a new `## You`."
             )
         while True:
@@ -243,14 +243,14 @@ class ChatDocument:
         if command is not None:
             self._sections.unanswered += 1
             carrying = self._carry_out(command, written, draft, is_open=is_open)
-            self._client.spawn(carrying, f":{command.name}")
+            self._server.spawn(carrying, f":{command.name}")
             return None
         below = command_below(message, COLON_COMMANDS)
         if below is not None:
             self._sections.unanswered += 1
             work = partial(self._carry_out, below.command, written, draft, is_open=is_open)
             decide = self._decide(below, message, written, work)
-            self._client.spawn(decide, f":{below.command.name}")
+            self._server.spawn(decide, f":{below.command.name}")
             return None
         self._sections.unanswered += 1
         return await self._ask_message(message, written)
@@ -266,7 +266,7 @@ class ChatDocument:
         except NotFound:
             if self._sections.place is not None and last_place(text) is not None:
                 raise
-            self._client.spawn(self._show(None), "show the chat document")
+            self._server.spawn(self._show(None), "show the chat document")
             return ""
 
     async def _ask_message(self, message: str, written: str | None) -> str:
@@ -287,7 +287,7 @@ class ChatDocument:
         self, tell: Callable[[str], object] | None = None, *, is_typed: bool = True
     ) -> Caller:
         """Return who asks for what is written here; ``tell`` takes messages to the user."""
-        face = EditorFace(self._client, tell or self._client.tell, self._writer.text)
+        face = EditorFace(self._server, tell or self._server.tell, self._writer.text)
         return Caller(self._workspace, self._workspace.shown, face, is_typed=is_typed)
 
     async def _decide(
@@ -307,7 +307,7 @@ class ChatDocument:
             return
         if runs is None:
             self._sections.unanswered -= 1
-            self._client.tell(
+            self._server.tell(
                 f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish. Send it"
                 " alone, or begin the line with something other than `:`."
             )
@@ -394,7 +394,7 @@ class ChatDocument:
     # What is written
 
     def _follow(self, job: Job[R], writing: Coroutine[Any, Any, None], title: str) -> None:
-        self._client.spawn(self._jobs.until_written(job, writing, title), title)
+        self._server.spawn(self._jobs.until_written(job, writing, title), title)
 
     async def _ready_to_answer(self) -> None:
         """Prepare the document for an answer; the message counts as answered if that fails.
@@ -425,7 +425,7 @@ class ChatDocument:
         try:
             await self._ready_to_answer()
         except AishError as error:
-            self._client.tell(error.message, error=True)
+            self._server.tell(error.message, error=True)
             return
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None

@@ -19,13 +19,15 @@ from functools import partial
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lsprotocol import types
+
 from aish_lsp.agent.events import Step
 from aish_lsp.agent.side_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped
-from aish_lsp.lsp.client import EditorFace
+from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import (
     Begun,
@@ -55,8 +57,9 @@ if TYPE_CHECKING:
     from aish_lsp.chat.colon import Carried, ColonCommand
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.job import Job
+    from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.calls import Call
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import (
         ChatCompleteParams,
@@ -80,7 +83,7 @@ logger = logging.getLogger(__name__)
 class Commands:
     """Answers the commands of the operations, ``aish.commands.copy``, and those for extensions."""
 
-    client: Client
+    server: BaseServer
     services: Services
     documents: OpenDocuments
     workspaces: Workspaces
@@ -92,12 +95,12 @@ class Commands:
     def bind(self) -> None:
         """Bind the commands."""
         for operation in OPERATIONS.values():
-            self.client.bind(f"aish.{operation.name}", partial(self._execute, operation))
-        self.client.bind("aish.commands.copy", self._copy)
-        self.client.bind("aish.chat.line", self._line)
-        self.client.bind("aish.chat.complete", self._complete)
-        self.client.bind("aish.model.complete", self._reply)
-        self.client.bind("aish.model.count", self._count)
+            self.server.bind(f"aish.{operation.name}", partial(self._execute, operation))
+        self.server.bind("aish.commands.copy", self._copy)
+        self.server.bind("aish.chat.line", self._line)
+        self.server.bind("aish.chat.complete", self._complete)
+        self.server.bind("aish.model.complete", self._reply)
+        self.server.bind("aish.model.count", self._count)
         self.workspaces.on_close(lambda workspace: self._listed.pop(workspace, None))
 
     # The operations
@@ -105,15 +108,15 @@ class Commands:
     async def _execute(self, operation: Operation, call: Call, params: Any) -> object:
         """Carry an operation out for the client; return its result."""
         workspace, guess = self._meant(params)
-        face = _CommandFace(call, self.client, self.documents, self.chats, workspace)
+        face = _CommandFace(call, self.server, self.documents, self.chats, workspace)
         caller = Caller(workspace, workspace.shown, face, guess=guess)
         work: Awaitable[Any] = dispatch(operation, params, caller)
         if not operation.comes_in_pieces:
-            work = answer_before_asking(self.client, work, lambda answer: str(answer.text))
+            work = answer_before_asking(self.server, work, lambda answer: str(answer.text))
         reply = await work
         if isinstance(reply, Answer):
             if reply.is_told:
-                self.client.tell(reply.text)
+                self.server.tell(reply.text)
             return reply.result
         self.selections.follow(reply, face.about)
         token: Token | None = params.partial_result_token
@@ -142,10 +145,10 @@ class Commands:
         progress = call.begin_progress(title, on_cancel=job.cancel)
         try:
             async for event in job.events():
-                self.client.send_progress(token, to_wire(event))
+                self.server.progress(types.ProgressParams(token, to_wire(event)))
                 if isinstance(event, Step):
                     progress.reach(f"step {event.number}")
-                await self.client.drained()
+                await self.server.drained()
             return await job.result()
         finally:
             progress.end()
@@ -156,7 +159,7 @@ class Commands:
         copied = await to_clipboard(text, self.services.environ)
         if not copied:
             shown = "\n".join(map(escaped, text.split("\n")))
-            self.client.tell(f"No clipboard was found. This is the text:\n\n{shown}")
+            self.server.tell(f"No clipboard was found. This is the text:\n\n{shown}")
         return Copied(text, copied)
 
     # The commands for extensions
@@ -170,7 +173,7 @@ class Commands:
 
         messages: list[str] = []
         # What is said before a job is shown at once, not after it.
-        tell = self.client.tell if operation.comes_in_pieces else messages.append
+        tell = self.server.tell if operation.comes_in_pieces else messages.append
         face = EditorFace(call, tell, listed)
         caller = Caller(workspace, workspace.shown, face, guess=guess)
         work = carry_out(caller, command, params.session)
@@ -193,13 +196,13 @@ class Commands:
             AishError: the command is refused.
         """
         if not operation.comes_in_pieces:
-            work = answer_before_asking(self.client, work, lambda carried: _text(messages, carried))
+            work = answer_before_asking(self.server, work, lambda carried: _text(messages, carried))
         try:
             return await work
         except AishError:
             # What is shown now must not be part of what is shown after a question.
             while messages:
-                self.client.tell(messages.pop(0))
+                self.server.tell(messages.pop(0))
             raise
 
     async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
@@ -249,14 +252,14 @@ class _CommandFace(EditorFace):
     def __init__(
         self,
         call: Call,
-        client: Client,
+        server: BaseServer,
         documents: OpenDocuments,
         chats: ChatDocuments,
         workspace: Workspace,
     ) -> None:
-        super().__init__(call, client.tell, lambda: chats.of(workspace).text())
+        super().__init__(call, server.tell, lambda: chats.of(workspace).text())
         self.about: Selected | None = None
-        self._client = client
+        self._server = server
         self._documents = documents
         self._chats = chats
         self._workspace = workspace
@@ -281,7 +284,7 @@ class _CommandFace(EditorFace):
 
     async def continue_in_chat(self, line: str) -> bool:
         """Carry out ``line`` in the chat document if the client cannot ask the user to choose."""
-        if can_choose(self._client):
+        if can_choose(self._server):
             return False
         await self._chats.of(self._workspace).send(line)
         return True

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
     from aish_lsp.operations.ask import AskParams, Problem
 
@@ -82,8 +82,8 @@ class Asked:
 class Selections:
     """What the client has asked about recently, the latest question first."""
 
-    def __init__(self, client: Client, documents: OpenDocuments) -> None:
-        self._client = client
+    def __init__(self, server: BaseServer, documents: OpenDocuments) -> None:
+        self._server = server
         self._documents = documents
         self._asked: deque[Asked] = deque(maxlen=_MOST)
 
@@ -110,7 +110,7 @@ class Selections:
         self._asked.appendleft(asked)
 
         def ended() -> None:
-            self._client.spawn(_read_reply(job, asked), "read a reply's blocks")
+            self._server.spawn(_read_reply(job, asked), "read a reply's blocks")
 
         job.on_end(ended)
 
