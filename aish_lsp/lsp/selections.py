@@ -163,7 +163,7 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
     found = [
         (reading, opened)
         for mention in mentions(message)
-        for reading in mention.readings
+        for _, reading in mention.readings()
         if reading.first and (opened := documents.document(root / reading.name))
     ]
     if len(found) != 1:
