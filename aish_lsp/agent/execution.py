@@ -59,6 +59,13 @@ _WANTS_TERMINAL = (
     " here. Run it in your own:"
 )
 
+#: A command that only changes its own shell.
+_CHANGES_SHELL = re.compile(r"\s*(cd|pushd|popd|export|source|\.|alias|unset)(\s[^;&|\n]*)?")
+_SHELL_IS_GONE = (
+    "Each command runs in a new shell, so `{}` alone changes nothing for those after it: write both"
+    " on one line, joined by `&&`."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
@@ -314,6 +321,8 @@ class Execution:
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         if result.refused:
             await self._offer_unconfined()
+        if changed := _CHANGES_SHELL.fullmatch(planned.text):
+            await self._emit(Notice("info", _SHELL_IS_GONE.format(changed[1])))
         return self._outcome(result, file)
 
     async def _judge(self) -> Verdict:
@@ -468,6 +477,8 @@ class Execution:
         output = workspace.output_without_secrets(clean_output(result.output))
         if result.refused:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
+        if result.wants_terminal:
+            output = f"{output.rstrip()}\n[aish: it needs a terminal, and has none]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)
         kept = ExecOutput(text, result.exit_status, output)
         # It is too late for a cancel: the command has ended.

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
-    from aish_lsp.foundation.ports import AskUser, Choose, EditOpen, LookUp, OpenText, ReadTerminal
+    from aish_lsp.foundation.ports import (
+        AskUser,
+        Choose,
+        EditOpen,
+        LookUp,
+        OpenText,
+        ReadTerminal,
+        Settled,
+    )
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.tokenizer import EndpointTokenizer, RequestCounter
     from aish_lsp.shell.confinement.support import Confinement
@@ -68,6 +76,8 @@ class Services:
         self.look_up: LookUp = look_up or NoLookUp()
         self.read_terminal = read_terminal
         self.tools_of = tools_of
+        #: A front end with settings sets it.
+        self.settled: Settled = nobody
         self._saving: asyncio.Task[None] | None = None
         # By protocol, endpoint and model.
         self._counting: dict[tuple[str, str, str], _Counting] = {}

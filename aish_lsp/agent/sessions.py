@@ -100,15 +100,15 @@ class Sessions:
         uri = root.as_uri() if root else None
         return Recorder(self._workspace.data, uri, self._workspace.without_secrets, log)
 
-    def begin(self, settled: Coroutine[Any, Any, object]) -> Awaitable[Resumed | None]:
-        """Resume the last session if ``sessions.resume`` says so once ``settled`` has ended.
+    def begin(self) -> Awaitable[Resumed | None]:
+        """Resume the last session if ``sessions.resume`` says so once the settings are known.
 
         ``named`` waits until that is done. Await the result to get the resumed session.
         """
-        return asyncio.shield(self._start(lambda: self._begin(settled), show=True))
+        return asyncio.shield(self._start(self._begin, show=True))
 
-    async def _begin(self, settled: Coroutine[Any, Any, object]) -> Resumed | None:
-        await settled
+    async def _begin(self) -> Resumed | None:
+        await self._workspace.services.settled(self._workspace.root)
         if self._workspace.config.sessions.resume != "always":
             return None
         try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
-import inspect
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.memory.items import KINDS, SCOPES
 from aish_lsp.operations import OPERATIONS
+from aish_lsp.operations.dispatch import dispatch_line
 from aish_lsp.operations.markdown import last_entries
 from aish_lsp.operations.operation import Answer, Line, Nothing, Operation
 from aish_lsp.operations.run import block_of
@@ -31,7 +31,7 @@ from aish_lsp.operations.run import block_of
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.memory.items import MemoryItem
-    from aish_lsp.operations.operation import Place
+    from aish_lsp.operations.operation import Caller
     from aish_lsp.sessions.listing import SessionInfo
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
@@ -260,7 +260,7 @@ class _Help:
     topic: str = ""
 
 
-async def _help(_place: Place, params: _Help) -> Answer[Nothing]:
+async def _help(_caller: Caller, params: _Help) -> Answer[Nothing]:
     if params.topic not in ("", "offline"):
         raise InvalidArgument("Use `:help` or `:help offline`.")
     if params.topic:
@@ -281,7 +281,7 @@ _HELP: Final = Operation(
             "help",
             "[offline]",
             "what can be typed here, or what the offline model knows",
-            lambda _place, argument: _Help(argument),
+            lambda _caller, argument: _Help(argument),
             choices=("offline",),
         ),
     ),
@@ -292,34 +292,31 @@ _HELP: Final = Operation(
 COLON_COMMANDS: Final = Rows([_HELP, *OPERATIONS.values()])
 
 
-async def carry_out(place: Place, command: ColonCommand) -> Carried:
-    """Carry out a command; if it was not seen being typed, ask the user first.
+async def carry_out(caller: Caller, command: ColonCommand, session: str | None = None) -> Carried:
+    """Carry out a command in an open session; if it was not seen being typed, ask the user first.
 
     Raises:
         Denied: the user said no, or could not be asked.
-        NotFound: there is no such command.
+        NotFound: there is no such command or session.
         InvalidArgument: it does not take such an argument.
         AishError: the operation refused or failed.
     """
     operation, line, argument = COLON_COMMANDS.find(command)
-    if not (place.is_typed or operation.shows or operation.asks):
-        await _consent(place, f":{command.name} {command.argument}".rstrip())
-    params = line.read(place, argument) if line.read else operation.params()
-    if inspect.isawaitable(params):
-        params = await params
-    done = await operation.run(place, params)
-    if isinstance(done, Job):
-        return Carried(operation, job=done)
-    return Carried(operation, done.text)
+    if not (caller.is_typed or operation.shows or operation.asks):
+        await _consent(caller, f":{command.name} {command.argument}".rstrip())
+    reply = await dispatch_line(operation, line, argument, caller, session)
+    if isinstance(reply, Job):
+        return Carried(operation, job=reply)
+    return Carried(operation, reply.text)
 
 
-async def _consent(place: Place, message: str) -> None:
+async def _consent(caller: Caller, message: str) -> None:
     """Ask the user whether a message is theirs; raise Denied if it is not, or nobody answers."""
     asked = f"This message of the chat {_UNSEEN}. Carry it out?"
     text = escaped(message)
     whole = text if len(text) > _SHOWN else ""
     question = Question(f"{asked}\n\n    {cut(text, _SHOWN)}", "Carry out", whole=whole)
-    answer = await place.workspace.services.ask_user(question)
+    answer = await caller.workspace.services.ask_user(question)
     if answer is None:
         again = "Type it again under the next heading"
         raise Denied(f"Not carried out: nobody could be asked. It {_UNSEEN}. {again}.")

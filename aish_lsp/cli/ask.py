@@ -9,26 +9,23 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Step, Text, Tool
-from aish_lsp.agent.execution import RunRequest
-from aish_lsp.agent.execution import run as begin
-from aish_lsp.agent.norris.run import Goal, pursue
-from aish_lsp.agent.session import Ask
-from aish_lsp.agent.turn import ask
 from aish_lsp.chat.transcript import call_ended, run_ending, step_ended
 from aish_lsp.cli import terminal
-from aish_lsp.cli.command import add_command, open_workspace
+from aish_lsp.cli.command import add_command, caller_of, open_workspace
 from aish_lsp.cli.terminal import read_line
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
+from aish_lsp.operations.dispatch import begin
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.foundation.job import Job
+    from aish_lsp.operations.operation import Caller
 
 R = TypeVar("R")
 
@@ -47,7 +44,8 @@ async def run(arguments: argparse.Namespace) -> int:
     """Ask, stream the reply and offer its commands; return the exit code."""
     question = sys.stdin.read() if arguments.question == "-" else arguments.question
     async with open_workspace(arguments) as workspace:
-        job = ask(workspace.shown, Ask(question, arguments.model))
+        params = {"prompt": question, "model": arguments.model}
+        job = await begin("ask", params, caller_of(workspace))
         result = await watched(job, as_json if arguments.json else _print_turn)
         if arguments.json:
             as_json(result)
@@ -127,20 +125,15 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
             return
         if edited is not None and not edited.strip():
             return
+    params = {"commandId": command.id, "edited": edited}
     # The user has just seen exactly this text and agreed to it.
-    request = RunRequest(
-        command_id=command.id,
-        edited=edited,
-        approved=not unasked,
-        unattended=unasked,
-        shown_whole=True,
-    )
+    caller = caller_of(workspace, "unseen" if unasked else "given")
     # A command that needs to run without confinement is suggested again.
-    for info in await _run(workspace, request):
+    for info in await _run(caller, params):
         await _offer(workspace, info, safe_unasked=False)
 
 
-async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
+async def _run(caller: Caller, params: Mapping[str, object]) -> list[CommandInfo]:
     """Run a command and show its output; return the commands suggested in its place."""
     again: list[CommandInfo] = []
 
@@ -150,7 +143,7 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
         show_event(event)
 
     try:
-        report = await watched(begin(workspace.shown, request), show)
+        report = await watched(await begin("run", params, caller), show)
     except AishError as error:
         terminal.tell(error.message)
         return []
@@ -190,8 +183,9 @@ async def _norris(arguments: argparse.Namespace) -> int:
     async with open_workspace(arguments) as workspace:
         if arguments.model:
             await workspace.shown.answer_with(arguments.model)
-        goal = Goal(arguments.goal, arguments.allow_caution, arguments.max_steps)
-        job = pursue(workspace.shown, goal)
+        names = {"goal": "goal", "allow_caution": "allowCaution", "max_steps": "maxSteps"}
+        params = {key: getattr(arguments, name) for name, key in names.items()}
+        job = await begin("norris.start", params, caller_of(workspace))
         result = await watched(job, as_json if arguments.json else _print_step)
         if arguments.json:
             as_json(result)

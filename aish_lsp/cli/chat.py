@@ -15,8 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from aish_lsp.agent.events import Notice
-from aish_lsp.agent.session import Ask
-from aish_lsp.agent.turn import ask
 from aish_lsp.chat.colon import (
     COLON_COMMANDS,
     ColonCommand,
@@ -35,8 +33,10 @@ from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import data_dir, private_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
+from aish_lsp.operations.ask import AskParams
+from aish_lsp.operations.dispatch import begin
 from aish_lsp.operations.markdown import checklist
-from aish_lsp.operations.operation import Place
+from aish_lsp.operations.operation import Caller, Face
 
 if TYPE_CHECKING:
     import argparse
@@ -82,8 +82,7 @@ async def run(arguments: argparse.Namespace) -> int:
         if arguments.session is not None or arguments.last:
             await chat.do(ColonCommand("resume", arguments.session or ""))
         else:
-            # There is no editor whose settings we would have to wait for.
-            await workspace.sessions.begin(asyncio.sleep(0))
+            await workspace.sessions.begin()
             if line := await first_line(workspace):
                 chat.show(line.removeprefix("> ").rstrip())
         if arguments.model is not None:
@@ -92,7 +91,7 @@ async def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class TerminalChat:
+class TerminalChat(Face):
     """A conversation at this terminal."""
 
     def __init__(self, workspace: Workspace, *, as_json: bool) -> None:
@@ -194,7 +193,8 @@ class TerminalChat:
         if command is not None:
             await self.do(command)
         else:
-            await self._reply(ask(self._workspace.shown, Ask(message)))
+            params = AskParams(prompt=message)
+            await self._reply(await begin("ask", params, self._caller()))
 
     async def do(self, command: ColonCommand) -> None:
         """Carry out a ``:`` command and show its answer.
@@ -202,7 +202,7 @@ class TerminalChat:
         Raises:
             AishError: the command refuses.
         """
-        carried = await carry_out(Place(self._workspace, self._workspace.shown, self), command)
+        carried = await carry_out(self._caller(), command)
         if carried.text:
             self.show(carried.text)
         match carried.operation.comes:
@@ -214,6 +214,9 @@ class TerminalChat:
                 await self._found(carried.job)
             case _:
                 await self._reply(carried.job)
+
+    def _caller(self) -> Caller:
+        return Caller(self._workspace, self._workspace.shown, self)
 
     def show(self, text: str) -> None:
         """Write a text of our own, as Markdown source; invisible characters are escaped."""

@@ -20,10 +20,11 @@ from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.cli import terminal
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import Denied, NotFound, StoreUnavailable
-from aish_lsp.foundation.events import to_wire
+from aish_lsp.foundation.events import camel_case, to_wire
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.text import arms, shown_path
-from aish_lsp.operations.operation import Operation, Place, SessionTarget
+from aish_lsp.operations.dispatch import dispatch
+from aish_lsp.operations.operation import Answer, Caller, Face, Operation, SessionTarget
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.job import Job
@@ -130,7 +131,7 @@ def read_input(file: str) -> bytes:
         raise StoreUnavailable(msg, path=file) from error
 
 
-class Shell:
+class Shell(Face):
     """The front end of operations that are shell commands."""
 
     def tell(self, message: str) -> None:
@@ -144,6 +145,11 @@ class Shell:
     async def chat_text(self) -> str:
         """Return an empty text: there is no chat."""
         return ""
+
+
+def caller_of(workspace: Workspace, approval: Literal["", "given", "unseen"] = "") -> Caller:
+    """Return who asks for what a shell command does; see ``Caller``."""
+    return Caller(workspace, workspace.shown, Shell(), is_alone=True, approval=approval)
 
 
 def add_operation(
@@ -203,15 +209,13 @@ async def _run_operation(
     """
     given = vars(arguments)
     fields = dataclasses.fields(operation.params)
-    params = operation.params(
-        **{field.name: given[field.name] for field in fields if field.name not in _NOT_ARGUMENTS}
-    )
+    names = [field.name for field in fields if field.name not in _NOT_ARGUMENTS]
+    params = {camel_case(name): given[name] for name in names}
     async with open_workspace(arguments) as workspace:
         for problem in await workspace.refresh_memory():
             terminal.tell(problem)
-        answer = await operation.run(
-            Place(workspace, workspace.shown, Shell(), is_alone=True), params
-        )
+        answer = await dispatch(operation, params, caller_of(workspace))
+    assert isinstance(answer, Answer)
     if answer.failed is not None:
         has_yes = any(field.metadata.get("option") == "yes" for field in fields)
         hint = " Use --yes to skip the question." if answer.failed is Denied and has_yes else ""

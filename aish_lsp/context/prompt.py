@@ -30,7 +30,8 @@ ROLE = (
 CONTRACT = (
     "To suggest a shell command, put it on a line of its own that begins with exactly "
     '"CMD: ", nothing before it, no quotes around it. The user decides whether it runs; '
-    "its output comes with their next message. Where tools are offered and both serve, "
+    "its output comes with their next message. Each command runs in a new shell: what `cd` or "
+    "`export` does ends with it. Where tools are offered and both serve, "
     "prefer a tool to a command."
 )
 

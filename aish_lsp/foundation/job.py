@@ -70,12 +70,14 @@ class Job(Generic[R]):
         id: the job's id.
         label: what it does, for a person.
         again: the id of the job that it repeats; empty if there is none.
+        prompt: the question that it answers; empty if there is none.
     """
 
     def __init__(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> None:
         self.id = job_id
         self.label = label
         self.again = ""
+        self.prompt = ""
         self._body = body
         self._pending: deque[Event] = deque()
         self._pending_characters = 0

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
-
-if TYPE_CHECKING:
-    from aish_lsp.foundation.job import Job
-
-R = TypeVar("R")
+from typing import Literal, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +143,10 @@ class TerminalShown:
 ReadTerminal: TypeAlias = Callable[[], Awaitable[TerminalShown | None]]
 
 
+#: Waits until the settings of a front end for a folder, if it has any, are known.
+Settled: TypeAlias = Callable[[Path | None], Awaitable[object]]
+
+
 def nothing_open(_path: Path) -> str | None:
     """Return None, as for an editor without open files."""
     return None
@@ -156,16 +155,3 @@ def nothing_open(_path: Path) -> str | None:
 async def nobody(*_asked: object) -> None:
     """Return None, as for a user or an editor that cannot be asked."""
     return
-
-
-class Face(Protocol):
-    """The front end that carries out an operation: language server, chat or command line."""
-
-    def tell(self, message: str) -> None:
-        """Show the user a message in addition to the result."""
-
-    async def wait(self, job: Job[R], title: str) -> R:
-        """Wait for ``job``, which the user can stop, and show ``title`` meanwhile."""
-
-    async def chat_text(self) -> str:
-        """Return the text of the chat; empty if there is none."""

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lsprotocol import types
 
-from aish_lsp.agent.session import Ask
-from aish_lsp.agent.turn import ask
 from aish_lsp.chat.colon import (
     COLON_COMMANDS,
     ColonCommand,
@@ -37,8 +35,10 @@ from aish_lsp.chat.markdown import (
 from aish_lsp.chat.transcript import first_line, left_behind, waits
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.files import workspace_dir
+from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
+from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.chat_sections import (
     TITLE,
     ChatSections,
@@ -47,17 +47,17 @@ from aish_lsp.lsp.chat_sections import (
     title_of,
 )
 from aish_lsp.lsp.chat_writer import ChatWriter
-from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.selections import change_of, named_lines
-from aish_lsp.operations import operation as operations
+from aish_lsp.operations.ask import AskParams
+from aish_lsp.operations.dispatch import begin
 from aish_lsp.operations.markdown import FENCE, open_fence
+from aish_lsp.operations.operation import Caller
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.chat.colon import Carried
-    from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.selections import Selections
     from aish_lsp.operations.operation import Operation
@@ -81,18 +81,18 @@ class ChatDocument:
 
     def __init__(
         self,
-        client: Client,
+        server: BaseServer,
         documents: OpenDocuments,
         selections: Selections,
         workspace: Workspace,
     ) -> None:
-        self._client = client
+        self._server = server
         self._documents = documents
         self._selections = selections
         self._workspace = workspace
         self._writer = ChatWriter(workspace.folder, documents)
         self._sections = ChatSections(self._writer)
-        self._jobs = JobWriter(client, self._writer)
+        self._jobs = JobWriter(server, self._writer)
         self._making = asyncio.Lock()
         self._has_begun = False
         self._typed = TypedMessage(workspace_dir(workspace.folder) / "chat.json")
@@ -130,7 +130,7 @@ class ChatDocument:
             StoreUnavailable: it cannot be created, or what is there must not be used.
         """
         await self._make()
-        self._client.spawn(self._show(prompt), "show the chat document")
+        self._server.spawn(self._show(prompt), "show the chat document")
         return self.uri
 
     async def _make(self) -> None:
@@ -154,7 +154,7 @@ class ChatDocument:
                 await self._propose(without_blank_lines(prompt))
             await self._writer.show()
         except AishError as error:
-            self._client.tell(error.message, error=True)
+            self._server.tell(error.message, error=True)
 
     async def _propose(self, prompt: str) -> None:
         """Put ``prompt`` under the open heading, once nothing else is being written.
@@ -164,7 +164,7 @@ class ChatDocument:
             StoreUnavailable: the document cannot be read or written.
         """
         if self._sections.lock.locked():
-            self._client.tell(
+            self._server.tell(
                 "aish is still writing. The command will go below that, under a new `## You`."
             )
         while True:
@@ -194,19 +194,22 @@ class ChatDocument:
             await self._make()
             await self._writer.show()
 
-    def follow(self, operation: Operation, job: Job[Any], prompt: str) -> None:
-        """Write the result of an operation that has just started, after its ``prompt``.
+    def follow(self, operation: Operation, job: Job[Any]) -> None:
+        """Write the result of an operation that has just started, after its question.
 
         The reply to a question goes under a heading, anything else above the open heading.
         """
         if operation.comes == "reply":
-            self._follow_turn(job, prompt)
+            self._sections.unanswered += 1
+            self._follow_turn(job, job.prompt)
         else:
             self._follow(job, self._above(operation, job), title_of(operation, job))
 
     def _follow_turn(self, job: Job[AskResult], prompt: str | None) -> str:
-        """Write a turn that has just started, after its ``prompt``; return the turn's id."""
-        self._sections.unanswered += 1
+        """Write a turn that has just started, after its ``prompt``; return the turn's id.
+
+        The message counts as unanswered already.
+        """
         self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
 
@@ -240,16 +243,17 @@ class ChatDocument:
         if command is not None:
             self._sections.unanswered += 1
             carrying = self._carry_out(command, written, draft, is_open=is_open)
-            self._client.spawn(carrying, f":{command.name}")
+            self._server.spawn(carrying, f":{command.name}")
             return None
         below = command_below(message, COLON_COMMANDS)
         if below is not None:
             self._sections.unanswered += 1
             work = partial(self._carry_out, below.command, written, draft, is_open=is_open)
             decide = self._decide(below, message, written, work)
-            self._client.spawn(decide, f":{below.command.name}")
+            self._server.spawn(decide, f":{below.command.name}")
             return None
-        return self._ask_message(message, written)
+        self._sections.unanswered += 1
+        return await self._ask_message(message, written)
 
     def _message(self, text: str) -> str:
         """Return what the user wrote; if there is no heading for it, write one and return "".
@@ -262,16 +266,29 @@ class ChatDocument:
         except NotFound:
             if self._sections.place is not None and last_place(text) is not None:
                 raise
-            self._client.spawn(self._show(None), "show the chat document")
+            self._server.spawn(self._show(None), "show the chat document")
             return ""
 
-    def _ask_message(self, message: str, written: str | None) -> str:
-        """Start a message's turn, with ``written`` above it in the chat; return the turn's id."""
+    async def _ask_message(self, message: str, written: str | None) -> str:
+        """Start a message's turn, with ``written`` above it in the chat; return the turn's id.
+
+        The message counts as unanswered already, since nothing else may read it meanwhile.
+        """
         about = named_lines(self._documents, self._workspace, message)
-        job = ask(self._workspace.shown, Ask(message))
-        if about is not None:
-            self._selections.follow(job, about)
+        try:
+            job = await begin("ask", AskParams(prompt=message), self._caller())
+        except BaseException:
+            self._sections.unanswered -= 1
+            raise
+        self._selections.follow(job, about)
         return self._follow_turn(job, written)
+
+    def _caller(
+        self, tell: Callable[[str], object] | None = None, *, is_typed: bool = True
+    ) -> Caller:
+        """Return who asks for what is written here; ``tell`` takes messages to the user."""
+        face = EditorFace(self._server, tell or self._server.tell, self._writer.text)
+        return Caller(self._workspace, self._workspace.shown, face, is_typed=is_typed)
 
     async def _decide(
         self,
@@ -288,14 +305,14 @@ class ChatDocument:
         if runs:
             await carry_out()
             return
-        self._sections.unanswered -= 1
         if runs is None:
-            self._client.tell(
+            self._sections.unanswered -= 1
+            self._server.tell(
                 f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish. Send it"
                 " alone, or begin the line with something other than `:`."
             )
             return
-        self._ask_message(message, written)
+        await self._ask_message(message, written)
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """Follow the client's edits, to know where everything is.
@@ -377,7 +394,7 @@ class ChatDocument:
     # What is written
 
     def _follow(self, job: Job[R], writing: Coroutine[Any, Any, None], title: str) -> None:
-        self._client.spawn(self._jobs.until_written(job, writing, title), title)
+        self._server.spawn(self._jobs.until_written(job, writing, title), title)
 
     async def _ready_to_answer(self) -> None:
         """Prepare the document for an answer; the message counts as answered if that fails.
@@ -408,16 +425,14 @@ class ChatDocument:
         try:
             await self._ready_to_answer()
         except AishError as error:
-            self._client.tell(error.message, error=True)
+            self._server.tell(error.message, error=True)
             return
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None
         notices: list[str] = []
-        face = EditorFace(self._client, notices.append, self._writer.text)
-        place = operations.Place(self._workspace, self._workspace.shown, face, is_typed=is_typed)
         async with self._sections.answer(prompt):
             try:
-                carried = await carry_out(place, command)
+                carried = await carry_out(self._caller(notices.append, is_typed=is_typed), command)
                 text = "\n\n".join(filter(None, [*notices, carried.text]))
             except AishError as error:
                 text = "\n".join([*notices, quote(error.message)])
@@ -428,7 +443,7 @@ class ChatDocument:
             if text:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             if carried is not None and carried.job is not None:
-                self._selections.follow_again(carried.job)
+                self._selections.follow(carried.job)
                 job, operation = carried.job, carried.operation
                 writing = self._jobs.result(operation, job, self._writer.append)
                 await self._jobs.until_written(job, writing, title_of(operation, job))

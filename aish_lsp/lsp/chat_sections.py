@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from aish_lsp.agent.extractor import Extracted
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.client import Client, Progress
+    from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.calls import Progress
     from aish_lsp.operations.operation import Operation
 
 
@@ -254,7 +255,7 @@ TITLE: Final = 80
 class JobWriter:
     """Writes the events of jobs as they arrive; the caller says where in the document."""
 
-    client: Client
+    server: BaseServer
     writer: ChatWriter
     _begun: set[str] = field(default_factory=set, init=False)
     _shown: dict[str, Progress] = field(default_factory=dict, init=False)
@@ -263,14 +264,14 @@ class JobWriter:
         self, job: Job[Any], writing: Coroutine[Any, Any, None], title: str
     ) -> None:
         """Show progress, where the user can stop the job, until all of the job is written."""
-        progress = self.client.begin_progress(title, on_cancel=job.cancel)
+        progress = self.server.begin_progress(title, on_cancel=job.cancel)
         self._shown[job.id] = progress
         try:
             async with progress.timed(lambda: job.id in self._begun):
                 await writing
         except AishError as error:
             # The document cannot be written: say so in a message.
-            self.client.tell(error.message, error=True)
+            self.server.tell(error.message, error=True)
         finally:
             job.stop_listening()
             progress.end()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.sessions import Resumed
-    from aish_lsp.lsp.client import Call, Client
-    from aish_lsp.lsp.configuration import Configurations
+    from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.calls import Call
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import ChatParams
     from aish_lsp.lsp.selections import Selections
@@ -37,12 +37,12 @@ class ChatDocuments:
 
     def __init__(
         self,
-        client: Client,
+        server: BaseServer,
         documents: OpenDocuments,
         workspaces: Workspaces,
         selections: Selections,
     ) -> None:
-        self._client = client
+        self._server = server
         self._documents = documents
         self._workspaces = workspaces
         self._selections = selections
@@ -52,7 +52,7 @@ class ChatDocuments:
         """Return the chat document of ``workspace``."""
         if workspace not in self._chats:
             self._chats[workspace] = ChatDocument(
-                self._client, self._documents, self._selections, workspace
+                self._server, self._documents, self._selections, workspace
             )
         return self._chats[workspace]
 
@@ -79,7 +79,7 @@ class ChatDocuments:
         """Close the chat document of a workspace that was closed."""
         chat = self._chats.pop(workspace, None)
         if chat is not None:
-            self._client.spawn(chat.aclose(), "close a chat")
+            self._server.spawn(chat.aclose(), "close a chat")
 
     async def aclose(self) -> None:
         """Close all chat documents: the server is shutting down."""
@@ -87,18 +87,17 @@ class ChatDocuments:
 
 
 def setup(
-    client: Client,
+    server: BaseServer,
     documents: OpenDocuments,
     workspaces: Workspaces,
     chats: ChatDocuments,
-    configurations: Configurations,
 ) -> None:
     """Bind the commands, follow the documents, complete the ``:`` commands."""
 
     async def open_chat(_call: Call, params: ChatParams) -> object:
         workspace, guess = workspaces.resolve_or_guess(params)
         if guess and not chats.is_shown_at(params.uri):
-            client.tell(f"This is the chat of {workspace.folder}, {guess}.")
+            server.tell(f"This is the chat of {workspace.folder}, {guess}.")
         return ChatPlace(await chats.of(workspace).open(params.prompt))
 
     async def send(_call: Call, params: ChatParams) -> object:
@@ -113,22 +112,24 @@ def setup(
     def saved(uri: str) -> None:
         chat = chats.at(uri)
         if chat is not None:
-            client.spawn(chat.saved(), "remember what was typed")
+            server.spawn(chat.saved(), "remember what was typed")
 
-    @client.feature(types.TEXT_DOCUMENT_COMPLETION)
+    triggers = types.CompletionOptions(trigger_characters=[":", " ", "@", "/"])
+
+    @server.feature(types.TEXT_DOCUMENT_COMPLETION, triggers)
     async def _complete(
         params: types.CompletionParams,
     ) -> list[types.CompletionItem] | types.CompletionList:
         return await _completions(documents, workspaces, chats, params)
 
-    client.bind("aish.chat.open", open_chat)
-    client.bind("aish.chat.send", send)
+    server.bind("aish.chat.open", open_chat)
+    server.bind("aish.chat.send", send)
     documents.on_change(changed)
     documents.on_save(saved)
     documents.on_close(chats.follow_closing)
-    workspaces.on_open(lambda workspace: _begin(client, configurations, workspace))
+    workspaces.on_open(lambda workspace: _begin(server, workspace))
     workspaces.on_close(chats.closed)
-    client.on_shutdown(chats.aclose)
+    server.on_shutdown(chats.aclose)
 
 
 _KINDS: Final = {
@@ -169,17 +170,15 @@ async def _completions(
     return types.CompletionList(is_incomplete=True, items=items) if found.are_files else items
 
 
-def _begin(client: Client, configurations: Configurations, workspace: Workspace) -> None:
+def _begin(server: BaseServer, workspace: Workspace) -> None:
     """Continue the last session of a workspace that was opened, if that is configured."""
 
     async def tell(beginning: Awaitable[Resumed | None]) -> None:
         resumed = await beginning
         for notice in resumed.notices if resumed else ():
-            client.tell(notice)
+            server.tell(notice)
 
-    # The editor's settings count too.
-    settled = configurations.settled(workspace.root)
-    client.spawn(tell(workspace.sessions.begin(settled)), "continue the last session")
+    server.spawn(tell(workspace.sessions.begin()), "continue the last session")
 
 
 #: The most characters of an item in a title.

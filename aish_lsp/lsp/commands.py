@@ -14,18 +14,20 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lsprotocol import types
+
 from aish_lsp.agent.events import Step
-from aish_lsp.agent.model_call import complete
+from aish_lsp.agent.side_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.text import escaped, shown_path
-from aish_lsp.lsp.client import EditorFace
+from aish_lsp.foundation.text import escaped
+from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import (
     Begun,
@@ -41,11 +43,9 @@ from aish_lsp.lsp.questions import answer_before_asking, can_choose
 from aish_lsp.lsp.selections import selected
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations import OPERATIONS
-from aish_lsp.operations.ask import AskParams, RetryParams
+from aish_lsp.operations.dispatch import dispatch
 from aish_lsp.operations.markdown import checklist
-from aish_lsp.operations.models import Added, ModelAdd, models_of
-from aish_lsp.operations.operation import Answer, Place, SessionTarget
-from aish_lsp.operations.run import RunParams
+from aish_lsp.operations.operation import Answer, Caller, Subject
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from aish_lsp.chat.colon import Carried, ColonCommand
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.job import Job
+    from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.calls import Call
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.client import Call, Client
-    from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import (
         ChatCompleteParams,
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     )
     from aish_lsp.lsp.selections import Selected, Selections
     from aish_lsp.lsp.workspaces import Workspaces
+    from aish_lsp.operations.ask import AskParams
     from aish_lsp.operations.operation import Operation, Target, Token
     from aish_lsp.operations.run import CommandParams
 
@@ -82,9 +83,8 @@ logger = logging.getLogger(__name__)
 class Commands:
     """Answers the commands of the operations, ``aish.commands.copy``, and those for extensions."""
 
-    client: Client
+    server: BaseServer
     services: Services
-    configurations: Configurations
     documents: OpenDocuments
     workspaces: Workspaces
     chats: ChatDocuments
@@ -95,84 +95,45 @@ class Commands:
     def bind(self) -> None:
         """Bind the commands."""
         for operation in OPERATIONS.values():
-            self.client.bind(f"aish.{operation.name}", partial(self._execute, operation))
-        self.client.bind("aish.commands.copy", self._copy)
-        self.client.bind("aish.chat.line", self._line)
-        self.client.bind("aish.chat.complete", self._complete)
-        self.client.bind("aish.model.complete", self._reply)
-        self.client.bind("aish.model.count", self._count)
+            self.server.bind(f"aish.{operation.name}", partial(self._execute, operation))
+        self.server.bind("aish.commands.copy", self._copy)
+        self.server.bind("aish.chat.line", self._line)
+        self.server.bind("aish.chat.complete", self._complete)
+        self.server.bind("aish.model.complete", self._reply)
+        self.server.bind("aish.model.count", self._count)
         self.workspaces.on_close(lambda workspace: self._listed.pop(workspace, None))
 
     # The operations
 
     async def _execute(self, operation: Operation, call: Call, params: Any) -> object:
         """Carry an operation out for the client; return its result."""
-        workspace, guess = self.workspaces.resolve_or_guess(params)
-        about = None
-        if isinstance(params, AskParams):
-            # Do this first, since the editor's text may change at any time.
-            about = await selected(self.documents, workspace, params)
-        if isinstance(params, RunParams) and params.command_id is None:
-            self._tell_where_it_runs(workspace, params.uri, guess)
-        session = await self._session_for(operation, workspace, params)
-        prompt = _question(session, params)
-        token: Token | None = getattr(params, "partial_result_token", None)
-        if operation.comes_in_pieces and token is None:
-            _refuse_unshown(workspace, session)
-            await self.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
-            session = await workspace.sessions.named(None)
-        face = EditorFace(call, self.client.tell, lambda: self.chats.of(workspace).text())
-        place = Place(workspace, session, face)
-        if isinstance(params, AskParams):
-            place = _asked_at(place, params, about, guess)
-        if isinstance(params, ModelAdd) and params.choice is None and not can_choose(self.client):
-            return await self._add_model_in_chat(place)
-        work = operation.run(place, params)
+        workspace, guess = self._meant(params)
+        face = _CommandFace(call, self.server, self.documents, self.chats, workspace)
+        caller = Caller(workspace, workspace.shown, face, guess=guess)
+        work: Awaitable[Any] = dispatch(operation, params, caller)
         if not operation.comes_in_pieces:
-            work = answer_before_asking(self.client, work, lambda answer: str(answer.text))
-        done = await work
-        if isinstance(done, Answer):
-            return self._answered(done)
-        if about is not None:
-            self.selections.follow(done, about)
-        else:
-            self.selections.follow_again(done)
+            work = answer_before_asking(self.server, work, lambda answer: str(answer.text))
+        reply = await work
+        if isinstance(reply, Answer):
+            if reply.is_told:
+                self.server.tell(reply.text)
+            return reply.result
+        self.selections.follow(reply, face.about)
+        token: Token | None = params.partial_result_token
         if token is not None:
-            return await self._stream(call, token, done, operation.title)
-        self.chats.of(workspace).follow(operation, done, prompt)
-        return BegunCommand(done.id) if operation.comes == "output" else Begun(done.id)
+            return await self._stream(call, token, reply, operation.title)
+        self.chats.of(workspace).follow(operation, reply)
+        return BegunCommand(reply.id) if operation.comes == "output" else Begun(reply.id)
 
-    def _answered(self, answer: Answer[Any]) -> object:
-        if answer.is_told:
-            self.client.tell(answer.text)
-        return answer.result
-
-    async def _session_for(
-        self, operation: Operation, workspace: Workspace, params: Target
-    ) -> Session:
-        """Return the session that an operation is for, once the settings that it needs are known.
+    def _meant(self, params: Target) -> tuple[Workspace, str]:
+        """Return the workspace that is meant and, as a clause, why, if the user may not see that.
 
         Raises:
-            NotFound: it names a session that is not open.
+            NotFound: the folder that is named is not open.
         """
-        if operation.needs_settings:
-            await self.configurations.settled(workspace.root)
-        # An operation that acts at once does not wait for a session that is about to be shown.
-        if isinstance(params, SessionTarget) and not (operation.at_once and params.session is None):
-            return await workspace.sessions.named(params.session)
-        return workspace.shown
-
-    async def _add_model_in_chat(self, place: Place) -> object:
-        """Show in the chat which models there are to choose from, and how to continue."""
-        _refuse_unshown(place.workspace, place.session)
-        await self.chats.of(place.workspace).send(":model add")
-        found = await models_of(place.session)
-        return Added(None, found.active, found.models)
-
-    def _tell_where_it_runs(self, workspace: Workspace, uri: str | None, guess: str) -> None:
-        """Tell the user in which folder a command runs, if that is a ``guess``."""
-        if guess and not self.chats.is_shown_at(uri):
-            self.client.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
+        workspace, guess = self.workspaces.resolve_or_guess(params)
+        sees_it = guess and self.chats.is_shown_at(params.uri)
+        return workspace, "" if sees_it else guess
 
     async def _stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:
         """Send a job's events under the client's token, then return its result.
@@ -184,10 +145,10 @@ class Commands:
         progress = call.begin_progress(title, on_cancel=job.cancel)
         try:
             async for event in job.events():
-                self.client.send_progress(token, to_wire(event))
+                self.server.progress(types.ProgressParams(token, to_wire(event)))
                 if isinstance(event, Step):
                     progress.reach(f"step {event.number}")
-                await self.client.drained()
+                await self.server.drained()
             return await job.result()
         finally:
             progress.end()
@@ -198,28 +159,29 @@ class Commands:
         copied = await to_clipboard(text, self.services.environ)
         if not copied:
             shown = "\n".join(map(escaped, text.split("\n")))
-            self.client.tell(f"No clipboard was found. This is the text:\n\n{shown}")
+            self.server.tell(f"No clipboard was found. This is the text:\n\n{shown}")
         return Copied(text, copied)
 
     # The commands for extensions
 
     async def _line(self, call: Call, params: ChatLineParams) -> ChatLineDone:
         command, operation = _read(params)
-        workspace, guess = self.workspaces.resolve_or_guess(params)
-        if operation.name == "run":
-            self._tell_where_it_runs(workspace, params.uri, guess)
-        session = await self._session_for(operation, workspace, params)
+        workspace, guess = self._meant(params)
 
         async def listed() -> str:
             return self._listed.get(workspace, "")
 
         messages: list[str] = []
-        place = Place(workspace, session, EditorFace(call, messages.append, listed))
-        carried = await self._carried(operation, carry_out(place, command), messages)
+        # What is said before a job is shown at once, not after it.
+        tell = self.server.tell if operation.comes_in_pieces else messages.append
+        face = EditorFace(call, tell, listed)
+        caller = Caller(workspace, workspace.shown, face, guess=guess)
+        work = carry_out(caller, command, params.session)
+        carried = await self._carried(operation, work, messages)
         text, token = _text(messages, carried), params.partial_result_token
         if carried.job is None or token is None:
             return ChatLineDone(workspace.shown.id, text, None, None)
-        self.selections.follow_again(carried.job)
+        self.selections.follow(carried.job)
         result: Any = await self._stream(call, token, carried.job, operation.title)
         if operation.comes == "candidates" and result.candidates:
             text = self._listed[workspace] = checklist(result.candidates)
@@ -234,13 +196,13 @@ class Commands:
             AishError: the command is refused.
         """
         if not operation.comes_in_pieces:
-            work = answer_before_asking(self.client, work, lambda carried: _text(messages, carried))
+            work = answer_before_asking(self.server, work, lambda carried: _text(messages, carried))
         try:
             return await work
         except AishError:
             # What is shown now must not be part of what is shown after a question.
             while messages:
-                self.client.tell(messages.pop(0))
+                self.server.tell(messages.pop(0))
             raise
 
     async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
@@ -279,36 +241,53 @@ class Commands:
     async def _model(self, params: CompleteParams | CountParams) -> tuple[Session, Preset]:
         """Return the session that pays for a model, and the model."""
         workspace = self.workspaces.resolve(params)
-        await self.configurations.settled(workspace.root)
+        await self.services.settled(workspace.root)
         session = await workspace.sessions.named(params.session)
         return session, (await session.models.choose(params.model)).preset
 
 
-def _asked_at(place: Place, params: AskParams, about: Selected | None, guess: str) -> Place:
-    """Return the place of a question, with what is selected and the file in which it is asked."""
-    at = path_of(params.uri) if params.uri is not None else None
-    notice = f"Asked in {shown_path(place.workspace.folder)}, {guess}." if guess else ""
-    return replace(place, attached=about.attached if about else (), at=at, notice=notice)
+class _CommandFace(EditorFace):
+    """The client as seen by an operation that a command asks for; ``about`` is what it selects."""
 
+    def __init__(
+        self,
+        call: Call,
+        server: BaseServer,
+        documents: OpenDocuments,
+        chats: ChatDocuments,
+        workspace: Workspace,
+    ) -> None:
+        super().__init__(call, server.tell, lambda: chats.of(workspace).text())
+        self.about: Selected | None = None
+        self._server = server
+        self._documents = documents
+        self._chats = chats
+        self._workspace = workspace
 
-def _question(session: Session, params: Target) -> str:
-    """Return the prompt of a question; empty if ``params`` are not a question's."""
-    if isinstance(params, AskParams):
-        return params.prompt
-    if isinstance(params, RetryParams):
-        return session.asked_again(params.turn_id, params.model).prompt
-    return ""
+    async def subject(self, params: AskParams) -> Subject:
+        """Return what the range of a question selects, and the file in which it is asked."""
+        self.about = await selected(self._documents, self._workspace, params)
+        file = path_of(params.uri) if params.uri is not None else None
+        return Subject(self.about.attached if self.about else (), file)
 
+    async def make_room(self, operation: Operation, session: Session) -> None:
+        """Show the chat document, where the events go.
 
-def _refuse_unshown(workspace: Workspace, session: Session) -> None:
-    """Refuse a session that the chat document does not show: its events would go there.
+        Raises:
+            InvalidArgument: it shows another session.
+            StoreUnavailable: it cannot be created.
+        """
+        if session is not self._workspace.shown:
+            msg = f"The chat does not show the session {session.id}, so its events need a token."
+            raise InvalidArgument(msg, path="partialResultToken")
+        await self._chats.of(self._workspace).prepare(show=not operation.quiet)
 
-    Raises:
-        InvalidArgument: the chat does not show the session.
-    """
-    if session is not workspace.shown:
-        msg = f"The chat does not show the session {session.id}, so its events need a token."
-        raise InvalidArgument(msg, path="partialResultToken")
+    async def continue_in_chat(self, line: str) -> bool:
+        """Carry out ``line`` in the chat document if the client cannot ask the user to choose."""
+        if can_choose(self._server):
+            return False
+        await self._chats.of(self._workspace).send(line)
+        return True
 
 
 def _read(params: ChatLineParams) -> tuple[ColonCommand, Operation]:

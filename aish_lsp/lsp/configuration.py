@@ -20,12 +20,12 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp import logs
-from aish_lsp.lsp.client import can, declares
+from aish_lsp.lsp.base_server import can, declares
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.services import Services
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.workspaces import Workspaces
 
 logger = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ class _Pull:
 class Configurations:
     """The configurations of a client's folders, each with the client's settings for that folder."""
 
-    def __init__(self, client: Client, services: Services) -> None:
-        self._client = client
+    def __init__(self, server: BaseServer, services: Services) -> None:
+        self._server = server
         self._services = services
         self._of: dict[Path | None, Configuration] = {}
         self._pulls: dict[Path | None, _Pull] = {}
@@ -59,7 +59,7 @@ class Configurations:
         """Return the configuration of a folder, created on its first use."""
         if root not in self._of:
             configuration = Configuration(root, self._services.trust, self._services.environ)
-            params = self._client.initialize_params
+            params = self._server.initialize_params
             if params is not None:
                 configuration.initialize(params.initialization_options)
             configuration.update("workspace/configuration", self._pushed)
@@ -93,60 +93,60 @@ class Configurations:
             configuration.update("workspace/configuration", self._pushed)
 
     def _pull(self, root: Path | None, configuration: Configuration) -> None:
-        if not can(self._client, "workspace.configuration"):
+        if not can(self._server, "workspace.configuration"):
             return
         if root in self._pulls:
             # Its answer would be older than the answer to this request.
             self._pulls[root].task.cancel()
-        task = self._client.spawn(self._ask(root, configuration), "ask for the settings")
+        task = self._server.spawn(self._ask(root, configuration), "ask for the settings")
         self._pulls[root] = _Pull(task, asyncio.get_running_loop().time() + _PATIENCE)
 
     async def _ask(self, root: Path | None, configuration: Configuration) -> None:
         item = types.ConfigurationItem(root.as_uri() if root else None, "aish")
         params = types.ConfigurationParams([item])
-        answer = await self._client.answer_of("workspace/configuration", params, _ANSWER)
+        answer = await self._server.answer_of("workspace/configuration", params, _ANSWER)
         # Without an answer, the known settings stay in force.
         if isinstance(answer, list | tuple) and len(answer) == 1:
             configuration.update("workspace/configuration", answer[0])
 
 
-def setup(client: Client, configurations: Configurations, workspaces: Workspaces) -> None:
+def setup(server: BaseServer, configurations: Configurations, workspaces: Workspaces) -> None:
     """Follow the client's settings."""
 
-    @client.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def _changed(params: types.DidChangeConfigurationParams) -> None:
-        if can(client, "workspace.configuration"):
+        if can(server, "workspace.configuration"):
             configurations.pull()
         else:
             configurations.push(params.settings)
 
     workspaces.on_close(lambda workspace: configurations.forget(workspace.root))
 
-    @client.feature(types.INITIALIZED)
+    @server.feature(types.INITIALIZED)
     async def _initialized(_params: types.InitializedParams) -> None:
-        await _register(client)
+        await _register(server)
 
 
-async def _register(client: Client) -> None:
+async def _register(server: BaseServer) -> None:
     """Ask the client to report changes of its settings, if it has to be asked."""
-    if not can(client, "workspace.did_change_configuration.dynamic_registration"):
+    if not can(server, "workspace.did_change_configuration.dynamic_registration"):
         return
     method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
     options = types.DidChangeConfigurationRegistrationOptions("aish")
     params = types.RegistrationParams([types.Registration("aish-settings", method, options)])
-    await client.answer_of(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
+    await server.answer_of(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
 
 
 #: Seconds between two ``aish/status`` notifications of a workspace.
 _STATUS_PAUSE = 0.25
 
 
-def send_status(client: Client, workspaces: Workspaces) -> None:
+def send_status(server: BaseServer, workspaces: Workspaces) -> None:
     """Send ``aish/status`` to clients that asked for it."""
-    workspaces.on_open(lambda workspace: _announce(client, workspace))
+    workspaces.on_open(lambda workspace: _announce(server, workspace))
 
 
-def _announce(client: Client, workspace: Workspace) -> None:
+def _announce(server: BaseServer, workspace: Workspace) -> None:
     """Notify the client of changes of the status, at most four times a second."""
     waiting: asyncio.TimerHandle | None = None
     last: object = None
@@ -157,26 +157,26 @@ def _announce(client: Client, workspace: Workspace) -> None:
         status = to_wire(workspace.shown.status())
         if status != last:
             last = status
-            client.notify("aish/status", status)
+            server.protocol.notify("aish/status", status)
 
     def changed() -> None:
         nonlocal waiting
-        if waiting is None and declares(client, "status"):
+        if waiting is None and declares(server, "status"):
             waiting = asyncio.get_running_loop().call_later(_STATUS_PAUSE, send)
 
     workspace.subscribe(changed)
 
 
-def note_client(client: Client, workspaces: Workspaces) -> None:
+def note_client(server: BaseServer, workspaces: Workspaces) -> None:
     """Log who the client is once it uses a workspace; before that there is nothing to report."""
     logged = False
 
     def note(_workspace: Workspace) -> None:
         nonlocal logged
-        params = client.initialize_params
+        params = server.initialize_params
         if not logged and params is not None:
             logged = True
-            logs.keep(f"client: {_described(client, params.client_info)}")
+            logs.keep(f"client: {_described(server, params.client_info)}")
 
     workspaces.on_open(note)
 
@@ -193,10 +193,10 @@ _NOTED: Final = {
 }
 
 
-def _described(client: Client, info: types.ClientInfo | None) -> str:
+def _described(server: BaseServer, info: types.ClientInfo | None) -> str:
     """Return who the client is, and which of ``_NOTED`` it can do, in one line."""
     name = f"{info.name} {info.version or ''}".strip() if info else "a client without a name"
-    able = [feature for feature, what in _NOTED.items() if can(client, what)]
+    able = [feature for feature, what in _NOTED.items() if can(server, what)]
     lacking = [feature for feature in _NOTED if feature not in able]
     abilities = f"can {', '.join(able) or 'nothing'}; lacks {', '.join(lacking) or 'nothing'}"
     versions = f"aish-lsp {__version__}, Python {platform.python_version()}"

@@ -178,8 +178,8 @@ def configure(level: str | None = None, file: Path | None = None) -> None:
         each.setFormatter(_Formatter())
     logging.basicConfig(handlers=_handlers, level=logging.WARNING, force=True)
     logger.setLevel((level or ("info" if file else "warning")).upper())
-    # The warnings of pygls quote messages.
-    logging.getLogger("pygls").setLevel(logging.ERROR)
+    # The records of pygls quote messages, at each level.
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)
 
 
 def flush(timeout: float = 0.5) -> None:

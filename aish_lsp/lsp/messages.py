@@ -19,7 +19,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -27,108 +26,61 @@ from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origi
 from urllib.parse import unquote, urlsplit
 
 import attrs
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcParseError
 from pygls.uris import to_fs_path
 
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.text import accepted, shown, well_formed
 from aish_lsp.lsp.stream import BadFrame
 
-PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
-INTERNAL_ERROR: Final = -32603
-NOT_INITIALIZED: Final = -32002
-REQUEST_CANCELLED: Final = -32800
-
 MessageId: TypeAlias = int | str
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A message that must be answered."""
-
-    id: MessageId
-    method: str
-    params: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """A message that must not be answered."""
-
-    method: str
-    params: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The answer to a request of ours; ``error`` is whatever the client put there, or None."""
-
-    id: MessageId
-    result: Any
-    error: Any
-
-
-class Malformed(Exception):
+class Malformed(JsonRpcException):
     """What arrived is not a JSON-RPC message; ``id`` is the request's, if it is known."""
 
-    def __init__(self, code: int, message: str, message_id: MessageId | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.id = message_id
+    def __init__(
+        self, kind: type[JsonRpcException], message: str, msg_id: MessageId | None = None
+    ) -> None:
+        super().__init__(message, kind.CODE)
+        self.id = msg_id
 
 
-def parse(body: bytes | BadFrame) -> Request | Notification | Response:
-    """Return the message that ``body`` holds; its params are plain data.
+def parse(body: bytes | BadFrame) -> dict[str, Any]:
+    """Return the message that ``body`` holds: a request, a notification or a response.
+
+    A message with a ``method`` is a request if it has an ``id``, too.
 
     Raises:
         Malformed: it does not hold a message.
     """
     if isinstance(body, BadFrame):
-        raise Malformed(PARSE_ERROR, body.message)
+        raise Malformed(JsonRpcParseError, body.message)
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
         # The text of the error is not passed on: it may quote the payload.
-        raise Malformed(PARSE_ERROR, "the message is not JSON") from error
+        raise Malformed(JsonRpcParseError, "the message is not JSON") from error
     if not isinstance(data, dict):
-        raise Malformed(INVALID_REQUEST, "a message is one JSON object; batches are not supported")
+        raise Malformed(
+            JsonRpcInvalidRequest, "a message is one JSON object; batches are not supported"
+        )
     message_id = data.get("id")
     if isinstance(message_id, bool) or not isinstance(message_id, int | str):
         message_id = None
     if data.get("jsonrpc") != "2.0":
-        raise Malformed(INVALID_REQUEST, 'a message has "jsonrpc": "2.0"', message_id)
-    if "method" in data:
-        return _call(data, message_id)
-    if message_id is None:
-        raise Malformed(INVALID_REQUEST, "a message has a method, or an id and a result")
-    return Response(message_id, data.get("result"), data.get("error"))
+        raise Malformed(JsonRpcInvalidRequest, 'a message has "jsonrpc": "2.0"', message_id)
+    if "method" not in data:
+        if message_id is None:
+            raise Malformed(JsonRpcInvalidRequest, "a message has a method, or an id and a result")
+    elif not isinstance(data["method"], str):
+        raise Malformed(JsonRpcInvalidRequest, "a method is a string", message_id)
+    elif "id" in data and message_id is None:
+        raise Malformed(JsonRpcInvalidRequest, "the id of a request is a whole number or a string")
+    return data
 
 
-def _call(data: dict[str, Any], message_id: MessageId | None) -> Request | Notification:
-    method = data["method"]
-    if not isinstance(method, str):
-        raise Malformed(INVALID_REQUEST, "a method is a string", message_id)
-    if "id" not in data:
-        return Notification(method, data.get("params"))
-    if message_id is None:
-        raise Malformed(INVALID_REQUEST, "the id of a request is a whole number or a string")
-    return Request(message_id, method, data.get("params"))
-
-
-def error_response(
-    msg_id: MessageId | None, code: int, message: str, data: Any = None
-) -> dict[str, Any]:
-    """Return the message that answers a request with an error."""
-    error: dict[str, Any] = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    return {"jsonrpc": "2.0", "id": msg_id, "error": error}
-
-
-def encode(message: dict[str, Any], plain: Callable[[Any], Any]) -> bytes:
+def encode(message: object, plain: Callable[[Any], Any]) -> bytes:
     """Return ``message`` as JSON in UTF-8; ``plain`` turns other values into plain data.
 
     Raises:
@@ -150,13 +102,13 @@ BATCH = 256 << 10
 
 
 class Outbox:
-    """A queue of messages that any thread may add to and one sender takes from.
+    """A queue of messages that any thread may write to and one sender takes from.
 
-    ``wake`` is called, in the thread of ``put``, when there is something to take; ``overflow`` is
+    ``wake`` is called, in the thread of ``write``, when there is something to take; ``overflow`` is
     called once, when more than HARD_LIMIT bytes are queued.
 
     Attributes:
-        queued: bytes that have been put and not yet sent.
+        queued: bytes that were written to it and are not sent yet.
         closed: whether nothing more will be sent.
     """
 
@@ -177,7 +129,7 @@ class Outbox:
         self._waiting = 0
         self._shrunk = asyncio.Event()
 
-    def put(self, part: bytes) -> None:
+    def write(self, part: bytes) -> None:
         """Queue ``part``, or drop it after ``close``."""
         with self._lock:
             if self.closed:

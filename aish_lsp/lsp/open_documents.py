@@ -18,12 +18,12 @@ from pygls.workspace import TextDocument
 from aish_lsp.chat.insertion import Edit, line_end_of
 from aish_lsp.chat.markdown import Position
 from aish_lsp.context.selection import Point
-from aish_lsp.foundation.text import well_formed, with_line_feeds
-from aish_lsp.lsp.client import can
+from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.lsp.base_server import can
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import EditOpen
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.operations.ask import Position as AskPosition
 
 logger = logging.getLogger(__name__)
@@ -83,8 +83,8 @@ OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]
 class OpenDocuments:
     """The open documents, the editor that shows them, and the callbacks for their changes."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, server: BaseServer) -> None:
+        self._server = server
         self._changed: list[OnChange] = []
         self._saved: list[Callable[[str], None]] = []
         self._closed: list[Callable[[str], None]] = []
@@ -92,34 +92,34 @@ class OpenDocuments:
     @property
     def capabilities(self) -> EditorCapabilities:
         """What the client can do, as it said in ``initialize``."""
-        declared = can(self._client, "workspace.workspace_edit.document_changes")
+        declared = can(self._server, "workspace.workspace_edit.document_changes")
         # Neovim does not say so, but refuses an edit for an older version other than 0.
         is_bare_neovim = not declared and self._is_neovim()
         return EditorCapabilities(
-            apply_edit=can(self._client, "workspace.apply_edit"),
+            apply_edit=can(self._server, "workspace.apply_edit"),
             document_changes=declared or is_bare_neovim,
-            show_document=can(self._client, "window.show_document.support"),
+            show_document=can(self._server, "window.show_document.support"),
             takes_0_for_none=is_bare_neovim,
         )
 
     def _is_neovim(self) -> bool:
         """Return whether the client is Neovim."""
-        params = self._client.initialize_params
+        params = self._server.initialize_params
         info = params.client_info if params else None
         return info is not None and info.name == "Neovim"
 
     def uris(self) -> list[str]:
         """Return the open documents, as the client spells them."""
-        return [document.uri for document in self._client.workspace.text_documents.values()]
+        return [document.uri for document in self._server.workspace.text_documents.values()]
 
     def opened(self, uri: str) -> OpenDocument | None:
         """Return an open document, or None if it is not open."""
         # pygls' keys are decoded: that of "a%20b" is "a b".
-        return _opened(self._client.workspace.text_documents.get(unquote(uri)))
+        return _opened(self._server.workspace.text_documents.get(unquote(uri)))
 
     def document(self, path: Path) -> OpenDocument | None:
         """Return the open document of ``path``, however the client spells its URI."""
-        documents = self._client.workspace.text_documents
+        documents = self._server.workspace.text_documents
         return self.opened(path.as_uri()) or _opened(
             next((document for document in documents.values() if _is_same(document, path)), None)
         )
@@ -131,11 +131,11 @@ class OpenDocuments:
 
     def width(self, text: str) -> int:
         """Return the length of ``text`` in the units agreed with the client."""
-        return int(self._client.workspace.position_codec.client_num_units(text))
+        return int(self._server.workspace.position_codec.client_num_units(text))
 
     def characters(self, line: str, units: int) -> int:
         """Return how many characters of ``line`` come before a place in those units."""
-        codec = self._client.workspace.position_codec
+        codec = self._server.workspace.position_codec
         position = codec.position_from_client_units([f"{line}\n"], types.Position(0, units))
         return min(position.character, len(line))
 
@@ -174,7 +174,7 @@ class OpenDocuments:
         """
         # Without a label: Neovim would print it with each edit.
         params = types.ApplyWorkspaceEditParams(edit)
-        result = await self._client.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
+        result = await self._server.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
         return getattr(result, "applied", None) is True
 
     async def is_made(self, edit: types.WorkspaceEdit) -> bool:
@@ -191,8 +191,8 @@ class OpenDocuments:
         params = types.ShowDocumentParams(
             path.as_uri(), take_focus=True, selection=types.Range(cursor, cursor)
         )
-        asking = self._client.answer_of("window/showDocument", params, ANSWER_TIMEOUT)
-        self._client.spawn(asking, "show a document")
+        asking = self._server.answer_of("window/showDocument", params, ANSWER_TIMEOUT)
+        self._server.spawn(asking, "show a document")
 
     def on_change(self, callback: OnChange) -> None:
         """Call ``callback`` when a document is opened or changes."""
@@ -259,33 +259,23 @@ def _is_same(document: TextDocument, path: Path) -> bool:
         return False
 
 
-def setup(client: Client, documents: OpenDocuments) -> None:
-    """Follow the client's documents.
+def setup(server: BaseServer, documents: OpenDocuments) -> None:
+    """Follow the client's documents, which pygls keeps."""
 
-    An editor may send half of a surrogate pair, which no file can hold. It is replaced by U+FFFD,
-    which has the same width in UTF-16.
-    """
-
-    @client.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def _opened(params: types.DidOpenTextDocumentParams) -> None:
-        params.text_document.text = well_formed(params.text_document.text)
-        client.workspace.put_text_document(params.text_document)
         documents.changed(params.text_document.uri)
 
-    @client.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def _changed(params: types.DidChangeTextDocumentParams) -> None:
-        for change in params.content_changes:
-            change.text = well_formed(change.text)
-            client.workspace.update_text_document(params.text_document, change)
         documents.changed(params.text_document.uri, params.content_changes)
 
-    @client.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def _saved(params: types.DidSaveTextDocumentParams) -> None:
         documents.saved(params.text_document.uri)
 
-    @client.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def _closed(params: types.DidCloseTextDocumentParams) -> None:
-        client.workspace.remove_text_document(params.text_document.uri)
         documents.closed(params.text_document.uri)
 
 

@@ -21,7 +21,7 @@ from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import data_dir, private_dir, write_atomic
 from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
 from aish_lsp.foundation.text import shown_path, with_line_feeds
-from aish_lsp.lsp.client import can, declares
+from aish_lsp.lsp.base_server import can, declares
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest, TerminalRequest
 from aish_lsp.operations.ask import Position
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from aish_lsp.foundation.ports import ReadTerminal
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.open_documents import OpenDocuments
 
 R = TypeVar("R")
@@ -64,17 +64,17 @@ class Questions:
     shows that they have.
     """
 
-    def __init__(self, client: Client, documents: OpenDocuments) -> None:
-        self._client = client
+    def __init__(self, server: BaseServer, documents: OpenDocuments) -> None:
+        self._server = server
         self._documents = documents
         # Seconds that a question without buttons waits for its answer.
         self._patience = _DOUBT
         self._open: set[asyncio.Task[Any]] = set()
-        client.on_command(self._dismiss)
+        server.on_command(self._dismiss)
 
     async def ask_user(self, question: Question) -> bool | None:
         """Implement ``ports.AskUser``."""
-        if question.approval is not None and declares(self._client, "approve"):
+        if question.approval is not None and declares(self._server, "approve"):
             return await self._approved(question.approval)
         title = await self._ask(question.message, question.whole, (question.yes, question.no))
         return {question.yes: True, question.no: False}.get(title) if title else None
@@ -84,7 +84,7 @@ class Questions:
 
         A client that does not declare that it shows buttons is not asked: there are other ways.
         """
-        if not can_choose(self._client):
+        if not can_choose(self._server):
             return None
         title = await self._ask(choice.message, choice.whole, choice.options)
         return choice.options.index(title) if title in choice.options else None
@@ -103,7 +103,7 @@ class Questions:
         )
         await asyncio.sleep(_DELAY)
         try:
-            answer = await self._client.request("aish/approve", params, _PATIENCE)
+            answer = await self._server.request("aish/approve", params, _PATIENCE)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
             logger.info("the client could not ask the user: %s", type(error).__name__)
             return None
@@ -117,9 +117,9 @@ class Questions:
         if (asks := _ASKS.get()) is not None:
             asks.set()
         await asyncio.sleep(_DELAY)
-        has_buttons = can_choose(self._client)
+        has_buttons = can_choose(self._server)
         patience = _PATIENCE if has_buttons else self._patience
-        asking = self._client.request("window/showMessageRequest", params, patience)
+        asking = self._server.request("window/showMessageRequest", params, patience)
         try:
             # With buttons, the user may do something else and return to them.
             answer = await (asking if has_buttons else self._unless_dismissed(asking))
@@ -176,13 +176,13 @@ class Questions:
         return f"\n\nIt is cut here. The whole text: {shown_path(path)}"
 
 
-def can_choose(client: Client) -> bool:
+def can_choose(server: BaseServer) -> bool:
     """Return whether the client declares that it shows questions with buttons."""
-    return can(client, "window.show_message.message_action_item")
+    return can(server, "window.show_message.message_action_item")
 
 
 async def answer_before_asking(
-    client: Client, work: Awaitable[R], described: Callable[[R], str]
+    server: BaseServer, work: Awaitable[R], described: Callable[[R], str]
 ) -> R:
     """Return the result of the work for a command, unless the user has to be asked first.
 
@@ -193,7 +193,7 @@ async def answer_before_asking(
     Raises:
         Busy: the user is being asked.
     """
-    if can_choose(client):
+    if can_choose(server):
         return await work
     asks, context = asyncio.Event(), copy_context()
     context.run(_ASKS.set, asks)
@@ -208,7 +208,7 @@ async def answer_before_asking(
         asked.cancel()
     if task.done():
         return task.result()
-    client.spawn(_tell_later(client, task, described), "show the result of a question")
+    server.spawn(_tell_later(server, task, described), "show the result of a question")
     raise Busy("aish asks you first. A message then shows the result.")
 
 
@@ -216,15 +216,17 @@ async def _awaited(work: Awaitable[R]) -> R:
     return await work
 
 
-async def _tell_later(client: Client, task: asyncio.Task[R], described: Callable[[R], str]) -> None:
+async def _tell_later(
+    server: BaseServer, task: asyncio.Task[R], described: Callable[[R], str]
+) -> None:
     """Show the user the result of a command that has been answered already."""
     try:
         message = described(await task)
     except AishError as error:
-        client.tell(error.message, error=True)
+        server.tell(error.message, error=True)
     else:
         if message:
-            client.tell(message)
+            server.tell(message)
 
 
 def _write_asked(path: Path, text: str) -> None:
@@ -248,13 +250,13 @@ _LOOKUP_PATIENCE: Final = 20.0
 class ClientLookUp:
     """Implements ``ports.LookUp`` over the client."""
 
-    def __init__(self, client: Client, documents: OpenDocuments) -> None:
-        self._client = client
+    def __init__(self, server: BaseServer, documents: OpenDocuments) -> None:
+        self._server = server
         self._documents = documents
 
     def is_offered(self) -> bool:
         """Return whether the client declared ``initializationOptions.aish.lookup``."""
-        return declares(self._client, "lookup")
+        return declares(self._server, "lookup")
 
     async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
         """Return what the client found; None if it does not know, or its answer is malformed."""
@@ -263,7 +265,7 @@ class ClientLookUp:
         if lookup.what == "definition" and lookup.path is not None:
             position = self._position(lookup.path, Point(lookup.line, lookup.character))
         params = LookupRequest(lookup.what, uri, lookup.query, position)
-        return _found(await self._client.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
+        return _found(await self._server.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
 
     def _position(self, path: Path, point: Point) -> Position:
         """Return a place in the client's units, in the file as it is in the client or on disk."""
@@ -303,13 +305,13 @@ def _field(value: object, name: str) -> Any:
 _TERMINAL_PATIENCE: Final = 10.0
 
 
-def terminal_reader(client: Client) -> ReadTerminal:
+def terminal_reader(server: BaseServer) -> ReadTerminal:
     """Return a function that asks what the client's terminal ran last."""
 
     async def read() -> TerminalShown | None:
-        if not declares(client, "terminal"):
+        if not declares(server, "terminal"):
             return None
-        answer = await client.answer_of("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
+        answer = await server.answer_of("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
         names = ("command", "output", "cwd", "exitCode")
         command, output, cwd, code = (_field(answer, name) for name in names)
         if not (isinstance(command, str) and isinstance(output, str)):

@@ -137,12 +137,12 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def capabilities() -> str:
-    """Return capabilities.json with the present commands."""
-    from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - only to write the references
+    """Return capabilities.json: what the server answers to ``initialize``."""
+    from aish_lsp.lsp.overrides import converter  # noqa: PLC0415 - only to write the references
+    from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - as above
 
-    found = json.loads(CAPABILITIES.read_text("utf-8"))
-    found["executeCommandProvider"]["commands"] = list(create_server().commands)
-    return json.dumps(found, indent=1) + "\n"
+    built = create_server().protocol.capabilities("utf-16")
+    return json.dumps(converter().unstructure(built), indent=1) + "\n"
 
 
 EVENTS = get_args(events.Event)

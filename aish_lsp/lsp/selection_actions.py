@@ -32,7 +32,7 @@ from aish_lsp.foundation.text import (
     is_seen,
     one_line,
 )
-from aish_lsp.lsp.client import can, declares
+from aish_lsp.lsp.base_server import can, declares
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.open_documents import versioned
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aish_lsp.foundation.ports import AskUser
+    from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.calls import Call
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
     from aish_lsp.lsp.protocol import ReplaceParams
     from aish_lsp.lsp.selections import Asked, Selections
@@ -181,7 +182,7 @@ _ANNOTATION: Final = "aish.replace"
 class Replacing:
     """Replaces text that was asked about with a block of the reply."""
 
-    client: Client
+    server: BaseServer
     documents: OpenDocuments
     selections: Selections
     chats: ChatDocuments
@@ -195,7 +196,7 @@ class Replacing:
             Denied: there was no answer.
             NotFound: there is no such block, or the text has changed.
         """
-        return await answer_before_asking(self.client, self._replace(params), lambda _: "")
+        return await answer_before_asking(self.server, self._replace(params), lambda _: "")
 
     async def _replace(self, params: ReplaceParams) -> Replaced:
         asked, block = self.selections.of_turn(params.turn_id, params.block)
@@ -208,7 +209,7 @@ class Replacing:
             return Replaced(applied=False)
         applied = await self.documents.is_made(self.edit_of(asked, block))
         if not applied:
-            self.client.tell("The editor did not make the edit. Try again.", error=True)
+            self.server.tell("The editor did not make the edit. Try again.", error=True)
         return Replaced(applied)
 
     def actions(self, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
@@ -224,12 +225,12 @@ class Replacing:
                 edit = self.edit_of(asked, asked.blocks[number], ask=True)
             except NotFound as error:
                 # Some clients show disabled actions, with the reason.
-                if can(self.client, "text_document.code_action.disabled_support"):
+                if can(self.server, "text_document.code_action.disabled_support"):
                     action.disabled = types.CodeActionDisabled(error.message)
                     yield action
                     continue
                 edit = None
-            if edit is not None and self._annotates() and not declares(self.client, "approve"):
+            if edit is not None and self._annotates() and not declares(self.server, "approve"):
                 action.edit = edit
             else:
                 # The command asks, or says why the text cannot be replaced.
@@ -241,8 +242,8 @@ class Replacing:
 
     def _annotates(self) -> bool:
         """Return whether the client itself asks the user to confirm an edit."""
-        return can(self.client, "workspace.workspace_edit.document_changes") and can(
-            self.client, "workspace.workspace_edit.change_annotation_support"
+        return can(self.server, "workspace.workspace_edit.document_changes") and can(
+            self.server, "workspace.workspace_edit.change_annotation_support"
         )
 
     def edit_of(self, asked: Asked, block: Block, *, ask: bool = False) -> types.WorkspaceEdit:

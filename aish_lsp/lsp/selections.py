@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
     from aish_lsp.operations.ask import AskParams, Problem
 
@@ -82,33 +82,35 @@ class Asked:
 class Selections:
     """What the client has asked about recently, the latest question first."""
 
-    def __init__(self, client: Client, documents: OpenDocuments) -> None:
-        self._client = client
+    def __init__(self, server: BaseServer, documents: OpenDocuments) -> None:
+        self._server = server
         self._documents = documents
         self._asked: deque[Asked] = deque(maxlen=_MOST)
 
     def __iter__(self) -> Iterator[Asked]:
         return iter(self._asked)
 
-    def follow(self, job: Job[AskResult], about: Selected) -> None:
-        """Remember what a new question is about; read its reply once it is complete."""
+    def follow(self, job: Job[Any], about: Selected | None = None) -> None:
+        """Remember what a question is about; read its reply once it is complete.
+
+        A question that is asked again is about what it was about before, if that is known.
+        """
+        if about is None:
+            before = next((asked for asked in self._asked if asked.turn_id == job.again), None)
+            if before is not None:
+                self._remember(job, replace(before, turn_id=job.id, blocks=()))
+            return
         lines = about.document.lines
         ends = (self._documents.position(lines, point) for point in (about.start, about.end))
         start, end = (Position(at.line, at.character) for at in ends)
         text = between(lines, about.start, about.end)
         self._remember(job, Asked(job.id, about.uri, about.document.path, Span(start, end), text))
 
-    def follow_again(self, job: Job[Any]) -> None:
-        """Remember what a question that is asked again is about, if that is known."""
-        before = next((asked for asked in self._asked if asked.turn_id == job.again), None)
-        if before is not None:
-            self._remember(job, replace(before, turn_id=job.id, blocks=()))
-
     def _remember(self, job: Job[AskResult], asked: Asked) -> None:
         self._asked.appendleft(asked)
 
         def ended() -> None:
-            self._client.spawn(_read_reply(job, asked), "read a reply's blocks")
+            self._server.spawn(_read_reply(job, asked), "read a reply's blocks")
 
         job.on_end(ended)
 

@@ -22,8 +22,8 @@ from aish_lsp.lsp import (
     suggestions,
     workspaces,
 )
+from aish_lsp.lsp.base_server import BaseServer
 from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
-from aish_lsp.lsp.client import Client
 from aish_lsp.lsp.commands import Commands
 from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.messages import Outbox
@@ -36,7 +36,7 @@ from aish_lsp.lsp.stream import BadFrame, EarlyInitialize, frame, read, write
 from aish_lsp.lsp.workspaces import Workspaces
 
 
-class AishServer(Client):
+class AishServer(BaseServer):
     """Serves one client.
 
     Attributes:
@@ -61,6 +61,7 @@ class AishServer(Client):
             tools_of=tools_of,
         )
         self.configurations = Configurations(self, self.services)
+        self.services.settled = self.configurations.settled
         # Not the keys: pygls decodes them, and "a%23b" would become the folder "a".
         self.workspaces = Workspaces(
             lambda: [folder.uri for folder in self.workspace.folders.values()], self._open_workspace
@@ -87,14 +88,13 @@ def create_server() -> AishServer:
     commands = Commands(
         server,
         server.services,
-        server.configurations,
         documents,
         folders,
         conversations,
         server.selections,
     )
     commands.bind()
-    chats.setup(server, documents, folders, conversations, server.configurations)
+    chats.setup(server, documents, folders, conversations)
     _offer_actions(server)
     workspaces.FileWatch(server, folders, documents)
     configuration.send_status(server, folders)
@@ -147,7 +147,7 @@ async def _serve(server: AishServer, connect: Open) -> int:
     await connect(server)
     code = await server.lifecycle.ended()
     await server.stop_work()
-    await server.answer_shutdown()
+    await server.protocol.answer_shutdown()
     if server.outbox is not None:
         await flush(server.outbox)
     return code
@@ -162,12 +162,13 @@ async def flush(outbox: Outbox) -> None:
 
 def attach(server: AishServer, wake: Callable[[], object]) -> Outbox:
     """Let ``server`` send to the client that has connected; return the outbox to send from."""
-    server.outbox = Outbox(
+    outbox = Outbox(
         asyncio.get_running_loop(),
         wake=wake,
         overflow=lambda: server.lifecycle.end("the client stopped reading", 1),
     )
-    return server.outbox
+    server.protocol.set_writer(outbox, include_headers=False)
+    return outbox
 
 
 def client_gone(server: AishServer) -> None:
@@ -180,7 +181,7 @@ async def connect_stdio(source: int, sink: int, early: EarlyInitialize, server: 
     ready = threading.Event()
     outbox = attach(server, ready.set)
     server.lifecycle.watches_parent = True
-    server.answered = early.answered
+    server.protocol.answered = early.answered
     loop = asyncio.get_running_loop()
     gone = partial(loop.call_soon_threadsafe, client_gone, server)
     for name, work in (
@@ -203,7 +204,7 @@ def _read_all(
 
     def deliver(bodies: list[bytes | BadFrame]) -> None:
         for body in bodies:
-            server.receive(body)
+            server.protocol.receive(body)
         slots.release()
 
     received = early.received

@@ -23,16 +23,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qs
 
 from lsprotocol.types import EXIT, INITIALIZE
+from pygls.exceptions import JsonRpcServerNotInitialized
 
 from aish_lsp.foundation.errors import Busy
 from aish_lsp.lsp.messages import (
-    NOT_INITIALIZED,
     Malformed,
     MessageId,
-    Notification,
     Outbox,
-    Request,
-    error_response,
     parse,
 )
 from aish_lsp.lsp.server import AishServer, Open, attach, client_gone, flush
@@ -194,13 +191,13 @@ async def _serve(
     sender = asyncio.create_task(_send_all(outbox, ready, connection))
     while received:
         for body in received:
-            server.receive(body)
-        received = await connection.receive() if server.initialized else []
-    if server.initialized:
+            server.protocol.receive(body)
+        received = await connection.receive() if server.protocol.initialized else []
+    if server.protocol.initialized:
         client_gone(server)
     else:
         # Its ``initialize`` was refused: others may come.
-        server.outbox = None
+        server.protocol.writer = None
         await flush(outbox)
         outbox.close()
     await sender
@@ -232,14 +229,14 @@ async def _until_initialize(connection: _Tcp | _WebSocket) -> Sequence[Frame]:
             except Malformed as error:
                 await connection.send([_error(error.id, error.code, error.message)])
                 continue
-            match message:
-                case Request(_, method) if method == INITIALIZE:
-                    return received[number:]
-                case Notification(method) if method == EXIT:
-                    return []
-                case Request(msg_id):
-                    refusal = "the first request must be initialize"
-                    await connection.send([_error(msg_id, NOT_INITIALIZED, refusal)])
+            if message.get("method") == INITIALIZE and "id" in message:
+                return received[number:]
+            if message.get("method") == EXIT:
+                return []
+            if "method" in message and "id" in message:
+                refusal = "the first request must be initialize"
+                code = JsonRpcServerNotInitialized.CODE
+                await connection.send([_error(message["id"], code, refusal)])
     return []
 
 
@@ -294,7 +291,8 @@ def _announce(scheme: str, host: str, port: int, rest: str) -> None:
 def _error(
     msg_id: MessageId | None, code: int, message: str, data: dict[str, str] | None = None
 ) -> bytes:
-    return json.dumps(error_response(msg_id, code, message, data)).encode()
+    error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+    return json.dumps({"jsonrpc": "2.0", "id": msg_id, "error": error}).encode()
 
 
 def is_loopback(host: str) -> bool:

@@ -19,16 +19,17 @@ from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
 from aish_lsp.chat.transcript import running
 from aish_lsp.foundation.text import clipped, escaped
-from aish_lsp.lsp.client import can
+from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND
 from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
 from aish_lsp.shell.risk import classify
+from aish_lsp.shell.suggestions import suggestions_in
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.foundation.events import Risk
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.shell.suggestions import Suggestion
@@ -63,9 +64,10 @@ class _Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """A ``CMD: `` line of a document, or a fence, with its first and last line.
+    """A ``CMD: `` line with those that complete it, or a fence: its first and last line.
 
     ``waiting`` is its suggestion, if that has not been run or dismissed; a fence always has one.
+    ``is_whole``: it does not lack its end.
     """
 
     first: int
@@ -73,6 +75,7 @@ class Runnable:
     text: str
     risk: Risk
     waiting: Suggestion | None
+    is_whole: bool = True
 
     @classmethod
     def of(cls, waiting: Suggestion, first: int = 0, last: int = 0) -> Runnable:
@@ -87,7 +90,7 @@ class Runnable:
     @property
     def runs(self) -> bool:
         """Whether it can be run without being edited."""
-        return self.waiting is None or self.waiting.runs
+        return self.waiting.runs if self.waiting else self.is_whole
 
     @property
     def obstacle(self) -> str:
@@ -112,13 +115,13 @@ class Suggestions:
 
     def __init__(
         self,
-        client: Client,
+        server: BaseServer,
         documents: OpenDocuments,
         workspaces: Workspaces,
         chats: ChatDocuments,
         others: Sequence[Offer],
     ) -> None:
-        self._client = client
+        self._server = server
         self._documents = documents
         self._workspaces = workspaces
         self._chats = chats
@@ -237,12 +240,12 @@ class Suggestions:
         before, self._known = self._known, {uri: self._lenses(uri) for uri in uris}
         # A refresh is costly: the client requests the lenses of every document from every server.
         if any(lenses != before.get(uri, []) for uri, lenses in self._known.items()):
-            self._client.spawn(self._refresh_lenses(), "refresh the code lenses")
+            self._server.spawn(self._refresh_lenses(), "refresh the code lenses")
 
     async def _refresh_lenses(self) -> None:
         """Ask the client to request the lenses again, if it can be asked to."""
-        if can(self._client, "workspace.code_lens.refresh_support"):
-            await self._client.answer_of("workspace/codeLens/refresh", None, _ANSWER)
+        if can(self._server, "workspace.code_lens.refresh_support"):
+            await self._server.answer_of("workspace/codeLens/refresh", None, _ANSWER)
 
     def closed(self, uri: str) -> None:
         """Remove the hints of a document that was closed."""
@@ -254,10 +257,8 @@ class Suggestions:
         self._hinted.discard(uri)
         if hints:
             self._hinted.add(uri)
-        self._client.notify(
-            types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS,
-            types.PublishDiagnosticsParams(uri, list(hints)),
-        )
+        params = types.PublishDiagnosticsParams(uri, list(hints))
+        self._server.text_document_publish_diagnostics(params)
 
     def _hint(self, found: Runnable, line: str) -> types.Diagnostic:
         """Return the hint on a ``line``, for editors that show no lenses."""
@@ -275,20 +276,22 @@ class Suggestions:
 
 
 def setup(
-    client: Client,
+    server: BaseServer,
     documents: OpenDocuments,
     workspaces: Workspaces,
     chats: ChatDocuments,
     others: Sequence[Offer],
 ) -> None:
     """Offer what can be run in every document, and what ``others`` yield there."""
-    suggestions = Suggestions(client, documents, workspaces, chats, others)
+    suggestions = Suggestions(server, documents, workspaces, chats, others)
 
-    @client.feature(types.TEXT_DOCUMENT_CODE_ACTION)
+    kinds = types.CodeActionOptions([RUN_KIND, REFACTOR_KIND, "source.aish"])
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, kinds)
     def _actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         return suggestions.actions(params)
 
-    @client.feature(types.TEXT_DOCUMENT_CODE_LENS)
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
     def _lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
         return suggestions.lenses(params.text_document.uri)
 
@@ -321,19 +324,22 @@ def _lines(
     first: int,
     last: int,
 ) -> Iterator[Runnable]:
-    """Yield the ``CMD: `` lines of a document, from line ``first`` to ``last``."""
+    """Yield what ``CMD: `` lines of a document suggest from line ``first`` to ``last``."""
     if PREFIX not in document:
         return
-    for number, line in islice(enumerate(document.split("\n")), first, last + 1):
-        text = line[len(PREFIX) :] if line.startswith(PREFIX) else ""
-        if not text.strip():
+    for found in suggestions_in(document.split("\n")):
+        if found.line > last:
+            return
+        if found.end_line < first:
             continue
+        text = found.text
         suggestion = waiting.get(_key(text))
-        if suggestion is not None and suggestion.info.text == text:
-            yield Runnable.of(suggestion, number, number)
+        if suggestion is not None and _key(suggestion.info.text) == _key(text):
+            yield Runnable.of(suggestion, found.line, found.end_line)
         else:
             judged = workspace.judge(text) if workspace else classify(text, "bash")
-            yield Runnable(number, number, text, judged.risk, None)
+            is_whole = not found.placeholders
+            yield Runnable(found.line, found.end_line, text, judged.risk, None, is_whole)
 
 
 def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:

@@ -20,12 +20,12 @@ from lsprotocol import types
 from aish_lsp.agent import Workspace
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.text import count_of, escaped
-from aish_lsp.lsp.client import can
+from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.operations.operation import Target
     from aish_lsp.project.current import CurrentFiles
@@ -153,20 +153,18 @@ class Workspaces:
         await asyncio.gather(*closing, *self._closing, return_exceptions=True)
 
 
-def setup(client: Client, workspaces: Workspaces) -> None:
+def setup(server: BaseServer, workspaces: Workspaces) -> None:
     """Follow the client's folders."""
 
-    @client.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
-        # Remove first: a folder that was renamed or reordered is in both lists.
-        for folder in params.event.removed:
-            client.workspace.remove_folder(folder.uri)
+        # A folder that was renamed or reordered is in both lists: pygls has removed it.
         for folder in params.event.added:
-            client.workspace.add_folder(folder)
+            server.workspace.add_folder(folder)
         for folder in params.event.removed:
             workspaces.removed(folder.uri)
 
-    client.on_shutdown(workspaces.aclose)
+    server.on_shutdown(workspaces.aclose)
 
 
 #: Seconds within which a client must answer that it will watch.
@@ -175,6 +173,11 @@ _ANSWER = 60.0
 #: Seconds before the progress of a scan is shown, and between two reports of it.
 _SHOWN_AFTER = 1.0
 _REPORT_EVERY = 0.5
+
+#: The files whose creation, renaming and deletion in the editor is to be reported.
+_ALL_FILES = types.FileOperationRegistrationOptions(
+    [types.FileOperationFilter(types.FileOperationPattern("**"), scheme="file")]
+)
 
 _CREATED_OR_DELETED = types.WatchKind.Create | types.WatchKind.Delete
 _WATCHED = (
@@ -186,27 +189,29 @@ _WATCHED = (
 class FileWatch:
     """Passes on to the workspaces what the client reports about their files."""
 
-    def __init__(self, client: Client, workspaces: Workspaces, documents: OpenDocuments) -> None:
-        self._client = client
+    def __init__(
+        self, server: BaseServer, workspaces: Workspaces, documents: OpenDocuments
+    ) -> None:
+        self._server = server
         self._workspaces = workspaces
         self._asked = False
         self._watches = False
         self._workspaces.on_open(self._opened)
         documents.on_save(self._saved)
 
-        @client.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+        @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
         def _changed(params: types.DidChangeWatchedFilesParams) -> None:
             self._tell([change.uri for change in params.changes])
 
-        @client.feature(types.WORKSPACE_DID_CREATE_FILES)
+        @server.feature(types.WORKSPACE_DID_CREATE_FILES, _ALL_FILES)
         def _created(params: types.CreateFilesParams) -> None:
             self._tell([file.uri for file in params.files])
 
-        @client.feature(types.WORKSPACE_DID_RENAME_FILES)
+        @server.feature(types.WORKSPACE_DID_RENAME_FILES, _ALL_FILES)
         def _renamed(params: types.RenameFilesParams) -> None:
             self._tell([uri for file in params.files for uri in (file.old_uri, file.new_uri)])
 
-        @client.feature(types.WORKSPACE_DID_DELETE_FILES)
+        @server.feature(types.WORKSPACE_DID_DELETE_FILES, _ALL_FILES)
         def _deleted(params: types.DeleteFilesParams) -> None:
             self._tell([file.uri for file in params.files])
 
@@ -256,17 +261,17 @@ class FileWatch:
             files.watch()
         if not self._asked:
             self._asked = True
-            self._client.spawn(self._ask_to_watch(), "ask to watch files")
+            self._server.spawn(self._ask_to_watch(), "ask to watch files")
 
     async def _ask_to_watch(self) -> None:
         """Ask the client to report all files that are created and deleted, if it can be asked."""
-        if not can(self._client, "workspace.did_change_watched_files.dynamic_registration"):
+        if not can(self._server, "workspace.did_change_watched_files.dynamic_registration"):
             return
         method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
         options = types.DidChangeWatchedFilesRegistrationOptions(_WATCHED)
         params = types.RegistrationParams([types.Registration("aish-files", method, options)])
         try:
-            await self._client.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
+            await self._server.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
         except Exception as error:  # noqa: BLE001 - without it, the project looks itself
             logger.info("the client does not watch files: %s", type(error).__name__)
             return
@@ -276,14 +281,14 @@ class FileWatch:
                 workspace.project.files.watch()
 
     def _show_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
-        self._client.spawn(self._follow_scan(scan, work), "show a scan")
+        self._server.spawn(self._follow_scan(scan, work), "show a scan")
 
     async def _follow_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
         """Show the progress of a scan that takes a long time, and let the user stop it."""
         await asyncio.wait([work], timeout=_SHOWN_AFTER)
         if work.done():
             return
-        progress = self._client.begin_progress("aish looks at the project", on_cancel=scan.stop)
+        progress = self._server.begin_progress("aish looks at the project", on_cancel=scan.stop)
         while not work.done():
             progress.report(count_of(scan.found, "file"))
             await asyncio.wait([work], timeout=_REPORT_EVERY)

@@ -7,13 +7,12 @@ request.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from aish_lsp import __version__
 from aish_lsp.foundation.errors import (
@@ -69,13 +68,17 @@ class HttpClient:
     ) -> AsyncGenerator[str, None]:
         """Post ``body`` as JSON and yield the data of each server-sent event as it arrives.
 
-        ``timeout_s`` limits the time between two packets. A JSON reply is yielded as one event.
-        Closing the generator closes the connection.
+        Only the data: every provider's JSON says what kind of event it is. ``timeout_s`` limits the
+        time between two packets. A JSON reply is yielded as one event. Closing the generator closes
+        the connection.
 
         Raises:
             BackendUnavailable: no answer, or it broke off. What was yielded remains valid.
             BackendRejected: the server refused; ``faults.refusal`` documents ``data``.
         """
+        import httpx  # noqa: PLC0415 - loaded at the first request
+        from httpx_sse import EventSource  # noqa: PLC0415 - brings httpx
+
         async with self._respond(url, body, headers, timeout_s) as response:
             kind = _content_type(response)
             if kind == "application/json":
@@ -83,13 +86,14 @@ class HttpClient:
                 return
             if kind not in {"text/event-stream", "text/plain", ""}:
                 raise await _unexpected(url, response, "a stream of events")
-            try:
-                async with aclosing(event_data(response.aiter_bytes())) as events:
-                    async for data in events:
-                        yield data
-            except ValueError as error:
-                msg = f"{origin(url)} sent {error}. Is it a model server?"
-                raise BackendUnavailable(msg) from error
+            content = _Events(response.aiter_bytes(), url)
+            repaired = httpx.Response(200, headers=_SSE_HEADERS, content=content)
+            repaired.encoding = "utf-8-sig"
+            async with aclosing(EventSource(repaired).aiter_sse()) as events:
+                async for event in events:
+                    content.pending = 0
+                    if event.data:
+                        yield event.data
 
     async def fetch_json(
         self,
@@ -339,58 +343,38 @@ def _content_type(response: httpx.Response) -> str:
     return value.partition(";")[0].strip().lower()
 
 
-# Server-sent events: from the bytes of a response to the data of each event.
-#
-# httpx-sse decodes them. The text that it receives is first rid of what real servers get wrong: a
-# byte order mark, a split character, a last event without its blank line, an event that never ends.
-
-#: Characters of one event; a server that sends more does not speak the protocol.
+#: Bytes of one event; a server that sends more does not speak the protocol.
 EVENT_LIMIT = 64 << 20
 
-
-async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
-    """Yield the data of each event of a stream whose pieces may be split anywhere.
-
-    Only ``data`` is used: every provider's JSON says what kind of event it is.
-
-    Raises:
-        ValueError: an event is longer than EVENT_LIMIT.
-    """
-    from httpx_sse import EventSource  # noqa: PLC0415 - brings httpx
-
-    response = _Response(pieces)
-    source = EventSource(cast("httpx.Response", response))
-    async with aclosing(source.aiter_sse()) as events:
-        async for event in events:
-            response.pending = 0
-            if event.data:
-                yield event.data
+# Some servers omit the content type.
+_SSE_HEADERS = {"Content-Type": "text/event-stream"}
 
 
-class _Response:
-    """The part of a response's interface that httpx-sse uses.
+class _Events:
+    """The bytes of a stream of events, which end with a blank line even if the server omits it.
 
-    ``pending`` counts the characters since the last event; the reader of the events resets it.
+    ``pending`` counts the bytes since the last event; the reader of the events resets it. Iterating
+    raises BackendUnavailable if an event is longer than ``EVENT_LIMIT``.
     """
 
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        # Some servers omit the content type; the caller has checked it already.
-        self.headers: dict[str, Any] = {"content-type": "text/event-stream"}
+    def __init__(self, pieces: AsyncIterator[bytes], url: str) -> None:
         self.pending = 0
         self._pieces = pieces
+        self._url = url
+        self._has_ended = False
 
-    async def aiter_text(self) -> AsyncIterator[str]:
-        """Yield the text, then a blank line to end the last event.
+    def __aiter__(self) -> _Events:
+        return self
 
-        Raises:
-            ValueError: an event is longer than EVENT_LIMIT.
-        """
-        decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        async for piece in self._pieces:
-            text = decoder.decode(piece)
-            self.pending += len(text)
-            if self.pending > EVENT_LIMIT:
-                raise ValueError("an event that never ends")
-            if text:
-                yield text
-        yield decoder.decode(b"", final=True) + "\n\n"
+    async def __anext__(self) -> bytes:
+        piece = await anext(self._pieces, None)
+        if piece is None:
+            if self._has_ended:
+                raise StopAsyncIteration
+            self._has_ended = True
+            return b"\n\n"
+        self.pending += len(piece)
+        if self.pending > EVENT_LIMIT:
+            msg = f"{origin(self._url)} sent an event that never ends. Is it a model server?"
+            raise BackendUnavailable(msg)
+        return piece

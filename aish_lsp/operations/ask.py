@@ -11,12 +11,13 @@ from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
+from aish_lsp.foundation.text import shown_path
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import quoted
 from aish_lsp.operations.operation import (
     Answer,
+    Caller,
     Line,
-    Place,
     SessionTarget,
     Token,
     operation,
@@ -71,8 +72,8 @@ class AskParams(SessionTarget):
     partial_result_token: Token | None = None
 
 
-@operation("ask", AskParams, needs_settings=True, title="aish answers")
-async def ask(place: Place, params: AskParams) -> Job[AskResult]:
+@operation("ask", AskParams, needs_settings=True, selects=True, title="aish answers")
+async def ask(caller: Caller, params: AskParams) -> Job[AskResult]:
     """Ask the model.
 
     The reply streams to the token if there is one, else into the chat document. The text in the
@@ -91,17 +92,16 @@ async def ask(place: Place, params: AskParams) -> Job[AskResult]:
     """
     if not params.prompt.strip():
         raise InvalidArgument("The question is empty.", path="prompt")
-    return begin(
-        place.session,
-        Ask(
-            params.prompt,
-            params.model,
-            params.ephemeral,
-            place.notice,
-            place.attached,
-            place.at,
-        ),
+    notice = f"Asked in {shown_path(caller.workspace.folder)}, {caller.guess}."
+    question = Ask(
+        params.prompt,
+        params.model,
+        params.ephemeral,
+        notice if caller.guess else "",
+        caller.subject.attached,
+        caller.subject.file,
     )
+    return begin(caller.session, question)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class RetryParams(SessionTarget):
     title="aish answers again",
     needs_settings=True,
 )
-async def retry(place: Place, params: RetryParams) -> Job[AskResult]:
+async def retry(caller: Caller, params: RetryParams) -> Job[AskResult]:
     """Ask the question of an exchange again, with everything that was sent along with it.
 
     The old answer is no longer sent once there is a new one; until then nothing changes. A question
@@ -135,7 +135,7 @@ async def retry(place: Place, params: RetryParams) -> Job[AskResult]:
     Raises:
         NotFound: no exchange that is still sent has this id.
     """
-    return begin(place.session, place.session.asked_again(params.turn_id, params.model))
+    return begin(caller.session, caller.session.asked_again(params.turn_id, params.model))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +153,9 @@ class Cancelled:
 
 
 @operation("cancel", CancelParams, at_once=True)
-async def cancel(place: Place, params: CancelParams) -> Answer[Cancelled]:
+async def cancel(caller: Caller, params: CancelParams) -> Answer[Cancelled]:
     """Stop a turn or a command, or everything that runs in the workspace or in one `session`."""
-    meant = [place.session] if params.session is not None else place.workspace.sessions.open
+    meant = [caller.session] if params.session is not None else caller.workspace.sessions.open
     stopped = sum(session.jobs.cancel(params.turn_id) for session in meant)
     return Answer(Cancelled(stopped), f"Stopped {stopped}.")
 
@@ -188,17 +188,17 @@ class Prompt:
     shows=True,
     needs_settings=True,
 )
-async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
+async def show_prompt(caller: Caller, params: PromptParams) -> Answer[Prompt]:
     """The exact request that would be sent with a question, or what is known of it without one.
 
     Its messages come in the order in which the model sees them, and `tokens` is the size of all of
     it. Files that the question names are in it, unless they usually hold keys. Nothing is sent.
     """
-    session = place.session
-    place.tell(await session.refresh())
-    found = await place.workspace.named(params.prompt)
+    session = caller.session
+    caller.tell(await session.refresh())
+    found = await caller.workspace.named(params.prompt)
     attached = [
-        replace(part, text=place.workspace.without_keys(part.text))
+        replace(part, text=caller.workspace.without_keys(part.text))
         for part in found.attached
         if part.path not in found.secret
     ]

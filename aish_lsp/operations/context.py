@@ -14,9 +14,9 @@ from aish_lsp.context.usage import CostReport, UsageTotals, cost_page
 from aish_lsp.foundation.text import count_of
 from aish_lsp.operations.operation import (
     Answer,
+    Caller,
     Line,
     Nothing,
-    Place,
     SessionTarget,
     Target,
     operation,
@@ -38,9 +38,9 @@ class ProjectParams(Target):
     Line("tree", help="what the model is told about the project"),
     shows=True,
 )
-async def show_project(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
+async def show_project(caller: Caller, params: ProjectParams) -> Answer[ProjectBlock]:
     """What the model is told about the project."""
-    workspace = place.workspace
+    workspace = caller.workspace
     workspace.project.shape(params.depth, params.max_chars)
     config = workspace.config.project
     if not workspace.project.shown(config):
@@ -57,24 +57,24 @@ async def show_project(place: Place, params: ProjectParams) -> Answer[ProjectBlo
 
 
 @operation("project.refresh", ProjectParams, Line("tree refresh"))
-async def refresh_project(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
+async def refresh_project(caller: Caller, params: ProjectParams) -> Answer[ProjectBlock]:
     """Look at the project again."""
-    place.workspace.project.renew()
-    return await show_project(place, params)
+    caller.workspace.project.renew()
+    return await show_project(caller, params)
 
 
 @operation("project.off", ProjectParams, Line("tree off"))
-async def project_off(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
+async def project_off(caller: Caller, params: ProjectParams) -> Answer[ProjectBlock]:
     """Tell the model nothing about the project."""
-    place.workspace.project.switch(on=False)
-    return await show_project(place, params)
+    caller.workspace.project.switch(on=False)
+    return await show_project(caller, params)
 
 
 @operation("project.on", ProjectParams, Line("tree on"))
-async def project_on(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
+async def project_on(caller: Caller, params: ProjectParams) -> Answer[ProjectBlock]:
     """Tell the model about the project again."""
-    place.workspace.project.switch(on=True)
-    return await show_project(place, params)
+    caller.workspace.project.switch(on=True)
+    return await show_project(caller, params)
 
 
 @operation(
@@ -83,13 +83,13 @@ async def project_on(place: Place, params: ProjectParams) -> Answer[ProjectBlock
     Line("context", help="where the tokens of the next request go"),
     shows=True,
 )
-async def show(place: Place, _params: SessionTarget) -> Answer[ContextReport]:
+async def show(caller: Caller, _params: SessionTarget) -> Answer[ContextReport]:
     """Where the tokens of the next request go."""
-    place.tell(await place.session.refresh())
-    upcoming = place.session.next_request()
+    caller.tell(await caller.session.refresh())
+    upcoming = caller.session.next_request()
     await upcoming.count()
     report = upcoming.context()
-    session = place.session
+    session = caller.session
     counter = session.accounting.counter(session.preset, session.workspace.config)
     costs = session.tools.costs(session.preset, report.context_window)
     tools = {name: counter.settled(Tokens(0, tokens)) for name, tokens in costs.items()}
@@ -101,9 +101,9 @@ async def show(place: Place, _params: SessionTarget) -> Answer[ContextReport]:
     SessionTarget,
     Line("reset", help="forget the conversation; memory, project and costs stay"),
 )
-async def reset(place: Place, _params: SessionTarget) -> Answer[Nothing]:
+async def reset(caller: Caller, _params: SessionTarget) -> Answer[Nothing]:
     """Forget the conversation; memory, project and costs stay."""
-    await place.session.reset()
+    await caller.session.reset()
     return Answer(Nothing(), "The conversation starts over.")
 
 
@@ -113,20 +113,20 @@ async def reset(place: Place, _params: SessionTarget) -> Answer[Nothing]:
     Line("compact", help="summarize now all that was said before the last question"),
     needs_settings=True,
 )
-async def compact(place: Place, _params: SessionTarget) -> Answer[Compaction]:
+async def compact(caller: Caller, _params: SessionTarget) -> Answer[Compaction]:
     """Summarize everything that was said before the last question, as an eviction would.
 
     `evictedTurns` counts messages, `context` is as for aish.context.show. If no summary can be
     made, nothing is lost: `evictedTurns` is 0, and the user is told why.
     """
-    done, told = await place.face.wait(begin(place.session), "aish summarizes the conversation")
+    done, told = await caller.face.wait(begin(caller.session), "aish summarizes the conversation")
     return Answer(done, told, is_told=True)
 
 
 @operation("status", SessionTarget, shows=True)
-async def status(place: Place, _params: SessionTarget) -> Answer[Status]:
+async def status(caller: Caller, _params: SessionTarget) -> Answer[Status]:
     """The workspace at a glance."""
-    return Answer(place.session.status())
+    return Answer(caller.session.status())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +141,10 @@ class CostParams(SessionTarget):
     "cost.show",
     CostParams,
     Line("cost", help="what was used and what it cost"),
-    Line("cost detail", read=lambda _place, _argument: CostParams(detail=True)),
+    Line("cost detail", read=lambda _caller, _argument: CostParams(detail=True)),
     shows=True,
 )
-async def show_cost(place: Place, params: CostParams) -> Answer[CostReport]:
+async def show_cost(caller: Caller, params: CostParams) -> Answer[CostReport]:
     """What was used and what it cost.
 
     `models` is `{NAME: {CATEGORY: {input, output, reasoning, cacheRead, cacheWrite, calls, cost,
@@ -155,14 +155,14 @@ async def show_cost(place: Place, params: CostParams) -> Answer[CostReport]:
     """
     usage = None
     if params.all_sessions:
-        calls = await asyncio.to_thread(place.session.recorder.usage_of_all_sessions)
+        calls = await asyncio.to_thread(caller.session.recorder.usage_of_all_sessions)
         usage = UsageTotals.of(calls)
-    report = place.session.next_request().cost(usage)
+    report = caller.session.next_request().cost(usage)
     return Answer(report, cost_page(report, detail=params.detail))
 
 
 @operation("cost.reset", CostParams, Line("cost reset"))
-async def reset_costs(place: Place, params: CostParams) -> Answer[CostReport]:
+async def reset_costs(caller: Caller, params: CostParams) -> Answer[CostReport]:
     """Count this session's tokens and costs from zero again."""
-    await place.session.reset_costs()
-    return await show_cost(place, params)
+    await caller.session.reset_costs()
+    return await show_cost(caller, params)

@@ -15,8 +15,8 @@ from aish_lsp.memory.scopes import Listed, clear_by_consent, listed, select
 from aish_lsp.operations.markdown import accepted_in_chat
 from aish_lsp.operations.operation import (
     Answer,
+    Caller,
     Line,
-    Place,
     SessionTarget,
     Target,
     Token,
@@ -49,11 +49,11 @@ class Remembered:
     id: int
 
 
-def _read_fact(_place: Place, argument: str) -> MemoryAdd:
+def _read_fact(_caller: Caller, argument: str) -> MemoryAdd:
     return _remembering("fact", argument)
 
 
-def _read_add(_place: Place, argument: str) -> MemoryAdd:
+def _read_add(_caller: Caller, argument: str) -> MemoryAdd:
     word, _, content = argument.partition(" ")
     kind: Kind | None = next((kind for kind in KINDS if kind == word), None)
     if kind is None:
@@ -73,7 +73,7 @@ def _remembering(kind: Kind, content: str) -> MemoryAdd:
     Line("remember", "TEXT", "remember a fact in this workspace", _read_fact),
     Line("memory add", "KIND TEXT", "", _read_add),
 )
-async def add(place: Place, params: MemoryAdd) -> Answer[Remembered]:
+async def add(caller: Caller, params: MemoryAdd) -> Answer[Remembered]:
     """Remember something.
 
     Raises:
@@ -81,14 +81,14 @@ async def add(place: Place, params: MemoryAdd) -> Answer[Remembered]:
             key, whatever ``force`` says.
         StoreUnavailable, Busy: the file cannot be written now.
     """
-    session = place.session
+    session = caller.session
     added = await asyncio.to_thread(
         session.workspace.memory.add,
         params.kind,
         params.content,
         tags=tuple(params.tags),
         scope=params.scope,
-        source={"how": "user"} if place.is_alone else {"session": session.id, "how": "user"},
+        source={"how": "user"} if caller.is_alone else {"session": session.id, "how": "user"},
         force=params.force,
     )
     text = f"Remembered as item {added.id}. The model knows it from your next question on."
@@ -122,10 +122,10 @@ class Items:
     Line("memory list"),
     shows=True,
 )
-async def show(place: Place, params: MemoryList) -> Answer[Items]:
+async def show(caller: Caller, params: MemoryList) -> Answer[Items]:
     """What is remembered, newest first."""
-    workspace = place.workspace
-    place.tell(await workspace.refresh_memory())
+    workspace = caller.workspace
+    caller.tell(await workspace.refresh_memory())
     limit = workspace.config.memory.inject_max_chars
     items = listed(workspace.memory, limit, params.scope, params.query)
     rows = (
@@ -152,20 +152,20 @@ class Forgotten:
     forgotten: int
 
 
-def _read_forget(_place: Place, argument: str) -> MemoryForget:
+def _read_forget(_caller: Caller, argument: str) -> MemoryForget:
     scope, item_id = _which(argument, "`:memory forget ID`")
     return MemoryForget(id=item_id, scope=scope)
 
 
 @operation("memory.forget", MemoryForget, Line("memory forget", "ID", "", _read_forget))
-async def forget(place: Place, params: MemoryForget) -> Answer[Forgotten]:
+async def forget(caller: Caller, params: MemoryForget) -> Answer[Forgotten]:
     """Forget an item.
 
     Raises:
         InvalidArgument: the id is in use in both scopes, and no scope is given.
         StoreUnavailable, Busy: the file cannot be written now.
     """
-    memory = place.workspace.memory
+    memory = caller.workspace.memory
     forgotten = await asyncio.to_thread(memory.forget, params.id, params.scope)
     if not forgotten:
         text = f"Forgot 0 items: there is no item {params.id} to forget."
@@ -189,7 +189,7 @@ class Edited:
     id: int
 
 
-def _read_edit(_place: Place, argument: str) -> MemoryEdit:
+def _read_edit(_caller: Caller, argument: str) -> MemoryEdit:
     name, _, content = argument.partition(" ")
     scope, item_id = _which(name, "`:memory edit ID TEXT`")
     if not content.strip():
@@ -198,7 +198,7 @@ def _read_edit(_place: Place, argument: str) -> MemoryEdit:
 
 
 @operation("memory.edit", MemoryEdit, Line("memory edit", "ID TEXT", "", _read_edit))
-async def edit(place: Place, params: MemoryEdit) -> Answer[Edited]:
+async def edit(caller: Caller, params: MemoryEdit) -> Answer[Edited]:
     """Replace an item's text.
 
     The item gets a new id. If another item already says the same, the result is the id of that one.
@@ -208,7 +208,7 @@ async def edit(place: Place, params: MemoryEdit) -> Answer[Edited]:
         InvalidArgument: as for *add*; or the id is in use in both scopes, and no scope is given.
         StoreUnavailable, Busy: the file cannot be written now.
     """
-    memory = place.workspace.memory
+    memory = caller.workspace.memory
     new_id = await asyncio.to_thread(memory.edit, params.id, params.content, params.scope)
     text = f"It is now item {new_id}, in place of {params.id}."
     if new_id == params.id:
@@ -232,7 +232,7 @@ class MemoryClear(Target):
     confirmed: bool = field(default=False, metadata={"option": "yes", "help": "without a question"})
 
 
-def _read_clear(_place: Place, argument: str) -> MemoryClear:
+def _read_clear(_caller: Caller, argument: str) -> MemoryClear:
     scope = next((scope for scope in SCOPES if scope == argument), None)
     if argument and scope is None:
         known = "|".join(SCOPES)
@@ -241,7 +241,7 @@ def _read_clear(_place: Place, argument: str) -> MemoryClear:
 
 
 @operation("memory.clear", MemoryClear, Line("memory clear", "[SCOPE]", "", _read_clear))
-async def clear(place: Place, params: MemoryClear) -> Answer[Forgotten]:
+async def clear(caller: Caller, params: MemoryClear) -> Answer[Forgotten]:
     """Forget every item of a scope, or of both.
 
     Unless `confirmed`, the user is asked, and only a yes counts.
@@ -249,11 +249,11 @@ async def clear(place: Place, params: MemoryClear) -> Answer[Forgotten]:
     Raises:
         StoreUnavailable, Busy: a file cannot be written now.
     """
-    memory = place.workspace.memory
+    memory = caller.workspace.memory
     if params.confirmed:
         forgotten: int | None = await asyncio.to_thread(memory.clear, params.scope)
     else:
-        ask_user = place.workspace.services.ask_user
+        ask_user = caller.workspace.services.ask_user
         forgotten = await clear_by_consent(memory, params.scope, ask_user)
     if forgotten is None:
         text = "Nothing was forgotten: it was not confirmed."
@@ -276,7 +276,7 @@ class MemorySummarize(SessionTarget):
     needs_settings=True,
     comes="candidates",
 )
-async def summarize(place: Place, _params: MemorySummarize) -> Job[Extracted]:
+async def summarize(caller: Caller, _params: MemorySummarize) -> Job[Extracted]:
     """Have a model find what is worth remembering in this session, since its last reset.
 
     `memory.summarizer_model` names the model, which reads the session's log and proposes at most
@@ -291,7 +291,7 @@ async def summarize(place: Place, _params: MemorySummarize) -> Job[Extracted]:
     """
     from aish_lsp.agent.extractor import extract  # noqa: PLC0415 - it imports the models package
 
-    return extract(place.session)
+    return extract(caller.session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,15 +320,15 @@ class AcceptedIds:
     ids: list[int]
 
 
-async def _read_accept(place: Place, argument: str) -> MemoryAccept:
-    kept = accepted_in_chat(argument, await place.face.chat_text())
+async def _read_accept(caller: Caller, argument: str) -> MemoryAccept:
+    kept = accepted_in_chat(argument, await caller.face.chat_text())
     return MemoryAccept(
         candidates=[AcceptedCandidate(kind=one.kind, content=one.content) for one in kept]
     )
 
 
 @operation("memory.accept", MemoryAccept, Line("memory accept", "N [TEXT]", "", _read_accept))
-async def keep(place: Place, params: MemoryAccept) -> Answer[AcceptedIds]:
+async def keep(caller: Caller, params: MemoryAccept) -> Answer[AcceptedIds]:
     """Remember the candidates that the user chose.
 
     `ids` are in the same order; for a candidate that is already known, it is the id of that item.
@@ -337,7 +337,7 @@ async def keep(place: Place, params: MemoryAccept) -> Answer[AcceptedIds]:
         InvalidArgument: one of them must not be remembered; then none is.
         StoreUnavailable, Busy: a file cannot be written now.
     """
-    session = place.session
+    session = caller.session
     accepted = [
         Accepted(one.kind, one.content, tuple(one.tags), one.scope) for one in params.candidates
     ]
@@ -360,10 +360,10 @@ class Injected:
 
 
 @operation("memory.inject", Target, Line("memory inject"), shows=True)
-async def inject(place: Place, _params: Target) -> Answer[Injected]:
+async def inject(caller: Caller, _params: Target) -> Answer[Injected]:
     """Read the memory again for the prompt."""
-    workspace = place.workspace
-    place.tell(await workspace.refresh_memory())
+    workspace = caller.workspace
+    caller.tell(await workspace.refresh_memory())
     selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
     items = count_of(len(selected.items), "item")
     told = f"The model is told {items}, {count_of(selected.characters, 'character')}"

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.model_call import complete_once, unchanged
+from aish_lsp.agent.side_call import complete_once, unchanged
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
@@ -23,14 +23,14 @@ from aish_lsp.models.catalog import ModelInfo
 from aish_lsp.models.providers import describe
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import quoted
-from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation, whole
+from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aish_lsp.agent.folder import FolderContext
-    from aish_lsp.agent.model_call import Told
     from aish_lsp.agent.session import Session
+    from aish_lsp.agent.side_call import Told
     from aish_lsp.config.schema import Config
 
 #: The one question that a model is asked: nothing of the project is sent along.
@@ -63,11 +63,11 @@ async def models_of(session: Session) -> Models:
     Line("model", help="list the models, use one from now on, or add one"),
     shows=True,
 )
-async def listed(place: Place, _params: SessionTarget) -> Answer[Models]:
+async def listed(caller: Caller, _params: SessionTarget) -> Answer[Models]:
     """The models there are."""
     # The file may have been written a moment ago, as by ``aish-lsp setup``.
-    place.tell(await place.workspace.reload())
-    found = await models_of(place.session)
+    caller.tell(await caller.workspace.reload())
+    found = await models_of(caller.session)
     rows = [
         f"- {f'**{row.name}**' if row.name == found.active else row.name}"
         f" ({row.source}): {row.model or 'its only model'}"
@@ -85,16 +85,16 @@ class ModelUse(SessionTarget):
 
 
 @operation("model.use", ModelUse, Line("model", "NAME", "", whole(ModelUse, "name")))
-async def use(place: Place, params: ModelUse) -> Answer[Models]:
+async def use(caller: Caller, params: ModelUse) -> Answer[Models]:
     """Answer with this model from now on.
 
     Raises:
         NotFound: there is no such model; the message names the nearest.
         Denied: the user did not agree to using it.
     """
-    place.tell(await place.workspace.reload())
-    name = await place.session.use_model(params.name)
-    return Answer(await models_of(place.session), f"{name} answers from now on.")
+    caller.tell(await caller.workspace.reload())
+    name = await caller.session.use_model(params.name)
+    return Answer(await models_of(caller.session), f"{name} answers from now on.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Added:
     Line("model add", "[N|ADDRESS]", "", whole(ModelAdd, "choice")),
     needs_settings=True,
 )
-async def add(place: Place, params: ModelAdd) -> Answer[Added]:
+async def add(caller: Caller, params: ModelAdd) -> Answer[Added]:
     """Set a model up.
 
     `choice` names it; otherwise the user chooses among the servers on this machine and the
@@ -131,13 +131,16 @@ async def add(place: Place, params: ModelAdd) -> Answer[Added]:
         InvalidArgument, NotFound: there is nothing with that number or at that address.
         StoreUnavailable: the file cannot be written.
     """
-    chosen = await _chosen(place.session.workspace, params.choice or "")
+    if params.choice is None and await caller.face.continue_in_chat(":model add"):
+        models = await models_of(caller.session)
+        return Answer(Added(None, models.active, models.models))
+    chosen = await _chosen(caller.session.workspace, params.choice or "")
     name: str | None = None
     if isinstance(chosen, Candidate):
-        name, told = await _added(place.session, chosen)
+        name, told = await _added(caller.session, chosen)
     else:
         told = chosen
-    found = await models_of(place.session)
+    found = await models_of(caller.session)
     return Answer(Added(name, found.active, found.models), told, is_told=True)
 
 

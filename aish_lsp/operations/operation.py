@@ -17,6 +17,7 @@ from typing import (
     Final,
     Generic,
     Literal,
+    Protocol,
     TypeAlias,
     TypedDict,
     TypeVar,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.errors import AishError
-    from aish_lsp.foundation.ports import Face
+    from aish_lsp.foundation.job import Job
 
 R = TypeVar("R")
 F = TypeVar("F", bound="Callable[..., Awaitable[Any]]")
@@ -65,12 +66,64 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an operation is requested: the session of a workspace, and the front end (``face``).
+class Subject:
+    """What a question is about, besides the files that it names, and the file it is asked in."""
 
-    ``is_typed``: the user was seen typing it; ``is_alone``: it is outside any conversation, such as
-    a command of the shell. For a question, ``attached`` is what it is about, ``at`` is the file
-    that it is asked in, and ``notice`` is shown before its turn.
+    attached: tuple[Attached, ...] = ()
+    file: Path | None = None
+
+
+class Face(Protocol):
+    """The front end that an operation is requested in: language server, chat or command line."""
+
+    def tell(self, message: str) -> None:
+        """Show the user a message in addition to the result."""
+
+    async def wait(self, job: Job[R], title: str) -> R:
+        """Wait for ``job``, which the user can stop, and show ``title`` meanwhile."""
+
+    async def chat_text(self) -> str:
+        """Return the text of the chat; empty if there is none."""
+
+    async def subject(self, _params: Any) -> Subject:
+        """Return what the parameters of an operation that ``selects`` point at.
+
+        Raises:
+            AishError: they point at nothing that can be read.
+        """
+        return Subject()
+
+    async def make_room(self, _operation: Operation, _session: Session) -> None:
+        """Prepare to show what the job of an operation yields, since no token was given for it.
+
+        Raises:
+            AishError: it cannot be shown.
+        """
+        return
+
+    async def continue_in_chat(self, _line: str) -> bool:
+        """Carry out a line of the chat there, because the user cannot be asked to choose here.
+
+        By default they can be asked: nothing is done, and False is returned.
+        """
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who requests an operation: the session of a workspace, and the front end (``face``).
+
+    Attributes:
+        workspace, session: what is meant; ``dispatch`` replaces the session by the one that the
+            parameters name.
+        face: the front end.
+        is_typed: the user was seen typing it.
+        is_alone: it is outside any conversation, such as a command of the shell, which shows all
+            of a command's output.
+        approval: ``given``: the user has just approved exactly the command that is to be run;
+            ``unseen``: nobody has seen it.
+        guess: why this workspace was chosen, as a clause; empty if it was named.
+        subject: what a question is about.
     """
 
     workspace: Workspace
@@ -78,9 +131,9 @@ class Place:
     face: Face
     is_typed: bool = True
     is_alone: bool = False
-    attached: tuple[Attached, ...] = ()
-    at: Path | None = None
-    notice: str = ""
+    approval: Literal["", "given", "unseen"] = ""
+    guess: str = ""
+    subject: Subject = Subject()
 
     def tell(self, troubles: Iterable[str]) -> None:
         """Show the user each of these messages in addition to the result."""
@@ -105,7 +158,7 @@ class Answer(Generic[R]):
 
 
 #: Turns what follows the words of a line into the operation's parameters.
-Read: TypeAlias = Callable[[Place, str], Any]
+Read: TypeAlias = Callable[[Caller, str], Any]
 
 
 def whole(params: type, name: str, missing: str = "") -> Read:
@@ -115,7 +168,7 @@ def whole(params: type, name: str, missing: str = "") -> Read:
     parameter keeps its default.
     """
 
-    def read(_place: Place, argument: str) -> Any:
+    def read(_place: Caller, argument: str) -> Any:
         if missing and not argument:
             raise InvalidArgument(missing)
         return params(**{name: argument}) if argument else params()
@@ -156,18 +209,23 @@ class Operation:
         at_once: it does not wait while the shown session is being replaced.
         needs_settings: it waits for the face's settings: which model answers, what has to be asked
             about, which shell runs a command.
+        selects: its parameters may point at a part of a document, which is read before anything
+            else, since the editor's text may change at any time.
+        quiet: a front end does not bring into view where it shows what the job yields.
         comes: what its job yields: a reply, a command's output, or candidates for the memory.
         title: what its job does, for a user who waits.
     """
 
     name: str
     params: type
-    run: Callable[[Place, Any], Awaitable[Any]]
+    run: Callable[[Caller, Any], Awaitable[Any]]
     lines: tuple[Line, ...] = ()
     shows: bool = False
     asks: bool = False
     at_once: bool = False
     needs_settings: bool = False
+    selects: bool = False
+    quiet: bool = False
     comes: Comes = "reply"
     title: str = ""
 
@@ -189,6 +247,11 @@ class Operation:
         return [(names.strip(), " ".join(when.split())) for names, when in found]
 
     @property
+    def takes_session(self) -> bool:
+        """Whether its parameters may name a session."""
+        return issubclass(self.params, SessionTarget)
+
+    @property
     def comes_in_pieces(self) -> bool:
         """Whether it is a job, whose events go to a token of the client's or into the chat."""
         return "partial_result_token" in self.params.__dataclass_fields__  # type: ignore[attr-defined]
@@ -205,6 +268,8 @@ class Traits(TypedDict, total=False):
     asks: bool
     at_once: bool
     needs_settings: bool
+    selects: bool
+    quiet: bool
     comes: Comes
     title: str
 

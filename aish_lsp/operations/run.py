@@ -16,12 +16,12 @@ from aish_lsp.agent.execution import run as begin
 from aish_lsp.agent.norris.run import Goal, NorrisResult, pursue, unfinished
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
-from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.foundation.text import shown_path, with_line_feeds
 from aish_lsp.operations.operation import (
     Answer,
+    Caller,
     Line,
     Nothing,
-    Place,
     SessionTarget,
     Token,
     operation,
@@ -51,12 +51,12 @@ class RunParams(SessionTarget):
     partial_result_token: Token | None = None
 
 
-def _read_run(place: Place, argument: str) -> RunParams:
+def _read_run(caller: Caller, argument: str) -> RunParams:
     """Read the argument of ``:run``: a number, a command, or a fenced block with a command."""
     if not argument:
         raise InvalidArgument("Say what to run: `:run COMMAND`, or `:run N` for a suggestion.")
     if argument.isdecimal():
-        return RunParams(command_id=_numbered(place.session, argument))
+        return RunParams(command_id=_numbered(caller.session, argument))
     block = block_of(argument)
     if block is None:
         return RunParams(text=argument)
@@ -94,9 +94,10 @@ def block_of(argument: str) -> Block | None:
     asks=True,
     title="aish runs a command",
     needs_settings=True,
+    quiet=True,
     comes="output",
 )
-async def run(place: Place, params: RunParams) -> Job[RunReport]:
+async def run(caller: Caller, params: RunParams) -> Job[RunReport]:
     """Run a suggested command, or a text.
 
     A suggestion with `placeholders` is only run with `edited`. If there are more than 64 KiB of
@@ -108,6 +109,8 @@ async def run(place: Place, params: RunParams) -> Job[RunReport]:
             workspace, or the suggestion has gaps that only the user can fill in.
         NotFound: there is no such suggestion, or its folder or shell is gone.
     """
+    if caller.guess and params.command_id is None:
+        caller.face.tell(f"Runs in {shown_path(caller.workspace.folder)}, {caller.guess}.")
     request = RunRequest(
         command_id=params.command_id,
         text=params.text,
@@ -115,14 +118,17 @@ async def run(place: Place, params: RunParams) -> Job[RunReport]:
         shell=params.shell,
         cwd=params.cwd,
         timeout=params.timeout,
-        origin=_origin(place, params),
+        origin=_origin(caller, params),
+        approved=caller.approval == "given",
+        unattended=caller.approval == "unseen",
+        shown_whole=caller.is_alone,
     )
-    return begin(place.session, request)
+    return begin(caller.session, request)
 
 
-def _origin(place: Place, params: RunParams) -> Origin:
+def _origin(caller: Caller, params: RunParams) -> Origin:
     """Return where the text comes from; with a ``uri``, it is from that document."""
-    if not place.is_typed:
+    if not caller.is_typed:
         return "document"
     if params.command_id is not None:
         return "reply"
@@ -153,7 +159,7 @@ class ApproveParams(SessionTarget):
     needs_settings=True,
     comes="output",
 )
-async def approve(place: Place, params: ApproveParams) -> Job[RunReport] | Answer[Nothing]:
+async def approve(caller: Caller, params: ApproveParams) -> Job[RunReport] | Answer[Nothing]:
     """Run, once, a command that nobody could be asked about before.
 
     If `commandId` belongs to a question about a file that usually holds keys, the file may be sent
@@ -162,10 +168,10 @@ async def approve(place: Place, params: ApproveParams) -> Job[RunReport] | Answe
     Raises:
         NotFound: nothing with that id is waiting for approval.
     """
-    if places := place.session.consents.approve(params.command_id):
+    if places := caller.session.consents.approve(params.command_id):
         text = f"{places} may be sent in this session, as it is now. Ask again."
         return Answer(Nothing(), text, is_told=True)
-    return begin_approved(place.session, params.command_id)
+    return begin_approved(caller.session, params.command_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +182,9 @@ class Commands:
 
 
 @operation("commands.list", SessionTarget, shows=True)
-async def listed(place: Place, _params: SessionTarget) -> Answer[Commands]:
+async def listed(caller: Caller, _params: SessionTarget) -> Answer[Commands]:
     """The suggested commands that were neither run nor dismissed."""
-    return Answer(Commands(place.session.commands.all()))
+    return Answer(Commands(caller.session.commands.all()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,13 +195,13 @@ class CommandParams(SessionTarget):
 
 
 @operation("commands.dismiss", CommandParams)
-async def dismiss(place: Place, params: CommandParams) -> Answer[Nothing]:
+async def dismiss(caller: Caller, params: CommandParams) -> Answer[Nothing]:
     """Drop a suggestion.
 
     Raises:
         NotFound: it no longer exists.
     """
-    await place.session.dismiss(params.command_id)
+    await caller.session.dismiss(params.command_id)
     return Answer(Nothing())
 
 
@@ -213,7 +219,7 @@ class NorrisParams(SessionTarget):
     partial_result_token: Token | None = None
 
 
-def _read_start(_place: Place, argument: str) -> NorrisParams:
+def _read_start(_caller: Caller, argument: str) -> NorrisParams:
     words = argument.split(maxsplit=1)
     allow = bool(words) and words[0] == _ALLOW
     goal = (words[1] if len(words) > 1 else "") if allow else argument
@@ -236,7 +242,7 @@ def _read_start(_place: Place, argument: str) -> NorrisParams:
     needs_settings=True,
     title="aish pursues a goal",
 )
-async def start(place: Place, params: NorrisParams) -> Job[NorrisResult]:
+async def start(caller: Caller, params: NorrisParams) -> Job[NorrisResult]:
     """Pursue a goal: plan, look, change, run, read, until it is reached or given up.
 
     Each step is a round of tool calls or of `CMD: ` lines, reported by `step` events; their output
@@ -257,22 +263,22 @@ async def start(place: Place, params: NorrisParams) -> Job[NorrisResult]:
     """
     goal = Goal(params.goal or "", params.allow_caution, params.max_steps)
     if params.resume:
-        before = unfinished(await place.session.recorder.history())
+        before = unfinished(await caller.session.recorder.history())
         if before is None:
             raise NotFound("There is no goal in this session to continue.")
         allow = params.allow_caution or before.allow_caution
         goal = Goal(before.text, allow, params.max_steps, before.group, before.steps)
-    return pursue(place.session, goal)
+    return pursue(caller.session, goal)
 
 
 @operation("norris.stop", SessionTarget, Line("norris stop"), at_once=True)
-async def stop(place: Place, _params: SessionTarget) -> Answer[Nothing]:
+async def stop(caller: Caller, _params: SessionTarget) -> Answer[Nothing]:
     """Stop pursuing a goal, and everything that runs for it.
 
     Raises:
         NotFound: no goal is being pursued.
     """
-    session = place.session
+    session = caller.session
     if not session.jobs.cancel(session.goal_job):
         raise NotFound("No goal is being pursued in this session.")
     return Answer(Nothing(), "Stopping.")
@@ -288,10 +294,10 @@ class SayParams(SessionTarget):
 @operation(
     "norris.say",
     SayParams,
-    Line("norris say", "TEXT", "", lambda _place, argument: SayParams(text=argument)),
+    Line("norris say", "TEXT", "", lambda _caller, argument: SayParams(text=argument)),
     at_once=True,
 )
-async def say(place: Place, params: SayParams) -> Answer[Nothing]:
+async def say(caller: Caller, params: SayParams) -> Answer[Nothing]:
     """Add a text to the message of the next step.
 
     Raises:
@@ -300,7 +306,7 @@ async def say(place: Place, params: SayParams) -> Answer[Nothing]:
     """
     if not params.text.strip():
         raise InvalidArgument("Say what to tell the model.", path="text")
-    if place.session.pursuit is None:
+    if caller.session.pursuit is None:
         raise NotFound("No goal is being pursued in this session.")
-    place.session.pursuit.said.append(params.text.strip())
+    caller.session.pursuit.said.append(params.text.strip())
     return Answer(Nothing(), "It goes with the next step.")

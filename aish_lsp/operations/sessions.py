@@ -13,8 +13,8 @@ from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.operations.markdown import found_page, history_page, listed_page
 from aish_lsp.operations.operation import (
     Answer,
+    Caller,
     Line,
-    Place,
     SessionTarget,
     Target,
     operation,
@@ -65,7 +65,7 @@ _read_list = whole(SessionList, "query")
     Line("sessions", "[TEXT]", "the sessions of this workspace, or those about TEXT", _read_list),
     shows=True,
 )
-async def listed(place: Place, params: SessionList) -> Answer[Sessions]:
+async def listed(caller: Caller, params: SessionList) -> Answer[Sessions]:
     """The sessions of the workspace, the most recently written first.
 
     `questions` counts what the user asked, with questions that were asked again counted once;
@@ -76,7 +76,7 @@ async def listed(place: Place, params: SessionList) -> Answer[Sessions]:
     Raises:
         StoreUnavailable: their folder cannot be read.
     """
-    sessions, open_id = place.workspace.sessions, place.session.id
+    sessions, open_id = caller.workspace.sessions, caller.session.id
     query = (params.query or "").strip()
     if not query:
         infos = await sessions.all()
@@ -103,7 +103,7 @@ class SessionId:
 
 
 @operation("session.new", SessionNew, Line("session new"))
-async def new(place: Place, params: SessionNew) -> Answer[SessionId]:
+async def new(caller: Caller, params: SessionNew) -> Answer[SessionId]:
     """Begin a new session.
 
     It starts with no turns, summary, pending output, suggestions or costs; memory, project and
@@ -115,7 +115,7 @@ async def new(place: Place, params: SessionNew) -> Answer[SessionId]:
     Raises:
         Busy: a question is being answered in the shown session, or a command runs there.
     """
-    session = await place.workspace.sessions.new(show=params.show)
+    session = await caller.workspace.sessions.new(show=params.show)
     return Answer(SessionId(session.id), f"A new session has begun: {session.id}.")
 
 
@@ -153,7 +153,7 @@ _read_resume = whole(SessionResume, "id")
     ),
     needs_settings=True,
 )
-async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
+async def resume(caller: Caller, params: SessionResume) -> Answer[Continued]:
     """Continue an earlier session, by default the last one that is not open anywhere.
 
     It continues in its own file, with its turns, summary, pending output, costs, the suggestions of
@@ -169,11 +169,11 @@ async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
         NotFound: there is no such session; the message names the nearest.
         StoreUnavailable: the session cannot be read or written.
     """
-    resumed = await place.workspace.sessions.resume(params.id, show=params.show)
-    return await _continued(place, resumed)
+    resumed = await caller.workspace.sessions.resume(params.id, show=params.show)
+    return await _continued(caller, resumed)
 
 
-async def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
+async def _continued(caller: Caller, resumed: Resumed) -> Answer[Continued]:
     session = resumed.session
     text = f"Session {session.id} continues, with {count_of(resumed.messages, 'message')}."
     waiting = len(session.last_turn_suggestions)
@@ -183,7 +183,7 @@ async def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
         text += (
             f" Its goal was not reached, *{escaped(goal.text)[:80]}*: `:norris resume` continues."
         )
-    place.tell(resumed.notices)
+    caller.tell(resumed.notices)
     return Answer(Continued(session.id, resumed.messages), text)
 
 
@@ -195,10 +195,10 @@ class SessionFork(SessionTarget):
     show: bool = True
 
 
-def _read_fork(place: Place, argument: str) -> SessionFork:
+def _read_fork(caller: Caller, argument: str) -> SessionFork:
     asked = [
         message.exchange
-        for message in place.session.conversation.messages
+        for message in caller.session.conversation.messages
         if message.role == "user"
     ]
     is_number = argument.isdecimal() and len(argument) <= _DIGITS
@@ -213,7 +213,7 @@ def _read_fork(place: Place, argument: str) -> SessionFork:
 
 
 @operation("session.fork", SessionFork, Line("session fork", "[N]", "", _read_fork))
-async def fork(place: Place, params: SessionFork) -> Answer[Continued]:
+async def fork(caller: Caller, params: SessionFork) -> Answer[Continued]:
     """Begin a new session with what was said before an exchange.
 
     Its question can then be asked in another way; the original session stays as it is. `turns`
@@ -224,8 +224,8 @@ async def fork(place: Place, params: SessionFork) -> Answer[Continued]:
         Busy: a question is being answered in the shown session, or a command runs there.
         StoreUnavailable: a session cannot be read or written.
     """
-    sessions = place.workspace.sessions
-    parted = await sessions.fork(place.session, params.turn_id, show=params.show)
+    sessions = caller.workspace.sessions
+    parted = await sessions.fork(caller.session, params.turn_id, show=params.show)
     carried = count_of(parted.messages, "message")
     text = f"Session {parted.session.id} begins with {carried}: what was said before that question."
     return Answer(Continued(parted.session.id, parted.messages), text)
@@ -255,15 +255,15 @@ _read_save = whole(SessionSave, "name", "Say which: `:session save NAME`.")
     Line("session save", "NAME", "", _read_save),
     Line("save", "NAME", "give this session a name", _read_save),
 )
-async def save(place: Place, params: SessionSave) -> Answer[Saved]:
+async def save(caller: Caller, params: SessionSave) -> Answer[Saved]:
     """Give the open session a name.
 
     Raises:
         InvalidArgument: the name is not valid, or another session has it.
         StoreUnavailable: the name cannot be written.
     """
-    session = place.session
-    name = await place.workspace.sessions.save(session, params.name)
+    session = caller.session
+    name = await caller.workspace.sessions.save(session, params.name)
     text = f"This session is saved as {name}. `:resume {name}` continues it."
     return Answer(Saved(session.id, name), text)
 
@@ -290,7 +290,7 @@ _WHICH: Final = "Say which: `:session delete ID`; `:session list` shows ids."
     SessionDelete,
     Line("session delete", "ID", "", whole(SessionDelete, "id", _WHICH)),
 )
-async def delete(place: Place, params: SessionDelete) -> Answer[Deleted]:
+async def delete(caller: Caller, params: SessionDelete) -> Answer[Deleted]:
     """Delete a session for good.
 
     The server asks the user, and only a yes counts. `deleted` is 1, or 0 after a no. A session is
@@ -302,7 +302,7 @@ async def delete(place: Place, params: SessionDelete) -> Answer[Deleted]:
         NotFound: there is no such session; the message names the nearest.
         StoreUnavailable: the session cannot be deleted.
     """
-    deleted = await place.workspace.sessions.delete(params.id)
+    deleted = await caller.workspace.sessions.delete(params.id)
     return Answer(Deleted(int(deleted)), "Deleted." if deleted else "Not deleted.")
 
 
@@ -327,7 +327,7 @@ class History:
     turns: list[HistoryMessage]
 
 
-def _read_history(_place: Place, argument: str) -> _HistoryPage:
+def _read_history(_caller: Caller, argument: str) -> _HistoryPage:
     match = _PAGE.fullmatch(argument)
     key = (match[1] or "") if match else argument
     return _HistoryPage(id=key or None, page=int(match[2]) if match else 1)
@@ -345,7 +345,7 @@ def _read_history(_place: Place, argument: str) -> _HistoryPage:
     ),
     shows=True,
 )
-async def said(place: Place, params: SessionHistory) -> Answer[History]:
+async def said(caller: Caller, params: SessionHistory) -> Answer[History]:
     """Everything that was said in a session, the oldest first.
 
     `inForce` is false for what is no longer sent, as it was evicted or reset, or got no answer. In
@@ -355,14 +355,14 @@ async def said(place: Place, params: SessionHistory) -> Answer[History]:
         NotFound: there is no such session; the message names the nearest.
         StoreUnavailable: the session cannot be read.
     """
-    loaded = await place.workspace.sessions.history(params.id or place.session.id)
-    place.tell(loaded.notices[:1])
+    loaded = await caller.workspace.sessions.history(params.id or caller.session.id)
+    caller.tell(loaded.notices[:1])
     page = ""
     if isinstance(params, _HistoryPage):
         page = history_page(loaded, params.page, f":history {params.id or ''}".rstrip())
     asked = {
         message.n: message.exchange
-        for message in place.session.conversation.messages
-        if message.exchange and loaded.id == place.session.id
+        for message in caller.session.conversation.messages
+        if message.exchange and loaded.id == caller.session.id
     }
     return Answer(History(history(loaded, asked)), page)

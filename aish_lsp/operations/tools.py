@@ -10,7 +10,7 @@ from aish_lsp.context.counter import Tokens, schema_tokens
 from aish_lsp.foundation.errors import Denied, InvalidArgument
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
-from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation
+from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation
 from aish_lsp.tools.asking import SCOPES, Scope
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def _listed(session: Session) -> ToolList:
     Line("tools", help="what the model may call, what it costs, and switches for it"),
     shows=True,
 )
-async def listed(place: Place, _params: SessionTarget) -> Answer[ToolList]:
+async def listed(caller: Caller, _params: SessionTarget) -> Answer[ToolList]:
     """What the model may call, and the tokens that the schemas take."""
-    found = _listed(place.session)
-    return Answer(found, _page(place.session, found))
+    found = _listed(caller.session)
+    return Answer(found, _page(caller.session, found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +110,13 @@ class SwitchParams(SessionTarget):
     on: bool
 
 
-def _read_switch(place: Place, argument: str) -> SwitchParams:
+def _read_switch(caller: Caller, argument: str) -> SwitchParams:
     words = argument.split()
     if not words or words[0] not in _ON_OFF or len(words) > 2:
         raise InvalidArgument("Use `:tools on [TOOL]` or `:tools off [TOOL]`.")
     # A server's tool is named SERVER__NAME, our own tools by their name alone.
     named = words[1] if len(words) > 1 else ""
-    if named in place.session.tools.servers():
+    if named in caller.session.tools.servers():
         return SwitchParams(server=named, on=_ON_OFF[words[0]])
     server, parted, _ = named.partition("__")
     return SwitchParams(
@@ -129,7 +129,7 @@ def _read_switch(place: Place, argument: str) -> SwitchParams:
     SwitchParams,
     Line("tools", "on|off [TOOL]", "", _read_switch, choices=tuple(_ON_OFF)),
 )
-async def switch(place: Place, params: SwitchParams) -> Answer[ToolList]:
+async def switch(caller: Caller, params: SwitchParams) -> Answer[ToolList]:
     """Switch a server's tools, or one of them, on or off for the rest of this session.
 
     To make it permanent, use `enabled` and `off` of `[tools.servers.NAME]` in the configuration.
@@ -137,9 +137,9 @@ async def switch(place: Place, params: SwitchParams) -> Answer[ToolList]:
     Raises:
         NotFound: there is no such server or tool.
     """
-    place.session.tools.switch(params.server, params.tool or "", on=params.on)
+    caller.session.tools.switch(params.server, params.tool or "", on=params.on)
     what = params.tool or f"The tools of {params.server}"
-    return _changed(place, f"{what}: {'on' if params.on else 'off'}, in this session.")
+    return _changed(caller, f"{what}: {'on' if params.on else 'off'}, in this session.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class ServerParams(SessionTarget):
     server: str
 
 
-def _read_server(_place: Place, argument: str) -> ServerParams:
+def _read_server(_caller: Caller, argument: str) -> ServerParams:
     if not argument or " " in argument:
         raise InvalidArgument("Name one server: `:tools` lists them.", path="server")
     return ServerParams(server=argument)
@@ -162,7 +162,7 @@ def _read_server(_place: Place, argument: str) -> ServerParams:
     asks=True,
     needs_settings=True,
 )
-async def connect(place: Place, params: ServerParams) -> Answer[ToolList]:
+async def connect(caller: Caller, params: ServerParams) -> Answer[ToolList]:
     """Start a tool server now.
 
     A server that the workspace itself asks for starts once you have granted it, with its command,
@@ -173,19 +173,19 @@ async def connect(place: Place, params: ServerParams) -> Answer[ToolList]:
         Denied: it was not granted.
         BackendUnavailable: it did not start; the message says why.
     """
-    await place.session.tools.session_servers.connect(params.server)
-    return _changed(place, f"{params.server} is connected.")
+    await caller.session.tools.session_servers.connect(params.server)
+    return _changed(caller, f"{params.server} is connected.")
 
 
 @operation("tools.disconnect", ServerParams, Line("tools disconnect", "SERVER", "", _read_server))
-async def disconnect(place: Place, params: ServerParams) -> Answer[ToolList]:
+async def disconnect(caller: Caller, params: ServerParams) -> Answer[ToolList]:
     """Stop a tool server. The next question starts it again, unless it is switched off.
 
     Raises:
         NotFound: there is no such server.
     """
-    await place.session.tools.session_servers.disconnect(params.server)
-    return _changed(place, f"{params.server} was stopped.")
+    await caller.session.tools.session_servers.disconnect(params.server)
+    return _changed(caller, f"{params.server} was stopped.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ class AllowParams(SessionTarget):
     scope: Scope = "session"
 
 
-def _read_allow(_place: Place, argument: str) -> AllowParams:
+def _read_allow(_caller: Caller, argument: str) -> AllowParams:
     words = argument.split()
     named = words[1] if len(words) == 2 else "session"
     scope = next((one for one in SCOPES if one == named), None)
@@ -213,7 +213,7 @@ def _read_allow(_place: Place, argument: str) -> AllowParams:
     Line("tools allow", "SERVER[__TOOL] [SCOPE]", "", _read_allow),
     asks=True,
 )
-async def allow(place: Place, params: AllowParams) -> Answer[ToolList]:
+async def allow(caller: Caller, params: AllowParams) -> Answer[ToolList]:
     """Let a server's tool, as it is now, be called without asking.
 
     This applies once, for this session (the default), or always in this workspace. If a single
@@ -224,15 +224,15 @@ async def allow(place: Place, params: AllowParams) -> Answer[ToolList]:
         Denied: the user did not agree.
         StoreUnavailable, Busy: the grant cannot be written.
     """
-    servers = place.session.tools.session_servers
+    servers = caller.session.tools.session_servers
     what = f"{params.server}__{params.tool}" if params.tool else f"all tools of {params.server}"
-    if not place.is_typed:
+    if not caller.is_typed:
         times = {"once": "once", "session": "in this session", "always": "always, in this folder"}
         question = Question(f"Let the model call {escaped(what)} {times[params.scope]}?", "Allow")
-        if await place.workspace.services.ask_user(question) is not True:
+        if await caller.workspace.services.ask_user(question) is not True:
             raise Denied("Nothing was allowed: it was not confirmed.")
     await servers.allow(params.server, params.tool or "", params.scope)
-    return _changed(place, f"Allowed: {escaped(what)}.")
+    return _changed(caller, f"Allowed: {escaped(what)}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +243,7 @@ class RevokeParams(SessionTarget):
     tool: str | None = None
 
 
-def _read_revoke(_place: Place, argument: str) -> RevokeParams:
+def _read_revoke(_caller: Caller, argument: str) -> RevokeParams:
     server, _, tool = argument.partition("__")
     if not server or " " in argument:
         raise InvalidArgument("Use `:tools revoke SERVER[__TOOL]`.")
@@ -251,22 +251,22 @@ def _read_revoke(_place: Place, argument: str) -> RevokeParams:
 
 
 @operation("tools.revoke", RevokeParams, Line("tools revoke", "SERVER[__TOOL]", "", _read_revoke))
-async def revoke(place: Place, params: RevokeParams) -> Answer[ToolList]:
+async def revoke(caller: Caller, params: RevokeParams) -> Answer[ToolList]:
     """Ask the user again before a tool of a server is called.
 
     Raises:
         NotFound: there is no such server or tool.
         StoreUnavailable, Busy: the grants cannot be written.
     """
-    await place.session.tools.session_servers.revoke(params.server, params.tool or "")
+    await caller.session.tools.session_servers.revoke(params.server, params.tool or "")
     what = f"{params.server}__{params.tool}" if params.tool else f"the tools of {params.server}"
-    return _changed(place, f"You are asked again before a call of {escaped(what)}.")
+    return _changed(caller, f"You are asked again before a call of {escaped(what)}.")
 
 
-def _changed(place: Place, done: str) -> Answer[ToolList]:
-    place.workspace.changed()
-    found = _listed(place.session)
-    return Answer(found, f"{done}\n\n{_page(place.session, found)}", is_told=True)
+def _changed(caller: Caller, done: str) -> Answer[ToolList]:
+    caller.workspace.changed()
+    found = _listed(caller.session)
+    return Answer(found, f"{done}\n\n{_page(caller.session, found)}", is_told=True)
 
 
 def _heading(server: ToolServerInfo) -> str:

@@ -16,7 +16,7 @@ from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, cut, escaped
 from aish_lsp.operations.markdown import quoted
-from aish_lsp.operations.operation import Answer, Line, Place, Target, operation
+from aish_lsp.operations.operation import Answer, Caller, Line, Target, operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ def _trust(workspace: Workspace) -> Trust:
     shows=True,
     needs_settings=True,
 )
-async def show(place: Place, _params: Target) -> Answer[Trust]:
+async def show(caller: Caller, _params: Target) -> Answer[Trust]:
     """The settings of the workspace that need a grant, and which of them are granted.
 
     They come from its own configuration (`overlay`) and from the editor's settings (`settings`).
@@ -97,7 +97,7 @@ async def show(place: Place, _params: Target) -> Answer[Trust]:
     Raises:
         StoreUnavailable: the grants cannot be read.
     """
-    workspace = place.workspace
+    workspace = caller.workspace
     page = await _page(workspace.configuration)
     return Answer(_trust(workspace), page)
 
@@ -109,9 +109,9 @@ class _Seen(Target):
     seen: str
 
 
-def _read_grant(place: Place, argument: str) -> Target:
+def _read_grant(caller: Caller, argument: str) -> Target:
     # Anybody could compute the value and write it into the chat. If it was not typed, ask.
-    return _Seen(seen=argument) if argument and place.is_typed else Target()
+    return _Seen(seen=argument) if argument and caller.is_typed else Target()
 
 
 @operation(
@@ -121,7 +121,7 @@ def _read_grant(place: Place, argument: str) -> Target:
     asks=True,
     needs_settings=True,
 )
-async def grant(place: Place, params: Target) -> Answer[Trust]:
+async def grant(caller: Caller, params: Target) -> Answer[Trust]:
     """Grant what the workspace asks for, if the user agrees.
 
     The server asks, showing every key with its value, and only a yes counts. A grant covers exactly
@@ -131,7 +131,7 @@ async def grant(place: Place, params: Target) -> Answer[Trust]:
         Denied: what the workspace asks for has changed since it was shown.
         StoreUnavailable, Busy: the grants cannot be read or written.
     """
-    workspace = place.workspace
+    workspace = caller.workspace
     waiting = await _asked_for(workspace.configuration)
     answer: bool | None = True
     seen = params.seen if isinstance(params, _Seen) else ""
@@ -155,13 +155,13 @@ async def grant(place: Place, params: Target) -> Answer[Trust]:
     asks=True,
     needs_settings=True,
 )
-async def revoke(place: Place, _params: Target) -> Answer[Trust]:
+async def revoke(caller: Caller, _params: Target) -> Answer[Trust]:
     """Take back everything that was granted to the workspace.
 
     Raises:
         StoreUnavailable, Busy: the grants cannot be written.
     """
-    workspace = place.workspace
+    workspace = caller.workspace
     count = await asyncio.to_thread(workspace.configuration.revoke)
     workspace.changed()
     text = f"Took back {count_of(count, 'grant')}. What this workspace asks for has no effect."

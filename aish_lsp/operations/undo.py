@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation
+from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation
 
 if TYPE_CHECKING:
     from aish_lsp.undo import Undone
@@ -38,7 +38,7 @@ class PutBack:
     conflicts: list[str]
 
 
-def _read_undo(_place: Place, argument: str) -> UndoParams:
+def _read_undo(_caller: Caller, argument: str) -> UndoParams:
     words = argument.split()
     if not set(words) <= set(_WAYS) or {"keep", "overwrite"} <= set(words):
         raise InvalidArgument("Use `:undo`, `:undo keep`, `:undo overwrite` or `:undo earlier`.")
@@ -57,7 +57,7 @@ def _read_undo(_place: Place, argument: str) -> UndoParams:
         choices=_WAYS,
     ),
 )
-async def undo(place: Place, params: UndoParams) -> Answer[PutBack]:
+async def undo(caller: Caller, params: UndoParams) -> Answer[PutBack]:
     """Undo what the last command of this session did to the files of the work tree.
 
     That is the last one that is not undone yet. If none is left, the user is asked about the last
@@ -69,7 +69,7 @@ async def undo(place: Place, params: UndoParams) -> Answer[PutBack]:
         NotFound: no command has changed a file.
         StoreUnavailable: a file cannot be put back.
     """
-    workspace, session = place.workspace, place.session
+    workspace, session = caller.workspace, caller.session
     asks = workspace.services.ask_user
     done = await workspace.undo.undo(session.id, asks, params.conflicts, earlier=params.earlier)
     if done.earlier:
@@ -78,7 +78,7 @@ async def undo(place: Place, params: UndoParams) -> Answer[PutBack]:
     return _answer(done, _report(done, ":undo earlier" if params.earlier else ":undo", again))
 
 
-def _read_redo(_place: Place, argument: str) -> RedoParams:
+def _read_redo(_caller: Caller, argument: str) -> RedoParams:
     if argument and argument not in _REDO_WAYS:
         raise InvalidArgument("Use `:redo`, `:redo keep` or `:redo overwrite`.")
     return RedoParams(conflicts=cast("Literal['ask']", argument or "ask"))
@@ -95,7 +95,7 @@ def _read_redo(_place: Place, argument: str) -> RedoParams:
         choices=_REDO_WAYS,
     ),
 )
-async def redo(place: Place, params: RedoParams) -> Answer[PutBack]:
+async def redo(caller: Caller, params: RedoParams) -> Answer[PutBack]:
     """Redo what was last undone in this session, unless a command has run since.
 
     It works as `aish.undo` does.
@@ -105,7 +105,7 @@ async def redo(place: Place, params: RedoParams) -> Answer[PutBack]:
         NotFound: there is nothing to redo.
         StoreUnavailable: a file cannot be put back.
     """
-    workspace, session = place.workspace, place.session
+    workspace, session = caller.workspace, caller.session
     asks = workspace.services.ask_user
     done = await workspace.undo.redo(session.id, asks, params.conflicts)
     return _answer(done, _report(done, ":redo", "`:undo` takes this back."))

@@ -18,6 +18,7 @@ from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import FinishReason
 from aish_lsp.shell.output import (
     KeptOutput,
+    ends_in_question,
     gave_up_for_terminal,
     refusal_pattern,
     waits_for_terminal,
@@ -59,7 +60,7 @@ class RunResult:
         duration_ms: milliseconds from the start until nothing of the command was left.
         finish_reason: ``stop`` when it ended by itself, ``timeout``, ``cancelled``, or ``error``
             when its supervisor was killed.
-        wants_terminal: whether it failed, or was ended, because it had no terminal.
+        wants_terminal: whether it failed, was ended, or asked in vain, because it had no terminal.
         refused: whether its output says that something was refused, perhaps by its confinement.
     """
 
@@ -146,7 +147,9 @@ async def run_command(
             truncated=truncated,
             duration_ms=round(process.seconds * 1000),
             finish_reason=reason,
-            wants_terminal=delivery.waited or (failed and gave_up_for_terminal(output)),
+            wants_terminal=delivery.waited
+            or (failed and gave_up_for_terminal(output))
+            or (reason == "stop" and ends_in_question(output)),
             refused=delivery.refused,
         )
 

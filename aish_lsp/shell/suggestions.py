@@ -1,8 +1,8 @@
 """The commands that a reply suggests: found while it streams in, and kept until they are run.
 
 A suggestion is a line that begins in column 0 with exactly ``CMD: `` and has something other than
-white space after it, inside a fence or not; or a complete fenced block that is tagged as a
-shell's, all of whose lines are one command.
+white space after it, inside a fence or not, with the lines below that complete it; or a complete
+fenced block that is tagged as a shell's, all of whose lines are one command.
 
 A suggestion is pending until it is run or dismissed. ``needs_approval`` says whether the user must
 agree before a command runs, and ``question_for`` what they are asked.
@@ -11,9 +11,11 @@ agree before a command runs, and ``question_for`` what they are asked.
 from __future__ import annotations
 
 import difflib
+import itertools
+import re
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
@@ -30,6 +32,7 @@ from aish_lsp.shell.blocks import (
     is_shell,
     shell_block,
 )
+from aish_lsp.shell.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +50,21 @@ def suggestions_of(text: str) -> list[FoundCommand]:
     return found
 
 
+def suggestions_in(lines: Sequence[str]) -> Iterator[FoundCommand]:
+    """Yield what the ``CMD: `` lines of a document suggest; its fences suggest nothing."""
+    end = -1
+    for number, line in enumerate(lines):
+        if number <= end or not line.startswith(PREFIX):
+            continue
+        scanner = SuggestionScanner(fences=False)
+        for below in itertools.islice(lines, number, None):
+            if found := scanner.feed(f"{below}\n"):
+                break
+        for command in (found or scanner.finish())[:1]:
+            end = number + command.lines - 1
+            yield replace(command, line=number)
+
+
 def add(commands: list[FoundCommand], command: FoundCommand) -> int:
     """Add ``command``, or replace the fence that it repeats; return its index."""
     for index, other in enumerate(commands):
@@ -57,6 +75,11 @@ def add(commands: list[FoundCommand], command: FoundCommand) -> int:
     return len(commands) - 1
 
 
+#: What ends a command that is in the middle of a quote, a group or a loop: a blank line, another
+#: command, a heading. So does a fence.
+_ENDS_COMMAND: Final = re.compile(rf"\s*$|{re.escape(PREFIX)}|#{{1,6}}\s")
+
+
 class SuggestionScanner:
     r"""Scans a text that arrives in pieces; how it was split makes no difference.
 
@@ -64,16 +87,24 @@ class SuggestionScanner:
     belongs to the line end. Any other ``\r`` stays in the command, where it is visible: a terminal
     would print what follows it over what precedes it.
 
-    Of a line that is neither a suggestion nor in a shell's fence, only as much is kept as it takes
-    to recognize that. With ``fences`` false, fences suggest nothing.
+    A command goes on in the lines below its ``CMD: `` line if that ends in a backslash or begins a
+    here-document. If it ends in a quote, a group or a loop, it goes on if it is complete before the
+    next blank line, ``CMD: `` line, fence or heading. One that is not completed can only be edited.
+
+    Of a line that is neither part of a suggestion nor in a shell's fence, only as much is kept as
+    it takes to recognize that. With ``fences`` false, fences suggest nothing.
     """
 
     def __init__(self, *, fences: bool = True) -> None:
         self._line = 0
         self._head = ""
         self._pieces: list[str] = []
-        self._fences = FenceScanner(is_shell) if fences else None
+        self._suggests_fences = fences
+        self._fences = FenceScanner(is_shell if fences else lambda _: False)
         self._given: set[str] = set()
+        # The command whose lines are not complete yet, and its first line.
+        self._command: Unfinished | None = None
+        self._first = 0
 
     def feed(self, delta: str) -> list[FoundCommand]:
         """Take the next piece of the text; return the commands whose last lines it completes."""
@@ -81,48 +112,78 @@ class SuggestionScanner:
         *lines, rest = delta.split("\n")
         for line in lines:
             self._take(line)
-            found += self._end_of_line()
-            if self._fences:
-                found += self._in(self._fences.feed(f"{line}\n"))
+            was_in_fence = self._fences.is_open
+            blocks = [*self._fences.feed("\n")]
+            found += self._end_of_line(is_fence=was_in_fence != self._fences.is_open)
+            found += self._in(blocks)
             self._line += 1
         self._take(rest)
-        if self._fences:
-            # No line ends here.
-            found += self._in(self._fences.feed(rest))
         return found
 
     def finish(self) -> list[FoundCommand]:
         """Return what a last line without a line end suggests; the text is over."""
-        found = self._end_of_line()
-        return found + (self._in(self._fences.finish()) if self._fences else [])
+        was_in_fence = self._fences.is_open
+        blocks = [*self._fences.finish()]
+        found: list[FoundCommand] = []
+        if self._pieces:
+            found += self._end_of_line(is_fence=was_in_fence != self._fences.is_open)
+        if self._command is not None:
+            found.append(self._give(self._command))
+        return found + self._in(blocks)
 
     def _take(self, piece: str) -> None:
-        """Add a piece to the line, unless the line is known not to be a suggestion."""
-        self._head += piece[: len(PREFIX) - len(self._head)]
+        """Add a piece to the line, unless the line is known to be of no interest."""
         if not piece:
             return
-        if PREFIX.startswith(self._head):
+        # What a here-document holds begins no block, unless it is in one itself.
+        if self._fences.is_open or not (self._command and self._command.in_heredoc):
+            for _ in self._fences.feed(piece):
+                pass  # No line ends here.
+        self._head += piece[: len(PREFIX) - len(self._head)]
+        if self._command is not None or PREFIX.startswith(self._head):
             self._pieces.append(piece)
         else:
             self._pieces.clear()
 
-    def _end_of_line(self) -> list[FoundCommand]:
-        line = "".join(self._pieces)
+    def _end_of_line(self, *, is_fence: bool) -> list[FoundCommand]:
+        """Take the line that has ended; return the commands that are complete by it."""
+        line = "".join(self._pieces).removesuffix("\r")
         self._pieces.clear()
         self._head = ""
-        text = line[len(PREFIX) :].removesuffix("\r")
-        if not text.strip():
-            return []
+        found: list[FoundCommand] = []
+        if self._command is not None:
+            if not is_fence and (self._command.in_heredoc or not _ENDS_COMMAND.match(line)):
+                self._command.add(line)
+                if self._command.missing and self._command.may_go_on:
+                    return []
+                return [self._give(self._command)]
+            found.append(self._give(self._command))
+        text = line[len(PREFIX) :]
+        if line.startswith(PREFIX) and text.strip():
+            self._command, self._first = Unfinished(text), self._line
+            if not self._command.missing or not self._command.may_go_on:
+                found.append(self._give(self._command))
+        return found
+
+    def _give(self, command: Unfinished) -> FoundCommand:
+        """Return a command that is complete, or never will be: then it is to be edited."""
+        self._command = None
+        lines = command.lines
+        if command.missing and command.in_quote:
+            # What follows the quote may be prose.
+            lines = lines[:1]
+        text = "\n".join(lines)
         self._given.add(text.strip())
-        return [FoundCommand(text, self._line)]
+        missing = (command.missing,) if command.missing else ()
+        return FoundCommand(text, self._first, len(lines), placeholders=missing)
 
     def _in(self, blocks: Iterable[Block]) -> list[FoundCommand]:
         """Return the commands of blocks, except those that ``CMD: `` lines have already given.
 
         A block in which another seems to begin lacks its end, and may contain prose: it is skipped.
         """
-        found = []
-        for block in blocks:
+        found: list[FoundCommand] = []
+        for block in blocks if self._suggests_fences else ():
             if any(line.lstrip().startswith(block.fence) for line in block.text.split("\n")):
                 continue
             command = shell_block(block.info, block.text, block.first)

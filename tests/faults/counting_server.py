@@ -19,10 +19,10 @@ def create() -> AishServer:
         gc.collect()
         return {
             "tasks": len(asyncio.all_tasks()),
-            "requests": len(server._running),
-            "calls": len(server._calls),
-            "tokens": len(server._on_token_cancel),
-            "pending": len(server._pending),
+            "requests": len(server.protocol._request_futures),
+            "calls": len(server.protocol._calls),
+            "tokens": len(server.protocol.progress.tokens),
+            "pending": len(server.protocol._result_types),
             "spawned": len(server._tasks),
             "jobs": sum(
                 len(session.jobs)

@@ -15,7 +15,7 @@ from typing import Any
 
 from aish_lsp.__main__ import serve
 from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.lsp.client import Call
+from aish_lsp.lsp.calls import Call
 from aish_lsp.lsp.protocol import CommandSpec
 from aish_lsp.lsp.server import AishServer
 
@@ -86,7 +86,7 @@ async def stream(server: AishServer, _: Call, params: Params) -> object:
     """Send much; keep to what the client takes."""
     assert params.token is not None
     for number in range(params.count):
-        server.send_progress(params.token, {"number": number, "text": "y" * params.size})
+        server.protocol.send_progress(params.token, {"number": number, "text": "y" * params.size})
         if params.value != "careless":
             await server.drained()
     return {"queued": server.outbox.queued if server.outbox else 0}
@@ -126,10 +126,10 @@ async def ask(server: AishServer, _: Call, params: Params) -> object:
 async def tables(server: AishServer, _: Call, __: Params) -> object:
     """Count what the protocol keeps; this very request is in two of them."""
     return {
-        "calls": len(server._calls),
-        "running": len(server._running),
-        "pending": len(server._pending),
-        "tokens": len(server._on_token_cancel),
+        "calls": len(server.protocol._calls),
+        "futures": len(server.protocol._request_futures),
+        "pending": len(server.protocol._result_types),
+        "tokens": len(server.protocol.progress.tokens),
     }
 
 
@@ -154,7 +154,7 @@ async def from_thread(server: AishServer, _: Call, params: Params) -> object:
 
     def send() -> None:
         for number in range(params.count):
-            server.send_progress(token, {"number": number})
+            server.protocol.send_progress(token, {"number": number})
 
     thread = threading.Thread(target=send)
     thread.start()

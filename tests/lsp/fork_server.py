@@ -237,7 +237,7 @@ def _import_all() -> None:
 
     import aish_lsp
     from aish_lsp.agent.model_choice import rules
-    from aish_lsp.lsp.endpoint import converter
+    from aish_lsp.lsp.overrides import converter
     from aish_lsp.lsp.server import create_server
     from aish_lsp.offline.ranking import ranking
     from aish_lsp.offline.results import known_errors

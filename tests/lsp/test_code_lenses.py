@@ -151,6 +151,20 @@ async def test_a_line_of_the_chat_that_is_still_coming_is_not_offered(
         await client.command_result("aish.cancel", {})
 
 
+async def test_a_command_of_several_lines_is_offered_whole_or_to_be_edited(folder: Path) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        document = Document(client, folder / "notes.md")
+        await document.open(
+            "CMD: cat >a <<E\nCMD: ls\nE\nCMD: echo it's\n\nCMD: cat >b <<E\nCMD: pwd\n"
+        )
+        assert await document.lenses() == [(0, "Run"), (0, "Edit"), (3, "Edit"), (5, "Edit")]
+        # The place of a lens is its first line; the action is offered on each.
+        for line in (0, 1, 2):
+            [run, *_] = await document.actions(line)
+            assert run == "Run: cat >a <<E\\nCMD: ls\\nE"
+
+
 async def test_a_document_without_lenses_is_no_reason_to_ask(folder: Path) -> None:
     async with Client() as client:
         await client.initialize(folder)

@@ -36,7 +36,7 @@ _JUNK = st.one_of(
 
 
 def registered() -> list[str]:
-    return sorted({*create_server().features} - _LIFE_CYCLE)
+    return sorted({*create_server().protocol.fm.features} - _LIFE_CYCLE)
 
 
 def valid(kind: Any, name: str = "", depth: int = 0) -> st.SearchStrategy[Any]:

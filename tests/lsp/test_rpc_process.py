@@ -82,7 +82,7 @@ async def test_a_flood_of_calls_leaves_nothing_behind(echo: Client) -> None:
         await echo.within(answer, "the answer to a cancelled request")
     assert await echo.command_result("test.tables") == {
         "calls": 1,
-        "running": 1,
+        "futures": 1,
         "pending": 0,
         "tokens": 0,
     }

@@ -7,12 +7,12 @@ from typing import TypeVar
 from aish_lsp.agent import Workspace
 from aish_lsp.chat.colon import carry_out, parse
 from aish_lsp.foundation.job import Job
-from aish_lsp.operations.operation import Place
+from aish_lsp.operations.operation import Caller, Face
 
 R = TypeVar("R")
 
 
-class EmptyChat:
+class EmptyChat(Face):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
@@ -34,6 +34,6 @@ async def typed(workspace: Workspace, line: str) -> str:
     command = parse(line)
     assert command is not None
     chat = EmptyChat()
-    carried = await carry_out(Place(workspace, workspace.shown, chat), command)
+    carried = await carry_out(Caller(workspace, workspace.shown, chat), command)
     assert carried.job is None
     return "\n\n".join(filter(None, [*chat.told, carried.text]))

@@ -34,7 +34,7 @@ def test_the_types_of_the_neovim_plugin_are_current() -> None:
 
 
 def test_every_command_is_bound() -> None:
-    assert set(create_server().commands) == set(COMMANDS)
+    assert set(create_server().protocol.fm.commands) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -47,6 +47,6 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 def test_the_command_that_contributing_shows_is_there_as_it_is_shown() -> None:
     (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
     assert shown in inspect.getsource(context)
-    assert "aish.context.reset" in create_server().commands
+    assert "aish.context.reset" in create_server().protocol.fm.commands
     assert "aish.context.reset" in reference.render()
     assert "`:reset`" in help_text(COLON_COMMANDS)

@@ -255,3 +255,26 @@ async def test_what_was_begun_to_be_undoable_is_ended_whenever_it_is_cancelled(
         job.cancel()
         assert (await place.outcome(job)).finish_reason == "cancelled"
         assert not place.workspace.undo.holds("made")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [("cd .", True), ("export A=b", True), (". ./e", True), ("cd . && ls", False), ("ls", False)],
+)
+async def test_a_change_of_a_shell_that_ends_with_it_is_told(
+    place: Place, text: str, is_told: bool
+) -> None:
+    (place.folder / "e").touch()
+    await place.run(text=text, origin="user")
+    told = [one.message for one in place.events if isinstance(one, Notice)]
+    assert any("Each command runs in a new shell" in message for message in told) is is_told
+
+
+@pytest.mark.slow
+async def test_an_unanswered_question_is_told_to_user_and_model(place: Place) -> None:
+    report = await place.run(text="touch x; rm -i x", origin="user")
+    assert report.exit_code == 0
+    told = [one.message for one in place.events if isinstance(one, Notice)]
+    assert any("needs a terminal" in message for message in told)
+    assert place.pending[-1][2].endswith("[aish: it needs a terminal, and has none]\n")

@@ -55,6 +55,20 @@ async def test_a_secret_that_a_line_would_cut_is_not_logged(place: Place) -> Non
     assert secret[:6] not in line["line"]
 
 
+@pytest.mark.slow
+async def test_a_command_without_its_end_is_not_run_and_the_model_is_told(place: Place) -> None:
+    place.workspace.services.ask_user = agree
+    replies = ["I write it.\nCMD: cat > new.yml <<'EOF'\na: 1\n", "GOAL: blocked: no\n"]
+    place.replies = [(Text(said), Usage(400, 10), Finish("stop")) for said in replies]
+    await pursue(place.session, Goal("Do it.", allow_caution=True)).result()
+    assert place.workspace.root is not None
+    assert not (place.workspace.root / "new.yml").exists()
+    assert (
+        "fill in the line EOF that ends the here-document"
+        in place.requests[-1].messages[-1].content
+    )
+
+
 async def test_a_folder_that_is_gone_is_named(place: Place) -> None:
     assert place.workspace.root is not None
     shutil.rmtree(place.workspace.root)

@@ -667,13 +667,14 @@ async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place
     log = written(workspace, USER, REPLY, records.model("mine"))
     settings = asyncio.Event()
 
-    async def settled() -> None:
+    async def settled(_root: Path | None) -> None:
         await settings.wait()
         config = place.root.parent / "config.toml"
         config.write_text(f'{config.read_text()}[sessions]\nresume = "always"\n')
         await workspace.reload()
 
-    beginning = workspace.sessions.begin(settled())
+    workspace.services.settled = settled
+    beginning = workspace.sessions.begin()
     meant = asyncio.create_task(workspace.sessions.named(None))
     await asyncio.sleep(0)
     assert not meant.done()

@@ -16,11 +16,11 @@ from aish_lsp.chat.colon import (
     run_block,
 )
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
-from aish_lsp.operations.operation import Answer, Line, Nothing, Operation, Place
+from aish_lsp.operations.operation import Answer, Caller, Line, Nothing, Operation
 from aish_lsp.operations.run import block_of
 
 
-async def no_run(_place: Place, _params: object) -> Answer[Nothing]:
+async def no_run(_place: Caller, _params: object) -> Answer[Nothing]:
     return Answer(Nothing())
 
 

@@ -7,19 +7,17 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from lsprotocol import types
-from pygls.capabilities import ServerCapabilitiesBuilder
 
-from aish_lsp.lsp.overrides import TEXT_SYNC
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND
+from aish_lsp.lsp.reference import capabilities
 from aish_lsp.lsp.server import create_server
 from aish_lsp.lsp.stream import CAPABILITIES, answer_initialize, frame, initialize_result
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.messages import Outbox
     from aish_lsp.lsp.server import AishServer
 
 CLIENTS: dict[str, dict[str, Any]] = {
@@ -42,11 +40,11 @@ CLIENTS: dict[str, dict[str, Any]] = {
 def initialized(server: AishServer, params: dict[str, Any]) -> list[Any]:
     """Return what a server sends when it gets an ``initialize`` with these params."""
     sent: list[Any] = []
-    put = SimpleNamespace(put=lambda body: sent.append(json.loads(body)))
-    server.outbox = cast("Outbox", put)
+    writer = SimpleNamespace(write=lambda body: sent.append(json.loads(body)))
+    server.protocol.set_writer(writer, include_headers=False)
     params = {"processId": None, "rootUri": None} | params
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    server.receive(json.dumps(message).encode())
+    server.protocol.receive(json.dumps(message).encode())
     return sent
 
 
@@ -78,45 +76,16 @@ UTF_8 = {"general": {"positionEncodings": ["utf-8"]}}
 )
 def test_what_is_malformed_in_an_initialize_takes_nothing_back(params: dict[str, Any]) -> None:
     server = create_server()
-    server.answered = 1
+    server.protocol.answered = 1
     assert initialized(server, params | {"rootUri": "file:///here"}) == []
-    assert server.initialized
+    assert server.protocol.initialized
     told = initialize_result(params["capabilities"])["capabilities"]["positionEncoding"]
     assert server.workspace.position_encoding == told
     assert list(server.workspace.folders) == ["file:///here"]
 
 
-def test_what_the_server_answers_is_what_it_says_that_it_can_do() -> None:
-    server = create_server()
-    able = server._converter.structure(
-        initialize_result({})["capabilities"], types.ServerCapabilities
-    )
-    found: types.ServerCapabilities = ServerCapabilitiesBuilder(
-        types.ClientCapabilities(),
-        set(server.features),
-        {},
-        list(server.commands),
-        TEXT_SYNC,
-        None,
-        types.PositionEncodingKind.Utf16,
-    ).build()  # type: ignore[no-untyped-call]
-    for name in types.ServerCapabilities.__annotations__:
-        assert bool(getattr(able, name)) is bool(getattr(found, name)), name
-    assert able.text_document_sync == found.text_document_sync
-    told = able.workspace and able.workspace.file_operations
-    assert told is not None
-    for name, method in FILE_OPERATIONS.items():
-        assert bool(getattr(told, name)) is (method in server.features), name
-
-
-FILE_OPERATIONS = {
-    "did_create": types.WORKSPACE_DID_CREATE_FILES,
-    "did_rename": types.WORKSPACE_DID_RENAME_FILES,
-    "did_delete": types.WORKSPACE_DID_DELETE_FILES,
-    "will_create": types.WORKSPACE_WILL_CREATE_FILES,
-    "will_rename": types.WORKSPACE_WILL_RENAME_FILES,
-    "will_delete": types.WORKSPACE_WILL_DELETE_FILES,
-}
+def test_the_file_is_what_pygls_builds_of_the_features() -> None:
+    assert CAPABILITIES.read_text() == capabilities(), "run ./dev docs"
 
 
 def test_our_kinds_of_actions_are_named() -> None:

@@ -15,7 +15,7 @@ from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDo
 from aish_lsp.lsp.overrides import Documents
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
 
 
 class FakeServer:
@@ -62,7 +62,7 @@ class FakeServer:
 
 def editor_of(server: FakeServer) -> OpenDocuments:
     """Return the editor over the few of a client's methods that it uses."""
-    return OpenDocuments(cast("Client", server))
+    return OpenDocuments(cast("BaseServer", server))
 
 
 def test_capabilities() -> None:

@@ -12,7 +12,7 @@ from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.overrides import Documents
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.base_server import BaseServer
 
 
 def opened(uri: str, text: str) -> OpenDocuments:
@@ -20,7 +20,7 @@ def opened(uri: str, text: str) -> OpenDocuments:
     workspace.put_text_document(
         types.TextDocumentItem(uri, types.LanguageKind.Markdown, version=1, text=text)
     )
-    return OpenDocuments(cast("Client", SimpleNamespace(workspace=workspace)))
+    return OpenDocuments(cast("BaseServer", SimpleNamespace(workspace=workspace)))
 
 
 @pytest.mark.parametrize(

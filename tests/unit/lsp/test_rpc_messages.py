@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.lsp.messages import Malformed, Notification, Request, Response, encode, parse
+from aish_lsp.lsp.messages import Malformed, encode, parse
 
 
 def message(**fields: Any) -> bytes:
@@ -21,19 +21,21 @@ def malformed(body: bytes) -> Malformed:
     return caught.value
 
 
-def test_messages_are_told_apart() -> None:
-    assert parse(message(id=1, method="m", params={"a": 1})) == Request(1, "m", {"a": 1})
-    assert parse(message(id="x", method="m")) == Request("x", "m", None)
-    assert parse(message(method="m", params=[1])) == Notification("m", [1])
-    assert parse(message(id=1, result=None)) == Response(1, None, None)
-    assert parse(message(id=1, error={"code": 1})) == Response(1, None, {"code": 1})
-    # A client in JavaScript leaves an undefined result out.
-    assert parse(message(id=1)) == Response(1, None, None)
-
-
-def test_a_nested_key_jsonrpc_is_data() -> None:
-    params = {"jsonrpc": "2.0", "id": 5, "method": "x", "inner": {"jsonrpc": "1.0"}}
-    assert parse(message(id=1, method="m", params=params)) == Request(1, "m", params)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id": 1, "method": "m", "params": {"a": 1}},
+        {"id": "x", "method": "m"},
+        {"method": "m", "params": [1]},
+        {"id": 1, "result": None},
+        {"id": 1, "error": {"code": 1}},
+        # A client in JavaScript leaves an undefined result out.
+        {"id": 1},
+        {"id": 1, "method": "m", "params": {"jsonrpc": "2.0", "inner": {"jsonrpc": "1.0"}}},
+    ],
+)
+def test_a_message_is_its_json(fields: dict[str, Any]) -> None:
+    assert parse(message(**fields)) == {"jsonrpc": "2.0", **fields}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_errors_do_not_quote_the_payload() -> None:
 )
 def test_any_body_is_a_message_or_malformed(body: bytes) -> None:
     with suppress(Malformed):
-        assert isinstance(parse(body), Request | Notification | Response)
+        assert {"method", "id"} & parse(body).keys()
         return
     assert malformed(body).code in {-32700, -32600}
 
@@ -91,7 +93,7 @@ def test_any_body_is_a_message_or_malformed(body: bytes) -> None:
 @given(st.text())
 def test_text_goes_through_unchanged(text: str) -> None:
     body = encode({"jsonrpc": "2.0", "method": "m", "params": [text]}, str)
-    assert parse(body) == Notification("m", [text])
+    assert parse(body)["params"] == [text]
 
 
 def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:

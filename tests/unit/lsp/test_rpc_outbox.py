@@ -24,7 +24,7 @@ async def test_what_is_put_is_taken_in_order_and_in_batches() -> None:
     box = make()
     parts = [b"%06d" % number * 1_000 for number in range(200)]
     for part in parts:
-        box.put(part)
+        box.write(part)
     taken = b""
     while batch := send_one_batch(box):
         assert len(batch) <= BATCH
@@ -35,17 +35,17 @@ async def test_what_is_put_is_taken_in_order_and_in_batches() -> None:
 
 async def test_a_part_larger_than_a_batch_is_taken_alone() -> None:
     box = make()
-    box.put(b"a")
-    box.put(b"b" * (BATCH + 1))
-    box.put(b"c")
+    box.write(b"a")
+    box.write(b"b" * (BATCH + 1))
+    box.write(b"c")
     assert [len(b"".join(box.take())) for _ in range(4)] == [1, BATCH + 1, 1, 0]
 
 
 async def test_drained_waits_only_while_much_is_queued() -> None:
     box = make()
-    box.put(bytes(HIGH_WATER))
+    box.write(bytes(HIGH_WATER))
     await asyncio.wait_for(box.drained(), 5)
-    box.put(b"x")
+    box.write(b"x")
     waiting = asyncio.create_task(box.drained())
     await asyncio.sleep(0.01)
     assert not waiting.done()
@@ -72,7 +72,7 @@ async def test_a_sender_in_a_thread_wakes_who_waits() -> None:
     thread = threading.Thread(target=send)
     thread.start()
     for _ in range(200):
-        box.put(bytes(100_000))
+        box.write(bytes(100_000))
         await asyncio.wait_for(box.drained(), 10)
         assert box.queued <= HIGH_WATER
     await asyncio.wait_for(box.drained(0), 10)
@@ -84,12 +84,12 @@ async def test_a_sender_in_a_thread_wakes_who_waits() -> None:
 
 async def test_closing_drops_what_waits_and_lets_everybody_go() -> None:
     box = make()
-    box.put(bytes(HIGH_WATER + 1))
+    box.write(bytes(HIGH_WATER + 1))
     waiting = asyncio.create_task(box.drained())
     await asyncio.sleep(0)
     box.close()
     await asyncio.wait_for(waiting, 5)
-    box.put(b"more")
+    box.write(b"more")
     assert box.take() == []
     assert box.queued == 0
 
@@ -97,11 +97,11 @@ async def test_closing_drops_what_waits_and_lets_everybody_go() -> None:
 async def test_beyond_the_hard_limit_the_client_counts_as_gone_once() -> None:
     overflows: list[int] = []
     box = make(overflow=lambda: overflows.append(1))
-    box.put(bytes(HARD_LIMIT))
-    box.put(b"one message may be as large as it likes")
+    box.write(bytes(HARD_LIMIT))
+    box.write(b"one message may be as large as it likes")
     assert not overflows
-    box.put(b"x")
-    box.put(b"x")
+    box.write(b"x")
+    box.write(b"x")
     assert overflows == [1]
     assert box.closed
     assert box.queued == 0
@@ -109,7 +109,7 @@ async def test_beyond_the_hard_limit_the_client_counts_as_gone_once() -> None:
 
 async def test_a_cancelled_waiter_is_forgotten() -> None:
     box = make()
-    box.put(bytes(module.HIGH_WATER + 1))
+    box.write(bytes(module.HIGH_WATER + 1))
     waiting = asyncio.create_task(box.drained())
     await asyncio.sleep(0)
     waiting.cancel()

@@ -9,19 +9,17 @@ import logging
 import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 from lsprotocol import types
+from pygls.exceptions import FeatureAlreadyRegisteredError
 
 from aish_lsp.foundation.errors import BackendRejected, OverBudget
-from aish_lsp.lsp.client import Call
+from aish_lsp.lsp.calls import Call
 from aish_lsp.lsp.protocol import CommandSpec
 from aish_lsp.lsp.server import AishServer
 from aish_lsp.lsp.stream import BadFrame
-
-if TYPE_CHECKING:
-    from aish_lsp.lsp.messages import Outbox
 
 SECRET = "sk-live-do-not-tell"
 
@@ -46,13 +44,16 @@ class Peer:
         specs = {name: CommandSpec(name, Params) for name in names}
         self.server = AishServer(specs)
         self.sent: list[Any] = []
-        self.server.outbox = cast("Outbox", self)
+        self.server.protocol.set_writer(self, include_headers=False)
 
-    def put(self, body: bytes) -> None:
-        self.sent.append(json.loads(body))
+    def write(self, data: bytes) -> None:
+        self.sent.append(json.loads(data))
+
+    def close(self) -> None:
+        raise AssertionError
 
     def receive(self, **message: Any) -> None:
-        self.server.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        self.server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     def initialize(self, **capabilities: Any) -> Any:
         self.receive(id="init", method="initialize", params={"capabilities": capabilities})
@@ -73,15 +74,15 @@ class Peer:
         raise AssertionError(f"no answer to {request_id} in {self.sent}")
 
     def retained(self) -> int:
-        server = self.server
+        protocol = self.server.protocol
         return sum(
             len(table)
             for table in (
-                server._calls,
-                server._running,
-                server._pending,
-                server._on_token_cancel,
-                server._tasks,
+                protocol._calls,
+                protocol._request_futures,
+                protocol._result_types,
+                protocol.progress.tokens,
+                self.server._tasks,
             )
         )
 
@@ -231,8 +232,8 @@ async def test_the_log_has_no_payloads_at_any_level(caplog: pytest.LogCaptureFix
         one.receive(method="textDocument/didOpen", params={"text": SECRET})
         one.receive(method=f"x/{SECRET}", params={})
         one.receive(id=77, result=SECRET)
-        one.server.notify("window/logMessage", {"type": 3, "message": SECRET})
-        one.server.receive(SECRET.encode())
+        one.server.window_log_message(types.LogMessageParams(types.MessageType.Info, SECRET))
+        one.server.protocol.receive(SECRET.encode())
     assert SECRET not in "\n".join(
         f"{record.getMessage()} {record.args}"
         for record in caplog.records
@@ -503,7 +504,7 @@ async def test_unknown_methods() -> None:
 )
 async def test_what_is_no_message_is_answered_without_id(body: bytes) -> None:
     one = peer(echo=echo)
-    one.server.receive(body)
+    one.server.protocol.receive(body)
     (answer,) = one.sent
     assert answer["id"] is None
     assert answer["error"]["code"] in {-32700, -32600}
@@ -511,7 +512,7 @@ async def test_what_is_no_message_is_answered_without_id(body: bytes) -> None:
 
 async def test_a_bad_frame_is_answered() -> None:
     one = peer()
-    one.server.receive(BadFrame("no length"))
+    one.server.protocol.receive(BadFrame("no length"))
     assert one.sent[0]["error"] == {"code": -32700, "message": "no length"}
 
 
@@ -810,7 +811,7 @@ async def test_progress_that_the_client_refuses_stays_silent() -> None:
 async def test_progress_that_the_client_never_answers_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aish_lsp.lsp.client.CREATE_PROGRESS", 0.02)
+    monkeypatch.setattr("aish_lsp.lsp.base_server.CREATE_PROGRESS", 0.02)
     one = Peer()
     one.initialize(window={"workDoneProgress": True})
     progress = one.server.begin_progress("Unheard", on_cancel=lambda: None)
@@ -870,7 +871,7 @@ async def test_stopping_lets_commands_record_and_then_runs_the_hooks() -> None:
 async def test_a_command_that_does_not_end_holds_the_shutdown_up_for_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aish_lsp.lsp.client.GRACE", 0.15)
+    monkeypatch.setattr("aish_lsp.lsp.base_server.GRACE", 0.15)
     hooked: list[int] = []
 
     async def stubborn(call: Call, _: Params) -> object:
@@ -906,5 +907,5 @@ async def test_a_background_task_that_fails_is_logged(caplog: pytest.LogCaptureF
 
 def test_a_method_has_one_handler() -> None:
     server = AishServer({})
-    with pytest.raises(ValueError, match="two handlers"):
+    with pytest.raises(FeatureAlreadyRegisteredError):
         server.feature(types.TEXT_DOCUMENT_DID_OPEN)(lambda _: None)

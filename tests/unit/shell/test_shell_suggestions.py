@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 import time
 
@@ -67,6 +68,116 @@ def test_a_command_is_found_as_soon_as_its_line_is_complete() -> None:
     assert scanner.finish() == []
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # A backslash takes the next line.
+        ("CMD: tar czf b.tgz \\\n  src\nnext\n", [("tar czf b.tgz \\\n  src", 0)]),
+        ("CMD: a \\\r\n  b \\\r\n  c\r\n", [("a \\\n  b \\\n  c", 0)]),
+        ("CMD: a \\\\\nnext\n", [("a \\\\", 0)]),
+        ("CMD: ls # a \\\nnext\n", [("ls # a \\", 0)]),
+        # A here-document goes on to its end, whatever it holds.
+        (
+            "CMD: cat >a <<'EOF'\n\nCMD: b\n# c\n```sh\nd\n```\n EOF\nEOF\nprose\nCMD: ls\n",
+            [("cat >a <<'EOF'\n\nCMD: b\n# c\n```sh\nd\n```\n EOF\nEOF", 0), ("ls", 10)],
+        ),
+        ("CMD: cat <<-E | sort\n\tx\n\tE\nCMD: ls", [("cat <<-E | sort\n\tx\n\tE", 0), ("ls", 3)]),
+        ("CMD: cat <<A <<B\na\nA\nb\nB\nnext", [("cat <<A <<B\na\nA\nb\nB", 0)]),
+        (
+            "CMD: git commit -m \"$(cat <<'E'\none\n\ntwo\nE\n)\"\nnext",
+            [("git commit -m \"$(cat <<'E'\none\n\ntwo\nE\n)\"", 0)],
+        ),
+        ("CMD: echo '<<E'\nnext\n", [("echo '<<E'", 0)]),
+        ("CMD: echo $((1<<3)) <<<x\nnext\n", [("echo $((1<<3)) <<<x", 0)]),
+        # A quote, a group and a loop go on if they are complete soon.
+        ("CMD: echo 'a\n b'\nnext\n", [("echo 'a\n b'", 0)]),
+        ("CMD: for f in *; do\n  wc $f\ndone\nnext\n", [("for f in *; do\n  wc $f\ndone", 0)]),
+        ("CMD: (cd a &&\n  ls)\nCMD: b\n", [("(cd a &&\n  ls)", 0), ("b", 2)]),
+        ("```sh\nCMD: ls |\n  wc\n```\n", [("ls |\n  wc", 1)]),
+        # What is wrong, or a placeholder, is left to the shell.
+        ("CMD: echo )\nnext\n", [("echo )", 0)]),
+        ("CMD: git switch <branch>\nnext\n", [("git switch <branch>", 0)]),
+    ],
+)
+def test_the_lines_that_complete_a_command_belong_to_it(
+    text: str, expected: list[tuple[str, int]]
+) -> None:
+    commands = [FoundCommand(text, line, text.count("\n") + 1) for text, line in expected]
+    assert scan(text) == commands
+    assert scan(*text) == commands
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "missing"),
+    [
+        ("CMD: echo it's done\nThat's all.\n", "echo it's done", "the closing '"),
+        ("CMD: echo 'a\nprose\n\nb'\n", "echo 'a", "the closing '"),
+        ('CMD: echo "a\n## Heading"\n', 'echo "a', 'the closing "'),
+        ("CMD: ls \\\n", "ls \\", "the line after the \\"),
+        ("CMD: ls \\\n\n-la\n", "ls \\", "the line after the \\"),
+        ("CMD: ls &&\nCMD: pwd\n", "ls &&", "the end of the command"),
+        ("CMD: while true; do\n  ls\n\ndone\n", "while true; do\n  ls", "the end of the command"),
+        ("CMD: cat <<E\na\n", "cat <<E\na", "the line E that ends the here-document"),
+        ("```\nCMD: cat <<E\na\n```\nE\n", "cat <<E\na", "the line E that ends the here-document"),
+    ],
+)
+def test_a_command_that_is_not_completed_is_to_be_edited(
+    text: str, expected: str, missing: str
+) -> None:
+    first = scan(text)[0]
+    assert (first.text, first.placeholders) == (expected, (missing,))
+    assert scan(*text) == scan(text)
+
+
+word = st.sampled_from(["ls", "echo a", "x=1", "true"])
+quoted = st.sampled_from(["'a\nb'", '"a\n$(ls)\nb"', "'it is'", '"\n"'])
+lines = st.lists(word, min_size=1, max_size=3).map("\n".join)
+heredoc_body = st.lists(
+    st.sampled_from(["", "CMD: ls", "# x", "it's", "```", "```sh", " E", "$x"]), max_size=4
+).map(lambda body: "".join(f"{line}\n" for line in body))
+whole_command = st.one_of(
+    word,
+    quoted.map("echo {}".format),
+    lines.map("for i in 1 2; do\n{}\ndone".format),
+    lines.map("if true; then\n{}\nfi".format),
+    lines.map("{{\n{}\n}}".format),
+    lines.map("(\n{}\n)".format),
+    st.tuples(word, word).map("{0[0]} \\\n  {0[1]}".format),
+    st.tuples(word, word).map("{0[0]} &&\n  {0[1]}".format),
+    heredoc_body.map("cat <<'E' | sort\n{}E".format),
+    heredoc_body.map("git commit -m \"$(cat <<'E'\n{}E\n)\"".format),
+    heredoc_body.map("if true; then cat <<-'E'\n{}\tE\nfi".format),
+)
+prose = st.sampled_from(["That's it.", "Then it's run:", "done", "## Next", "", "`x`", "E"])
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.tuples(whole_command, st.none() | st.integers(1, 4), prose), max_size=3),
+    st.booleans(),
+)
+def test_no_command_of_a_reply_runs_in_part(
+    parts: list[tuple[str, int | None, str]], in_fences: bool
+) -> None:
+    reply = ""
+    for command, cut, after in parts:
+        kept = "\n".join(command.split("\n")[:cut])
+        reply += f"```\nCMD: {kept}\n```\n{after}\n" if in_fences else f"CMD: {kept}\n{after}\n\n"
+    for found in scan(reply):
+        if found.source == "cmd" and not found.placeholders:
+            done = subprocess.run(
+                ["bash", "-n", "-c", found.text], capture_output=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, b""), found.text
+
+
+@pytest.mark.parametrize("after", ["", "prose\n", "\nprose\n", "```sh\npwd\n```\n", "CMD: pwd\n"])
+@given(command=whole_command)
+def test_a_whole_command_is_suggested_whole(command: str, after: str) -> None:
+    first = scan(f"CMD: {command}\n{after}")[0]
+    assert (first.text, first.placeholders) == (command, ())
+
+
 pieces = st.sampled_from(
     ["CMD: ", "CMD:", "CMD", "C", " ", "ls", "\n", "\r\n", "\r", "```", "\u2028", "\x0b", "é", "M"]
 )
@@ -79,8 +190,9 @@ def test_how_the_text_was_split_makes_no_difference(text: str, rng: random.Rando
     assert scan(*deltas) == scan(text)
 
 
-@given(st.lists(pieces | st.text(max_size=3)).map("".join))
-def test_agrees_with_a_plain_reading_of_the_rule(text: str) -> None:
+@given(st.lists(st.sampled_from(["CMD: ", "CMD", "C", " ", "ls", "\n", "\r\n", "é", "\u2028"])))
+def test_agrees_with_a_plain_reading_of_the_rule(pieces: list[str]) -> None:
+    text = "".join(pieces)
     lines = text.split("\n")
     behind = [
         FoundCommand(line[5:].removesuffix("\r"), number)

@@ -1,0 +1,168 @@
+"""Whether a command's text is complete, or goes on in the lines below it.
+
+A line that ends in a backslash goes on, and so does one that begins a here-document, or ends in the
+middle of a quote, a group or a loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+#: The word that ends a here-document, as it is written after ``<<`` or ``<<-``.
+_WORD: Final = re.compile(r"""'([^'\n]+)'|"([^"\n]+)"|\\?([^\s;&|<>()`'"\\]+)""")
+
+#: What matters while an open quote is looked for: an escape, a quote, a comment.
+_QUOTING: Final = re.compile(r"\\.|['\"]|(?:^|(?<=[\s;&|()]))#[^\n]*", re.DOTALL)
+
+#: What may end a group, a loop, a condition or a list. A text that is not completed by one or two
+#: of these is not cut off, but wrong.
+_ENDINGS: Final = (
+    *(")", "\n}", "\ndone", "\nfi", "\nesac", " ]]", "`", "x;;\nesac"),
+    *("\ndo x\ndone", "\nthen x\nfi", "\nx\ndone", "\nx\nfi"),
+)
+#: Characters of a text with which that is tried: it takes some 180 parses.
+_LONGEST_TRIED: Final = 400
+
+#: Bytes of a text that is parsed. In a longer one, or one nested too deeply, nothing is missing:
+#: the classifier refuses it.
+_LONGEST: Final = 4000
+
+#: The most lines that a quote, a group or a loop goes on for.
+_MOST_LINES: Final = 200
+
+
+class Unfinished:
+    """A command, line by line.
+
+    Attributes:
+        lines: its lines so far.
+        missing: what it lacks, for a person; empty if it is complete.
+    """
+
+    def __init__(self, first: str) -> None:
+        self.lines: list[str] = []
+        self.missing = ""
+        # The lines without the here-documents, and the words that end those that are open.
+        self._code: list[str] = []
+        self._words: list[tuple[str, bool]] = []
+        self.add(first)
+
+    def add(self, line: str) -> None:
+        """Add a line."""
+        self.lines.append(line)
+        if not self._words:
+            self._code.append(line)
+            self._take_heredocs()
+        else:
+            word, may_have_tabs = self._words[0]
+            if (line.lstrip("\t") if may_have_tabs else line) == word:
+                self._words.pop(0)
+        self.missing = self._missing()
+
+    @property
+    def in_heredoc(self) -> bool:
+        """Whether the next line belongs to a here-document, whatever it is."""
+        return bool(self._words)
+
+    @property
+    def in_quote(self) -> bool:
+        """Whether it lacks the end of a quote. What follows may be prose, and the quote a slip."""
+        return not self._words and _open_quote("\n".join(self._code))[0] in ("'", '"')
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the next line may belong to it: not after an apostrophe, as in ``it's``."""
+        if self._words:
+            return True
+        code = "\n".join(self._code)
+        quote, at = _open_quote(code)
+        is_apostrophe = (
+            quote == "'" and code[at - 1 : at].isalpha() and code[at + 1 :][:1].isalpha()
+        )
+        return not is_apostrophe and len(self._code) < _MOST_LINES and len(code) <= _LONGEST
+
+    def _take_heredocs(self) -> None:
+        """Note the here-documents that the last line begins, and leave them out of the code."""
+        while "<<" in self._code[-1]:
+            code = "\n".join(self._code).encode("utf-8", "replace")
+            start = _heredoc_start(code)
+            word = _WORD.match(code[start:].decode()) if start else None
+            if word is None:
+                return
+            before = code[:start].decode().rstrip(" \t")
+            self._words.append((word[1] or word[2] or word[3], before.endswith("-")))
+            rest = code[start:].decode()[word.end() :]
+            self._code = f"{before.rstrip('-').removesuffix('<<')}<_{rest}".split("\n")
+
+    def _missing(self) -> str:
+        if self._words:
+            return f"the line {self._words[0][0]} that ends the here-document"
+        code = "\n".join(self._code)
+        quote, _ = _open_quote(code)
+        if quote != "#" and (len(code) - len(code.rstrip("\\"))) % 2 == 1:
+            return "the line after the \\"
+        if _is_sound(code):
+            return ""
+        if quote in ("'", '"'):
+            return f"the closing {quote}"
+        return "the end of the command" if _is_cut_off(code) else ""
+
+
+def _is_cut_off(code: str) -> bool:
+    """Return whether a text with a fault in its grammar only lacks its end."""
+    if code.rstrip().endswith(("<", ">")):
+        return False  # A placeholder: no shell looks for a file's name on the next line.
+    if len(code) > _LONGEST_TRIED or code.rstrip().endswith(("&&", "|")):
+        return True
+    pairs = map("".join, itertools.product(_ENDINGS, _ENDINGS))
+    return any(_is_sound(code + ending) for ending in itertools.chain(_ENDINGS, pairs))
+
+
+def _is_sound(code: str) -> bool:
+    """Return whether a text has no fault in its grammar, as far as that is looked for."""
+    root = _parsed(code.encode("utf-8", "replace"))
+    return root is None or not root.has_error
+
+
+def _heredoc_start(code: bytes) -> int:
+    """Return where the word after the first ``<<`` of a text begins; 0 if there is none."""
+    root = _parsed(code)
+    nodes = [root] if root else []
+    while nodes:
+        node = nodes.pop()
+        if node.type == "heredoc_start":
+            return node.start_byte
+        nodes += reversed(node.children)
+    return 0
+
+
+def _parsed(code: bytes) -> Node | None:
+    from aish_lsp.shell.risk.words import TooDeep, parse  # noqa: PLC0415 - only once it is needed
+
+    try:
+        return parse(code) if len(code) <= _LONGEST else None
+    except TooDeep:
+        return None
+
+
+def _open_quote(text: str) -> tuple[str, int]:
+    """Return the quote that is open at the end of a text, or ``#`` for a comment, with its place.
+
+    If there is none, this is ``("", 0)``.
+    """
+    quote, start = "", 0
+    for match in _QUOTING.finditer(text):
+        mark = match[0]
+        if mark == quote or (quote == "'" and mark == "\\'"):
+            # Between single quotes a backslash escapes nothing.
+            quote, start = "", 0
+        elif not quote and mark in ("'", '"'):
+            quote, start = mark, match.start()
+        elif not quote and mark[0] == "#" and match.end() == len(text):
+            return "#", match.start()
+    return quote, start
