@@ -314,10 +314,11 @@ class WholeOutput:
 
     def _cut(self, text: str) -> int:
         """Return where ``text`` can be cut: at a line's end, and in no secret."""
-        whole = self._clean(text)
         for part in (1, 2, 4, 8):
             end = text.rfind("\n", 0, len(text) - _OVERLAP // part) + 1
-            if end and self._clean(text[:end]) + self._clean(text[end:]) == whole:
+            # No secret, and nothing that a terminal hides, is longer than what is looked at.
+            before, after = text[max(0, end - _OVERLAP) : end], text[end : end + _OVERLAP]
+            if end and self._clean(before) + self._clean(after) == self._clean(before + after):
                 return end
         # A very long line: all of it is written, cleaned as a whole.
         return len(text) if len(text) > 8 * _WAITING else 0
