@@ -212,7 +212,9 @@ def _runnable_text(info: CommandInfo) -> str:
     """
     if info.placeholders:
         gaps = ", ".join(info.placeholders[:3])
-        raise InvalidArgument(f"Not run: fill in {gaps} first (*Edit and run*).", path="edited")
+        raise InvalidArgument(
+            f"Not run: fill in {gaps} first (*Edit and run*, or `:run COMMAND`).", path="edited"
+        )
     return info.text
 
 
