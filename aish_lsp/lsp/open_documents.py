@@ -20,6 +20,7 @@ from aish_lsp.chat.markdown import Position
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.base_server import can
+from aish_lsp.lsp.messages import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import EditOpen
@@ -251,10 +252,11 @@ def _opened(document: TextDocument | None) -> OpenDocument | None:
 
 def _is_same(document: TextDocument, path: Path) -> bool:
     """Return whether ``document`` is the file ``path`` under another spelling."""
-    if document.path is None or Path(document.path).name.lower() != path.name.lower():
+    known = path_of(document.uri)
+    if known is None or known.name.lower() != path.name.lower():
         return False
     try:
-        return path.samefile(document.path)
+        return path.samefile(known)
     except OSError:
         return False
 
