@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from aish_lsp.agent.events import Notice
-from aish_lsp.agent.model_call import complete_once
+from aish_lsp.agent.side_call import complete_once
 from aish_lsp.context.budget import Budget
 from aish_lsp.context.summary import cleaned, cut_to, summary_request
 from aish_lsp.foundation.errors import AishError

@@ -22,7 +22,13 @@ from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
-from aish_lsp.shell.suggestions import Origin, needs_approval, new_id, question_for
+from aish_lsp.shell.suggestions import (
+    Origin,
+    needs_approval,
+    new_id,
+    question_for,
+    without_confinement,
+)
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -40,7 +46,6 @@ R = TypeVar("R")
 #: Seconds that a command may run by default, so that none runs unnoticed forever.
 DEFAULT_TIMEOUT = 3600.0
 
-_UNSEEN = "it cannot be confined here, and you have not seen it before"
 _NO_UNDO = "it could not be undone"
 _NOT_ALONE = "another command is running, and changes made since it started could not be undone"
 
@@ -57,6 +62,13 @@ _WAS_CONFINED = (
 _WANTS_TERMINAL = (
     "The command needs a terminal (for an editor, a password or a question), and there is none"
     " here. Run it in your own:"
+)
+
+#: A command that only changes its own shell.
+_CHANGES_SHELL = re.compile(r"\s*(cd|pushd|popd|export|source|\.|alias|unset)(\s[^;&|\n]*)?")
+_SHELL_IS_GONE = (
+    "Each command runs in a new shell, so `{}` alone changes nothing for those after it: write both"
+    " on one line, joined by `&&`."
 )
 
 
@@ -128,6 +140,11 @@ class Plan:
     origin: Origin
     free: bool
     group: str
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether it is to run without confinement after a confined run failed: that asks."""
+        return self.free and self.origin != "user"
 
 
 def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
@@ -293,7 +310,7 @@ class Execution:
             if self._must_ask(verdict) and not await self._ask(verdict):
                 return self._not_run("denied")
             changes: AbstractAsyncContextManager[bool] = nullcontext(enter_result=False)
-            if verdict.risk != "safe":
+            if not verdict.only_reads:
                 parts = planned.group, planned.text, planned.cwd
                 changes = self._session.undoable(*parts, self._emit)
             async with changes as covered:
@@ -314,6 +331,8 @@ class Execution:
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         if result.refused:
             await self._offer_unconfined()
+        if changed := _CHANGES_SHELL.fullmatch(planned.text):
+            await self._emit(Notice("info", _SHELL_IS_GONE.format(changed[1])))
         return self._outcome(result, file)
 
     async def _judge(self) -> Verdict:
@@ -329,6 +348,8 @@ class Execution:
             confined=can_confine,
             kept=workspace.root if acts_alone else None,
         )
+        if planned.is_retry:
+            verdict = without_confinement(verdict)
         if can_confine and verdict.risk == "safe" and verdict.confine:
             self._profile = "reading"
         elif can_confine and verdict.risk == "caution" and acts_alone and not is_approved:
@@ -355,13 +376,10 @@ class Execution:
     def _must_ask(self, verdict: Verdict) -> bool:
         """Return whether the user must be asked first."""
         planned, request = self._plan, self._plan.request
-        always = self._workspace.config.safety.confirm == "always"
+        always = planned.is_retry or self._workspace.config.safety.confirm == "always"
         if self._profile == "work":
             return always
-        # What nobody has seen must be safe, and confined if only that makes it safe.
-        confined = self._profile == "reading" or not verdict.confine
-        may_go_unseen = verdict.risk == "safe" and confined
-        if request.unattended and not may_go_unseen:
+        if request.unattended and verdict.risk != "safe":
             return True
         return not request.approved and needs_approval(
             planned.text, verdict, planned.origin, always=always
@@ -370,8 +388,6 @@ class Execution:
     async def _ask(self, verdict: Verdict) -> bool:
         """Ask the user; if nobody answers, show the question and how to run the command."""
         planned = self._plan
-        if planned.request.unattended and verdict.risk == "safe":
-            verdict = replace(verdict, reasons=(_UNSEEN,))
         question = question_for(
             planned.text, planned.cwd, verdict, planned.origin, self._other_shell
         )
@@ -409,7 +425,7 @@ class Execution:
                 await self._try_to_save(self._output_file.add(delta))
 
         environ = workspace.command_environment()
-        if verdict.risk == "safe" and not planned.free:
+        if verdict.only_reads and not planned.free:
             environ = reading_environment(environ, with_secrets=not verdict.confine)
         confinement = workspace.services.confinement
         sandbox: AbstractContextManager[Sandbox | None] = nullcontext()
@@ -468,6 +484,8 @@ class Execution:
         output = workspace.output_without_secrets(clean_output(result.output))
         if result.refused:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
+        if result.wants_terminal:
+            output = f"{output.rstrip()}\n[aish: it needs a terminal, and has none]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)
         kept = ExecOutput(text, result.exit_status, output)
         # It is too late for a cancel: the command has ended.

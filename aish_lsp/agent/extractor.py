@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.events import Notice
-from aish_lsp.agent.model_call import Heard, complete_once
+from aish_lsp.agent.side_call import Heard, complete_once
 from aish_lsp.context.prompt import fenced
 from aish_lsp.context.summary import Fits, Fitted, fitted, without_reasoning
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget

@@ -22,7 +22,6 @@ from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
 from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.providers import protocol
-from aish_lsp.models.retrying import cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -233,7 +232,7 @@ class FallbackChain:
         (_, first), *more = self._failures
         if not more:
             return first
-        reasons = [f"{preset.name}: {cause(error)}" for preset, error in self._failures]
+        reasons = [f"{preset.name}: {error.cause}" for preset, error in self._failures]
         failures = [{"model": preset.name, **error.to_wire()} for preset, error in self._failures]
         return BackendUnavailable(" ".join(["No model answers.", *reasons]), failures=failures)
 

@@ -20,8 +20,7 @@ from aish_lsp.context.usage import Meter
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable, run_uncancellable
 from aish_lsp.sessions.rebuild import Resumption
-from aish_lsp.shell.risk import Verdict
-from aish_lsp.shell.suggestions import PendingCommands, new_id
+from aish_lsp.shell.suggestions import PendingCommands, new_id, without_confinement
 from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
@@ -380,8 +379,7 @@ class Session:
     def offer_unconfined(self, found: FoundCommand, folder: Path, shell: str) -> CommandInfo:
         """Suggest a command that ran in ``folder`` again, this time without confinement."""
         verdict = self.workspace.judge(found.text, folder, shell, confined=False)
-        if verdict.risk == "safe":
-            verdict = Verdict("caution", ("it would run without confinement",))
+        verdict = without_confinement(verdict)
         info = self.commands.add(found, self._last_turn, verdict, unconfined=True)
         self.workspace.changed()
         return info

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.agent.call import Call
 from aish_lsp.agent.events import (
     Command,
     CommandInfo,
@@ -24,9 +25,9 @@ from aish_lsp.agent.events import (
     Text,
     Usage,
 )
+from aish_lsp.agent.fitting import ConversationFitting, finish_notice
 from aish_lsp.agent.model_choice import FallbackChain, addressed
 from aish_lsp.agent.norris import goal_said
-from aish_lsp.agent.round import Round
 from aish_lsp.agent.tool_use import ToolCalls, to_the_end
 from aish_lsp.context.attached import secret_selection, sent_along
 from aish_lsp.context.conversation import Conversation
@@ -34,7 +35,6 @@ from aish_lsp.foundation.errors import AishError, BackendUnavailable, Denied, In
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.catalog import OFFLINE
-from aish_lsp.models.retrying import cause
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.suggestions import SuggestionScanner, add, new_id
 
@@ -98,7 +98,9 @@ class Turn:
         self._conversation = Conversation() if ask.ephemeral else session.conversation
         self.calls = ToolCalls(session, self._conversation, emit, turn_id)
         self._chain: FallbackChain | None = None
-        self._round: Round | None = None
+        self._fitting = ConversationFitting(session, self._conversation, emit)
+        # The call of this round.
+        self._call: Call | None = None
         # The model that the question itself names.
         self._named: str | None = None
         self._is_recorded = False
@@ -162,20 +164,20 @@ class Turn:
         # A step toward a goal is a turn of one round.
         most = self._workspace.config.tools.max_rounds if pursuit is None else 1
         for number in count(1):
-            await self._receive_or_fall_back()
-            assert self._round is not None
-            calls = self._round.received.tool_calls
+            call = self._call
+            assert call is not None
+            await self._receive(call)
+            calls = call.received.tool_calls
             if not calls or self._finish not in {"stop", "tool"}:
                 return
-            if pursuit is not None and goal_said("".join(self._round.received.text)):
+            if pursuit is not None and goal_said("".join(call.received.text)):
                 # The goal has ended: no further calls are made for it.
                 return
             await to_the_end(self._record())
-            await self.calls.make(calls, self._round.budget)
+            await self.calls.make(calls, self._fitting.budget)
             if number >= most:
                 break
-            self._begin_round(self._round.preset)
-            await self._round.fit()
+            await self._begin_round(call.preset).fit()
         self._finish = "tool"
         if pursuit is not None:
             return
@@ -186,9 +188,8 @@ class Turn:
 
     async def _report_end(self) -> None:
         """Tell the user how the turn ended, if that needs to be said, and give new warnings."""
-        ending = self._round and self._round.finish_notice(
-            self._finish, spoke=any(map(str.strip, self._text))
-        )
+        spoke = any(map(str.strip, self._text))
+        ending = self._call and finish_notice(self._call, self._finish, spoke=spoke)
         if ending:
             await self._notice("warning", ending)
         for trouble in self._session.drain_warnings():
@@ -220,16 +221,15 @@ class Turn:
             for trouble in await self._session.tools.begin():
                 if self._session.first_time(trouble):
                     await self._notice("warning", trouble)
-        first = self._begin_round(chosen.preset)
-        await first.fit()
+        await self._begin_round(chosen.preset).fit()
         await self._report_attachments()
         await self._emit(
             Start(
                 turn_id=self._id,
                 model=chosen.preset.name,
                 route=Route(class_, chosen.why),
-                context_tokens=first.tokens,
-                token_budget=first.budget,
+                context_tokens=self._fitting.tokens,
+                token_budget=self._fitting.budget,
             )
         )
 
@@ -242,18 +242,14 @@ class Turn:
                 await self._notice("warning", notice)
         return addressed(prompt, (*self._workspace.config.models, OFFLINE.name))
 
-    def _begin_round(self, preset: Preset) -> Round:
-        """Begin the next round, or the same one again with another model, and return it."""
-        evicted = self._evicted
-        self._round = Round(self._session, self._conversation, preset, self._emit)
-        self._round.evicted = evicted
+    def _begin_round(self, preset: Preset) -> Call:
+        """Begin the next round and return its call."""
+        # Another model would not know why this one made its calls.
+        chain = None if self.calls.has_begun else self._chain
+        self._call = Call(self._fitting, preset, chain)
         self._is_recorded = False
         self._found, self._first_command = [], len(self._commands)
-        return self._round
-
-    @property
-    def _evicted(self) -> int:
-        return self._round.evicted if self._round else 0
+        return self._call
 
     async def _attachments(self, prompt: str) -> list[Attached]:
         """Return the texts that the question is about, with our keys masked.
@@ -309,47 +305,21 @@ class Turn:
 
         await to_the_end(write())
 
-    async def _receive_or_fall_back(self) -> None:
-        """Receive the reply; if the model gives none, ask the next one."""
-        assert self._round is not None
+    async def _receive(self, call: Call) -> None:
+        """Forward the round's reply; if it breaks off, say that what arrived is kept."""
         try:
-            while True:
-                try:
-                    return await self._receive(self._round)
-                except AishError as error:
-                    # Another model would not know why this one made its calls.
-                    if self._round.received.has_begun or self.calls.has_begun:
-                        raise
-                    await self._fall_back(error)
+            await self._forward(call)
         except BackendUnavailable as error:
             if not self._text:
                 raise
-            message = f"{cause(error)} What arrived is kept: ask the model to continue."
+            message = f"{error.cause} What arrived is kept: ask the model to continue."
             raise BackendUnavailable(message, **error.data) from error
 
-    async def _fall_back(self, error: AishError) -> None:
-        """Prepare the request for the next model in line, after ``error``.
-
-        Raises:
-            AishError: no model is left. The message says why each of them did not answer.
-        """
-        assert self._chain is not None
-        while self._chain.advance(error):
-            failed, preset = self._model, self._chain.current
-            name = "the offline model" if preset.provider == "offline" else preset.name
-            message = f"{failed} does not answer; {name} answers instead. {cause(error)}"
-            await self._notice("warning", message)
-            try:
-                return await self._begin_round(preset).fit()
-            except AishError as unfit:
-                error = unfit
-        raise self._chain.error from error
-
-    async def _receive(self, round_: Round) -> None:
+    async def _forward(self, call: Call) -> None:
         """Forward the round's reply, and suggest each command as soon as it is complete."""
         scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
-        text = round_.received.text
-        async with aclosing(round_.reply()) as events:
+        text = call.received.text
+        async with aclosing(call.reply()) as events:
             async for event in events:
                 match event:
                     case Text():
@@ -362,7 +332,7 @@ class Turn:
                     case Reasoning():
                         self._reasoning.append(event.delta)
                         await self._emit(event)
-        self._finish = round_.received.finish
+        self._finish = call.received.finish
         if self._finish in {"stop", "tool"}:
             # In a reply that was cut off, the last line may be half a command.
             for found in scanner.finish():
@@ -395,42 +365,42 @@ class Turn:
         if self._is_recorded:
             return
         self._is_recorded = True
-        round_ = self._round
-        if round_ is None or not round_.answered:
+        call = self._call
+        if call is None or not call.answered:
             await self._withdraw()
             return
-        usage = round_.account()
+        usage = call.account()
         self._usage = self._usage.plus(usage) if self._usage else usage
-        received = round_.received
+        received = call.received
         if received.text or received.tool_calls:
-            await self._record_reply(round_)
+            await self._record_reply(call)
         else:
             await self._withdraw()
-        if warning := round_.verify():
+        if received.usage and (warning := self._fitting.verify(received.usage)):
             await self._notice("warning", warning)
         # This comes last, since another process may lock that file for seconds.
-        await round_.record_usage()
+        await call.record_usage()
         await self._emit(usage)
 
-    async def _record_reply(self, round_: Round) -> None:
+    async def _record_reply(self, call: Call) -> None:
         self._has_answer = True
         if not self._ask.ephemeral:
             self._session.unanswered = None
         if self._taken_out is not None:
             self._session.drop_suggestions(self._ask.again)
-        text, calls = "".join(round_.received.text), tuple(round_.received.tool_calls)
+        text, calls = "".join(call.received.text), tuple(call.received.tool_calls)
         n = 0
         if not self._ask.ephemeral:
             n = await self._session.recorder.reply(
                 text,
                 self._model,
                 self._finish,
-                round_.usage,
-                reasoning=round_.reasoning,
+                call.usage,
+                reasoning=call.reasoning,
                 tool_calls=calls,
                 commands=self._commands[self._first_command :],
             )
-        self._conversation.append_assistant(text, n=n, tool_calls=calls, reasoning=round_.reasoning)
+        self._conversation.append_assistant(text, n=n, tool_calls=calls, reasoning=call.reasoning)
 
     async def _withdraw(self) -> None:
         """Withdraw a question without an answer; its command output is pending again."""
@@ -438,7 +408,7 @@ class Turn:
         if not messages or messages[-1].role != "user":
             return
         if self._taken_out is not None:
-            self._conversation.put_back(self._taken_out, self._evicted)
+            self._conversation.put_back(self._taken_out, self._fitting.evicted)
         else:
             if not self._ask.ephemeral and self._session.pursuit is None:
                 # So that it can be asked again. A step cannot: its message means nothing elsewhere.
@@ -457,7 +427,7 @@ class Turn:
 
     @property
     def _model(self) -> str:
-        return self._round.preset.name if self._round else ""
+        return self._call.preset.name if self._call else ""
 
     async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))
@@ -473,7 +443,7 @@ class Turn:
             usage=self._usage,
             finish_reason=self._finish,
             error=self._error.to_wire() if self._error else None,
-            evicted_turns=self._evicted,
+            evicted_turns=self._fitting.evicted,
             context=self._session.next_request().context(),
             attached=self._attached,
         )

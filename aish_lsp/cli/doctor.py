@@ -73,6 +73,7 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
     yield _data_dir()
     yield _shell(workspace.config.safety.shell)
     yield _git()
+    yield _undo(workspace.folder)
     yield await _confinement(workspace)
     async for finding in _models(workspace):
         yield finding
@@ -113,6 +114,15 @@ def _git() -> Finding:
         advice = "Without git there is no undo, and files take longer to find."
         return Finding("git", "missing", "not found", advice)
     return Finding("git", "ok", path)
+
+
+def _undo(folder: Path) -> Finding:
+    from aish_lsp.undo.records import KEPT, KEPT_BYTES, KEPT_DAYS, usage  # noqa: PLC0415 - large
+
+    count, size = usage(folder)
+    kept = f"{count} commands kept here, {size / (1 << 20):.1f} MiB"
+    most = f"at most {KEPT}, {KEPT_DAYS} days and {KEPT_BYTES >> 20:,} MiB"
+    return Finding("undo", "ok", f"{kept} ({most})")
 
 
 async def _confinement(workspace: Workspace) -> Finding:
@@ -186,8 +196,8 @@ async def _key_problem(workspace: Workspace, preset: Preset) -> tuple[str, str] 
 
 
 _UNCONFINED = (
-    "Safe commands still run when you choose them; those that nobody sees (`ask --yes-safe`) ask"
-    " first. docs/safety.md says what confinement needs."
+    "Nothing is safe here: commands that only read still run when you choose them; those that"
+    " nobody sees (`ask --yes-safe`) ask first. docs/safety.md says what confinement needs."
 )
 
 _CONNECT = (

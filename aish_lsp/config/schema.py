@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 T = TypeVar("T")
 
-Provider = Literal["openai", "openai-responses", "anthropic", "gemini", "offline"]
+Provider = Literal["openai", "openai-responses", "anthropic", "gemini", "ollama", "offline"]
 
 #: The class of a question (see aish_lsp.agent.model_choice).
 QuestionClass = Literal["shell", "code", "chat", "reasoning"]

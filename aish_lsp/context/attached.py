@@ -267,6 +267,20 @@ async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attach
     return [shortened(Attached("terminal", command, text, "console"), EACH_END)], ""
 
 
+def piped(head: bytes, tail: bytes, left_out: int) -> Attached | None:
+    """Return what was piped into a command, of which ``left_out`` bytes in the middle are missing.
+
+    None if it is blank.
+    """
+    parts = [clean_output(part.decode("utf-8", "replace")) for part in (head, tail)]
+    gap = f"\n[... {count_of(left_out, 'byte')} left out ...]\n" if left_out else ""
+    text = gap.join(parts)
+    if not text.strip():
+        return None
+    whole = Attached("piped", "what was piped in", f"{text.rstrip()}\n", "console")
+    return replace(shortened(whole, EACH_END), cut=bool(left_out) or len(text) > 2 * EACH_END)
+
+
 # The user's consent before a file of keys or passwords goes to a model, and what was then sent.
 
 
@@ -365,6 +379,7 @@ _IN_WORDS = {
     "problems": "the problems reported there",
     "file": "{}",
     "terminal": "the terminal's last command ({})",
+    "piped": "{}",
 }
 
 

@@ -30,7 +30,8 @@ ROLE = (
 CONTRACT = (
     "To suggest a shell command, put it on a line of its own that begins with exactly "
     '"CMD: ", nothing before it, no quotes around it. The user decides whether it runs; '
-    "its output comes with their next message. Where tools are offered and both serve, "
+    "its output comes with their next message. Each command runs in a new shell: what `cd` or "
+    "`export` does ends with it. Where tools are offered and both serve, "
     "prefer a tool to a command."
 )
 
@@ -48,7 +49,7 @@ GOAL: blocked: REASON"""
 #: Headings that only aish writes. A line of data that looks like one gets a leading blank.
 _HEADINGS = re.compile(
     r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
-    r"|selection|definition|problems|file|norris)\]|\[tool:|\[NORRIS )",
+    r"|selection|definition|problems|file|terminal|piped|norris)\]|\[tool:|\[NORRIS )",
     re.MULTILINE | re.IGNORECASE,
 )
 

@@ -34,6 +34,11 @@ class AishError(Exception):
         self.message = message
         self.data = data
 
+    @property
+    def cause(self) -> str:
+        """The message without the advice to ask again, for when that happens anyway."""
+        return self.message.removesuffix(" Ask again.")
+
     def to_wire(self) -> dict[str, Any]:
         """Return ``{"kind", "message"}``, the form that an ``end`` event carries."""
         return {"kind": self.kind, "message": self.message}

@@ -78,9 +78,13 @@ class Mask:
 
     def whole(self, text: str, mark: str) -> str:
         """Return ``text`` with ``mark`` in place of each secret, in linear time."""
-        if not self._forms:
-            return text
-        spans = [*self._spans(text, _runs(text)), *self._dumped(text)]
+        squeezed = _squeezed(text)
+        # Where each run is has to be known only for a text that holds a secret; most hold none.
+        spans = (
+            self._spans(text, _runs(text)) if any(map(squeezed.__contains__, self._forms)) else []
+        )
+        if self._forms:
+            spans += self._dumped(text)
         return _marked(text, _merged(spans), mark) if spans else text
 
     def _spans(self, text: str, runs: Sequence[_Span]) -> list[_Span]:

@@ -5,8 +5,9 @@ This module also lists the names of files and folders that hold keys and passwor
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 #: Replaces a secret.
@@ -55,6 +56,15 @@ _HEADER_VALUE: Final = re.compile(rf"(?i)\s*(?:Bearer|Basic)\s+{_CREDENTIALS}{{8
 _URL: Final = re.compile(r"://[^\s/:@]{0,255}:([^\s/@]{1,255})@")
 
 _KEYS: Final = re.compile("|".join(f"({pattern})" for _, pattern in _FORMS))
+
+# Searching a long text for what all of these begin with or contain is much faster than for the
+# patterns themselves, which are then tried on the lines where it is.
+_HINTS: Final = re.compile(
+    r"AKIA|ASIA|gh[pousr]_|github_pat_|glpat-|xox|xapp-|sk-|xai-|pplx-|csk-|nvapi-|gsk_|hf_|r8_|AIza"
+    r"|ya29\.|_live_|_test_|npm_|pypi-|eyJ|://"
+)
+_NAME_HINTS: Final = re.compile(r"pass|pwd|secret|token|credential|key|bearer|basic|authorization")
+_ANY_CASE_HINTS: Final = re.compile(_NAME_HINTS.pattern, re.IGNORECASE)
 
 # A variable, a template, a call, or stars instead of a secret.
 _PLACEHOLDER: Final = re.compile(r"[$<{%*\[(]|.*[({]|(?:x+|\.+|-+)$", re.IGNORECASE)
@@ -151,29 +161,45 @@ def redact(text: str) -> str:
 
 def _secrets(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the kind, start and end of each secret; they may overlap."""
-    for match in _KEYS.finditer(text):
-        assert match.lastindex is not None
-        yield _FORMS[match.lastindex - 1][0], match.start(), match.end()
-    for match in _URL.finditer(text):
-        if not _PLACEHOLDER.match(match[1]):
-            yield "a password in an address", match.start(1), match.end(1)
-    for match in _HEADER.finditer(text):
-        yield "an Authorization header", match.start(1), match.end(1)
-    for match in _BEARER.finditer(text):
-        if _mixed(match[1]):
-            yield "an Authorization header", match.start(1), match.end(1)
-    for pattern in (_ASSIGNED, _FLAG):
-        for match in pattern.finditer(text):
-            group = match.lastindex or 0
-            if _looks_assigned(match[0], match[1], match[group]):
-                yield "a password or key", match.start(group), match.end(group)
+    if "-----BEGIN" in text:
+        for match in _KEYS.finditer(text):
+            if match.lastindex == 1:
+                yield _FORMS[0][0], match.start(), match.end()
+    for start, end in _hinted_lines(text):
+        yield from _secrets_in_line(text, start, end)
 
 
-def _looks_assigned(whole: str, separator: str, value: str) -> bool:
+def _hinted_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each line that may hold a secret."""
+    # Without changing its length, only ASCII is sure to be put into lower case.
+    named = _NAME_HINTS.finditer(text.lower()) if text.isascii() else _ANY_CASE_HINTS.finditer(text)
+    end = -1
+    for match in heapq.merge(_HINTS.finditer(text), named, key=lambda match: match.start()):
+        if match.start() >= end:
+            start = text.rfind("\n", 0, match.start()) + 1
+            end = text.find("\n", match.end())
+            end = len(text) if end < 0 else end
+            yield start, end
+
+
+def _secrets_in_line(text: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the secrets between ``start`` and ``end``, but for private keys."""
+    for match in _KEYS.finditer(text, start, end):
+        if match.lastindex is not None and match.lastindex > 1:
+            yield _FORMS[match.lastindex - 1][0], match.start(), match.end()
+    for kind, pattern, is_meant in _IN_CONTEXT:
+        for match in pattern.finditer(text, start, end):
+            if is_meant(match):
+                group = match.lastindex or 0
+                yield kind, match.start(group), match.end(group)
+
+
+def _looks_assigned(match: re.Match[str]) -> bool:
     """Return whether the value after a name such as ``password`` is a secret.
 
     Prose, code and placeholders are not.
     """
+    whole, separator, value = match[0], match[1], match[match.lastindex or 0]
     if _PLACEHOLDER.match(value):
         return False
     if separator == "=" and re.match(r"(?i)pass|pwd", whole):
@@ -184,6 +210,16 @@ def _looks_assigned(whole: str, separator: str, value: str) -> bool:
 def _mixed(value: str) -> bool:
     """Return whether ``value`` has both digits and letters, unlike prose and numbers."""
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+#: The secrets that only their context reveals. The last group of a match is the secret itself.
+_IN_CONTEXT: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], bool]], ...]] = (
+    ("a password in an address", _URL, lambda match: not _PLACEHOLDER.match(match[1])),
+    ("an Authorization header", _HEADER, lambda _: True),
+    ("an Authorization header", _BEARER, lambda match: _mixed(match[1])),
+    ("a password or key", _ASSIGNED, _looks_assigned),
+    ("a password or key", _FLAG, _looks_assigned),
+)
 
 
 #: Matches a component of a path, without anchors.

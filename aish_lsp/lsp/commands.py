@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from lsprotocol import types
 
 from aish_lsp.agent.events import Step
-from aish_lsp.agent.model_call import complete
+from aish_lsp.agent.side_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import to_wire

@@ -337,7 +337,7 @@ def _lines(
         if suggestion is not None and _key(suggestion.info.text) == _key(text):
             yield Runnable.of(suggestion, found.line, found.end_line)
         else:
-            judged = workspace.judge(text) if workspace else classify(text, "bash")
+            judged = workspace.judge(text) if workspace else classify(text, "bash", confined=False)
             is_whole = not found.placeholders
             yield Runnable(found.line, found.end_line, text, judged.risk, None, is_whole)
 

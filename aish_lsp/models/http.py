@@ -7,13 +7,13 @@ request.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from aish_lsp import __version__
 from aish_lsp.foundation.errors import (
@@ -24,6 +24,7 @@ from aish_lsp.foundation.errors import (
 )
 from aish_lsp.models.address import exposes, is_loopback, origin, without_secrets
 from aish_lsp.models.faults import quoted, redactor, refusal
+from aish_lsp.models.loose_json import decoded
 
 if TYPE_CHECKING:
     import httpx
@@ -64,32 +65,41 @@ class HttpClient:
         for client in clients:
             await client.aclose()
 
-    async def stream_sse(
+    async def stream(
         self, url: str, body: Mapping[str, Any], *, headers: Mapping[str, str], timeout_s: float
     ) -> AsyncGenerator[str, None]:
-        """Post ``body`` as JSON and yield the data of each server-sent event as it arrives.
+        """Post ``body`` as JSON and yield the data of each event as it arrives.
 
-        ``timeout_s`` limits the time between two packets. A JSON reply is yielded as one event.
-        Closing the generator closes the connection.
+        A stream is recognized by its first bytes, since some servers give it another content type:
+        server-sent events, of which only the data is used, since every provider's JSON says what
+        kind of event it is; or JSON, of which each line is an event, or the whole if its first line
+        is not complete. ``timeout_s`` limits the time between two packets. Closing the generator
+        closes the connection.
 
         Raises:
             BackendUnavailable: no answer, or it broke off. What was yielded remains valid.
             BackendRejected: the server refused; ``faults.refusal`` documents ``data``.
         """
+        import httpx  # noqa: PLC0415 - loaded at the first request
+        from httpx_sse import EventSource  # noqa: PLC0415 - brings httpx
+
         async with self._respond(url, body, headers, timeout_s) as response:
-            kind = _content_type(response)
-            if kind == "application/json":
-                yield (await _read(response, BODY_LIMIT)).decode("utf-8", "replace")
+            content, kind = _Body(response.aiter_bytes(), url), _content_type(response)
+            start = await content.start()
+            is_stream = _SSE_FIELD.match(start) is not None
+            if start[:1] in (b"{", b"[") or (kind == "application/json" and not is_stream):
+                while (text := await content.json()) is not None:
+                    yield text
                 return
-            if kind not in {"text/event-stream", "text/plain", ""}:
-                raise await _unexpected(url, response, "a stream of events")
-            try:
-                async with aclosing(event_data(response.aiter_bytes())) as events:
-                    async for data in events:
-                        yield data
-            except ValueError as error:
-                msg = f"{origin(url)} sent {error}. Is it a model server?"
-                raise BackendUnavailable(msg) from error
+            if not is_stream and kind not in {"text/event-stream", "text/plain", ""}:
+                raise await _unexpected(url, response, "a stream of events", await content.rest())
+            repaired = httpx.Response(200, headers=_SSE_HEADERS, content=content)
+            repaired.encoding = "utf-8-sig"
+            async with aclosing(EventSource(repaired).aiter_sse()) as events:
+                async for event in events:
+                    content.pending = 0
+                    if event.data:
+                        yield event.data
 
     async def fetch_json(
         self,
@@ -104,7 +114,7 @@ class HttpClient:
         ``timeout_s`` limits the whole request.
 
         Raises:
-            BackendUnavailable, BackendRejected: as ``stream_sse``.
+            BackendUnavailable, BackendRejected: as ``stream``.
         """
         await self._client(url)  # Loading httpx does not count as the server's time.
         try:
@@ -339,58 +349,87 @@ def _content_type(response: httpx.Response) -> str:
     return value.partition(";")[0].strip().lower()
 
 
-# Server-sent events: from the bytes of a response to the data of each event.
-#
-# httpx-sse decodes them. The text that it receives is first rid of what real servers get wrong: a
-# byte order mark, a split character, a last event without its blank line, an event that never ends.
-
-#: Characters of one event; a server that sends more does not speak the protocol.
+#: Bytes of one event; a server that sends more does not speak the protocol.
 EVENT_LIMIT = 64 << 20
 
+# Some servers omit the content type.
+_SSE_HEADERS = {"Content-Type": "text/event-stream"}
 
-async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
-    """Yield the data of each event of a stream whose pieces may be split anywhere.
+_SSE_FIELD = re.compile(rb"(?:data|event|id|retry)?:")
 
-    Only ``data`` is used: every provider's JSON says what kind of event it is.
+#: What may precede the first event: blanks and a byte order mark.
+_BLANK = b" \t\r\n\xef\xbb\xbf"
 
-    Raises:
-        ValueError: an event is longer than EVENT_LIMIT.
-    """
-    from httpx_sse import EventSource  # noqa: PLC0415 - brings httpx
-
-    response = _Response(pieces)
-    source = EventSource(cast("httpx.Response", response))
-    async with aclosing(source.aiter_sse()) as events:
-        async for event in events:
-            response.pending = 0
-            if event.data:
-                yield event.data
+#: Bytes that show whether a body begins with the name of a field.
+_FIELD_NAME = 6
 
 
-class _Response:
-    """The part of a response's interface that httpx-sse uses.
+class _Body:
+    """The body of a reply, as bytes that end with a blank line even if the server omits it.
 
-    ``pending`` counts the characters since the last event; the reader of the events resets it.
+    ``pending`` counts the bytes since the last event; the reader of the events resets it. Reading
+    raises BackendUnavailable if an event is longer than ``EVENT_LIMIT``.
     """
 
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        # Some servers omit the content type; the caller has checked it already.
-        self.headers: dict[str, Any] = {"content-type": "text/event-stream"}
+    def __init__(self, pieces: AsyncIterator[bytes], url: str) -> None:
         self.pending = 0
         self._pieces = pieces
+        self._url = url
+        self._read = bytearray()
+        self._has_ended = False
 
-    async def aiter_text(self) -> AsyncIterator[str]:
-        """Yield the text, then a blank line to end the last event.
+    async def start(self) -> bytes:
+        """Return how the body begins, without blanks; it is still to be read."""
+        while len(start := self._read.lstrip(_BLANK)) < _FIELD_NAME and await self._read_more():
+            pass
+        return bytes(start[:_FIELD_NAME])
 
-        Raises:
-            ValueError: an event is longer than EVENT_LIMIT.
+    async def rest(self) -> bytes:
+        """Return what is left of the body, truncated after about ``REFUSAL_LIMIT`` bytes."""
+        while len(self._read) < REFUSAL_LIMIT and await self._read_more():
+            pass
+        return bytes(self._read)
+
+    async def json(self) -> str | None:
+        """Return the next line, or the whole body if its first line is not JSON; None at the end.
+
+        A whole body is truncated after about ``BODY_LIMIT`` bytes.
         """
-        decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        async for piece in self._pieces:
-            text = decoder.decode(piece)
-            self.pending += len(text)
-            if self.pending > EVENT_LIMIT:
-                raise ValueError("an event that never ends")
-            if text:
-                yield text
-        yield decoder.decode(b"", final=True) + "\n\n"
+        searched, is_whole = 0, False
+        while True:
+            end = -1 if is_whole else self._read.find(b"\n", searched)
+            if end >= 0:
+                line = bytes(self._read[:end])
+                if is_whole := bool(line.strip()) and decoded(line) is None:
+                    continue
+                del self._read[: end + 1]
+                searched = 0
+                if line.strip():
+                    return line.decode("utf-8", "replace")
+                continue
+            searched = len(self._read)
+            if searched >= BODY_LIMIT or not await self._read_more():
+                text, self._read = self._read.decode("utf-8", "replace"), bytearray()
+                return text if text.strip() else None
+
+    async def _read_more(self) -> bool:
+        """Read the next piece; return whether there was one."""
+        piece = await anext(self._pieces, None)
+        self._read += piece or b""
+        return piece is not None
+
+    def __aiter__(self) -> _Body:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._read and not await self._read_more():
+            if self._has_ended:
+                raise StopAsyncIteration
+            self._has_ended = True
+            return b"\n\n"
+        piece, self._read = bytes(self._read), bytearray()
+        self.pending += len(piece)
+        if self.pending > EVENT_LIMIT:
+            msg = f"{origin(self._url)} sent an event that never ends. Is it a model server?"
+            raise BackendUnavailable(msg)
+        return piece

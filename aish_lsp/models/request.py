@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.foundation.events import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -146,6 +147,13 @@ class ModelRequest:
     max_output_tokens: int | None = None
 
 
+class WithoutPart(BackendRejected):
+    """The server refused a part of the request that it can do without.
+
+    The next request to that model leaves the part out.
+    """
+
+
 class Model(Protocol):
     """An adapter for one wire protocol."""
 
@@ -156,7 +164,8 @@ class Model(Protocol):
 
         Raises:
             BackendUnavailable: no answer, or it broke off. What was yielded remains valid.
-            BackendRejected: the server refused; the message quotes it.
+            BackendRejected: the server refused; the message quotes it. A WithoutPart if the next
+                request, which leaves something out, may be accepted.
         """
         ...
 

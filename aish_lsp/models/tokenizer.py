@@ -22,13 +22,12 @@ from dataclasses import astuple, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument
 from aish_lsp.models.address import server_url
 from aish_lsp.models.loose_json import as_dict
 from aish_lsp.models.providers import protocol
 from aish_lsp.models.providers.base import CountingModel, NotACountError
 from aish_lsp.models.request import COUNTS, TemplateOverhead, text_key
-from aish_lsp.models.retrying import Pause, is_busy
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -135,6 +134,47 @@ def _plausible(tokens: int, text: str) -> int:
     if too_many or (tokens == 0 and text.strip()):
         raise NotACountError
     return tokens
+
+
+#: The first and the longest pause after a server was busy, in seconds.
+FIRST_PAUSE: Final = 5.0
+LONGEST_PAUSE: Final = 300.0
+
+
+def is_busy(error: AishError) -> bool:
+    """Return whether the server may answer later: it was unreachable or overloaded."""
+    status = error.data.get("status")
+    if status is None:
+        return not isinstance(error, InvalidArgument)
+    # A 2xx status means that the body was not JSON; 501 means that the server cannot count.
+    return isinstance(error, BackendUnavailable) and status >= 400 and status != 501
+
+
+class Pause:
+    """A pause between requests, each twice as long as the last one until a request succeeds.
+
+    ``clock`` returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._end = 0.0
+        self._next = FIRST_PAUSE
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a pause is in progress."""
+        return self._clock() < self._end
+
+    def begin(self) -> None:
+        """Begin a pause, unless one is in progress: requests sent before it do not extend it."""
+        if not self.is_active:
+            self._end = self._clock() + self._next
+            self._next = min(2 * self._next, LONGEST_PAUSE)
+
+    def reset(self) -> None:
+        """Make the next pause as short as the first one."""
+        self._next = FIRST_PAUSE
 
 
 class Capability:

@@ -209,7 +209,7 @@ def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
 
 def _risk(command: str) -> Part:
     """Return how risky aish judges the command to be, and why."""
-    verdict = classify(command, "bash")
+    verdict = classify(command, "bash", confined=True)
     reasons = f" ({'; '.join(verdict.reasons)})" if verdict.reasons else ""
     says = {
         "safe": "It only reads",

@@ -203,7 +203,7 @@ def _judged(intent: Intent) -> list[Risk]:
         command.replace("{command|raw}", "true") for way in intent.ways for command in way.run
     }
     shown = (_PLACEHOLDER.sub("x", render(command, intent.defaults)) for command in commands)
-    return [classify(command, "bash").risk for command in shown]
+    return [classify(command, "bash", confined=True).risk for command in shown]
 
 
 _WORD: Final = re.compile(r"[\w.-]*\w")

@@ -30,7 +30,7 @@ from aish_lsp.offline.understanding import Question, Reading, read, read_questio
 from aish_lsp.offline.words import data, group, is_foreign, words
 from aish_lsp.offline.workspace import Machine, Workspace, steps, to_install
 from aish_lsp.project.manifests import NamedTask
-from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank
+from aish_lsp.project.manifests.rules import ENTRY_NAMES, Intent, Rank
 
 #: How the answer to a question that the model cannot answer begins.
 _BEYOND: Final = "That is beyond me."

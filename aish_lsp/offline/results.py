@@ -17,7 +17,7 @@ from aish_lsp.offline.table import FREE, Way, kind_of, ways_of
 from aish_lsp.offline.tokens import is_name
 from aish_lsp.offline.words import data, group, pattern, words
 from aish_lsp.offline.workspace import Workspace, steps
-from aish_lsp.project.manifests.reading import Intent
+from aish_lsp.project.manifests.rules import Intent
 
 #: How many lines of an output are quoted.
 _LINES: Final = 6

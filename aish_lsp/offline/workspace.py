@@ -20,7 +20,7 @@ from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.opening import read_regular
 from aish_lsp.offline.words import data, group, stem
 from aish_lsp.project.manifests import NamedTask, find_entries, find_tasks
-from aish_lsp.project.manifests.reading import Intent, Task
+from aish_lsp.project.manifests.rules import Intent, Task
 
 #: The most entries, and the most levels of folders, that are searched for a name below the root.
 _ENTRY_LIMIT: Final = 3000

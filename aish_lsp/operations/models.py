@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.model_call import complete_once, unchanged
+from aish_lsp.agent.side_call import complete_once, unchanged
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aish_lsp.agent.folder import FolderContext
-    from aish_lsp.agent.model_call import Told
     from aish_lsp.agent.session import Session
+    from aish_lsp.agent.side_call import Told
     from aish_lsp.config.schema import Config
 
 #: The one question that a model is asked: nothing of the project is sent along.

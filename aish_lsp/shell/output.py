@@ -142,6 +142,24 @@ _GAVE_UP: Final = re.compile(
 )
 
 
+#: A choice that is offered at the end of a question: ``[Y/n]``, ``(yes/no)``, ``[y,n,q,?]``.
+_CHOICE: Final = r"[\[(](?:y|yes|n|no)[/|,](?:y|yes|n|no)\b[^\])\n]{0,40}[\])][?:]?"
+#: A question that was printed last: on a line that does not end, or with a choice, perhaps with
+#: the word of a program that took silence for a no (``[Y/n] Abort.``).
+_UNANSWERED: Final = re.compile(
+    rf"""
+      (?: [?:] | [?:][ ]?[\[(][^\[\]()\n]{{0,80}}[\])][?:]? ) [ ]* \Z
+    | {_CHOICE} [ ]* (?: \w{{1,12}}\.? )? \s* \Z
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def ends_in_question(output: str) -> bool:
+    """Return whether a command's output ends in a question, which nobody could answer."""
+    return _UNANSWERED.search(output[-_LAST_WORDS:]) is not None
+
+
 def waits_for_terminal(printed: str) -> bool:
     """Return whether a command that ``printed`` this to stderr probably waits for keys forever."""
     return _WAITS.search(printed) is not None
@@ -296,10 +314,11 @@ class WholeOutput:
 
     def _cut(self, text: str) -> int:
         """Return where ``text`` can be cut: at a line's end, and in no secret."""
-        whole = self._clean(text)
         for part in (1, 2, 4, 8):
             end = text.rfind("\n", 0, len(text) - _OVERLAP // part) + 1
-            if end and self._clean(text[:end]) + self._clean(text[end:]) == whole:
+            # No secret, and nothing that a terminal hides, is longer than what is looked at.
+            before, after = text[max(0, end - _OVERLAP) : end], text[end : end + _OVERLAP]
+            if end and self._clean(before) + self._clean(after) == self._clean(before + after):
                 return end
         # A very long line: all of it is written, cleaned as a whole.
         return len(text) if len(text) > 8 * _WAITING else 0

@@ -145,6 +145,8 @@ class SupervisedProcess:
         left_running: whether the shell exited by itself and left processes behind; they were ended.
         lost: whether the supervisor itself was killed, so that processes that had left the group
             may still run.
+        survivors: processes that could not be ended, as ``pid 1234 (name)``; not all, if there are
+            very many.
         seconds: how long it ran.
     """
 
@@ -169,6 +171,7 @@ class SupervisedProcess:
         self.signal_number: int | None = None
         self.left_running = False
         self.lost = False
+        self.survivors: list[str] = []
         self.seconds = 0.0
         self._started = time.monotonic()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -235,7 +238,10 @@ class SupervisedProcess:
         self._status = -1
 
     def _read_reports(self) -> None:
-        reports = dict(line.partition(" ")[::2] for line in self._reports.decode().splitlines())
+        lines = [line.partition(" ")[::2] for line in self._reports.decode().splitlines()]
+        survivors = [what.partition(" ")[::2] for kind, what in lines if kind == "survived"]
+        self.survivors = [f"pid {pid} ({name})" for pid, name in survivors]
+        reports = dict(lines)
         if "failed" in reports:
             self.ended.set_exception(_start_error(int(reports["failed"])))
         for refused, by in {

@@ -18,6 +18,7 @@ from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import FinishReason
 from aish_lsp.shell.output import (
     KeptOutput,
+    ends_in_question,
     gave_up_for_terminal,
     refusal_pattern,
     waits_for_terminal,
@@ -42,7 +43,10 @@ _LONGEST_REFUSAL = 200
 _POSIX_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})
 
 _LEFT_RUNNING = "[aish: the processes that the command left running were ended]\n"
-_SUPERVISOR_GONE = "[aish: the command was ended: its supervisor process was killed]\n"
+_SUPERVISOR_GONE = (
+    "[aish: the command was ended: its supervisor process was killed;"
+    " processes that had left its group may still run]\n"
+)
 _NO_KEYS = "[aish: the command was ended: it waits for a terminal, and there is none]\n"
 
 
@@ -59,7 +63,7 @@ class RunResult:
         duration_ms: milliseconds from the start until nothing of the command was left.
         finish_reason: ``stop`` when it ended by itself, ``timeout``, ``cancelled``, or ``error``
             when its supervisor was killed.
-        wants_terminal: whether it failed, or was ended, because it had no terminal.
+        wants_terminal: whether it failed, was ended, or asked in vain, because it had no terminal.
         refused: whether its output says that something was refused, perhaps by its confinement.
     """
 
@@ -120,7 +124,8 @@ async def run_command(
     There is no stdin and no terminal. The pieces of output are passed to ``on_output`` one at a
     time; while it is awaited, that stream is not read, so a slow listener slows the command down.
     Background processes that outlive the shell by more than it takes to print a last line are
-    ended, and a note at the end of the output says so; on Linux this includes daemons.
+    ended, and a note at the end of the output says so; on Linux this includes daemons. Another note
+    names what could not be ended.
 
     After ``timeout`` seconds, or when the task is cancelled, the command and all that it started
     get TERM and, 2 s later, KILL; so does an editor that waits for keys from a terminal that does
@@ -146,7 +151,9 @@ async def run_command(
             truncated=truncated,
             duration_ms=round(process.seconds * 1000),
             finish_reason=reason,
-            wants_terminal=delivery.waited or (failed and gave_up_for_terminal(output)),
+            wants_terminal=delivery.waited
+            or (failed and gave_up_for_terminal(output))
+            or (reason == "stop" and ends_in_question(output)),
             refused=delivery.refused,
         )
 
@@ -182,7 +189,7 @@ async def _until_end(
             # Only the listener can be slow now: that is not a time-out of the command.
             await asyncio.wait(delivery.tasks, return_when=asyncio.FIRST_EXCEPTION)
             reason = "error" if process.lost else "stop"
-            await delivery.add_note()
+            await delivery.add_notes()
         else:
             reason = "timeout"
     except asyncio.CancelledError:
@@ -194,6 +201,9 @@ async def _until_end(
         process.kill()
         await _wait_despite_cancel([process.ended])
         await _wait_despite_cancel(delivery.tasks, LISTENER_SECONDS)
+        if reason in ("timeout", "cancelled"):
+            delivery.tasks.append(asyncio.create_task(delivery.add_notes()))
+            await _wait_despite_cancel(delivery.tasks, LISTENER_SECONDS)
         await delivery.end()
     process.ended.result()
     return reason
@@ -294,15 +304,18 @@ class _Delivery:
         self.kept.add(text)
         self._at_line_start = text.endswith("\n")
 
-    async def add_note(self) -> None:
-        """Add a note if the command did not end by itself."""
+    async def add_notes(self) -> None:
+        """Add a note if the command did not end by itself, and one on what could not be ended."""
+        process = self._process
         notes = {
-            _SUPERVISOR_GONE: self._process.lost,
+            _SUPERVISOR_GONE: process.lost,
             _NO_KEYS: self.waited,
-            _LEFT_RUNNING: self._process.left_running,
+            _LEFT_RUNNING: process.left_running,
         }
-        note = next((note for note, due in notes.items() if due), None)
-        if note is not None:
+        due = [note for note, is_due in notes.items() if is_due][:1]
+        if process.survivors:
+            due.append(f"[aish: could not be ended: {', '.join(process.survivors)}]\n")
+        for note in due:
             await self._deliver("stderr", note if self._at_line_start else f"\n{note}")
 
     async def end(self) -> None:

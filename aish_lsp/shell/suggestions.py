@@ -375,7 +375,15 @@ def needs_approval(text: str, verdict: Verdict, origin: Origin, *, always: bool)
     """
     if always or origin == "document" or verdict.risk == "destructive":
         return True
-    return verdict.risk == "caution" and origin == "reply" and not _seen_whole(text)
+    return origin == "reply" and not verdict.only_reads and not _seen_whole(text)
+
+
+def without_confinement(verdict: Verdict) -> Verdict:
+    """Return the verdict on a command that is to run again, this time without confinement."""
+    reason = "it would run without confinement"
+    if verdict.only_reads:
+        return replace(verdict, risk="caution", reasons=(reason,))
+    return replace(verdict, reasons=(reason, *verdict.reasons))
 
 
 def question_for(

@@ -1,4 +1,4 @@
-"""Undo: the work tree before a command is kept as a commit, from which it can be restored.
+"""Undo: what the files held before a command is kept, from which they can be restored.
 
 This module is the asynchronous undo of one workspace: its work is done in threads, within time
 limits. It also finds the files that a command names and no snapshot covers.
@@ -26,7 +26,7 @@ from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.listing import is_editors_own, left_out
 from aish_lsp.undo.records import make
-from aish_lsp.undo.work import Begun, Reverted, Worker
+from aish_lsp.undo.work import Begun, Ended, Reverted, Worker
 
 R = TypeVar("R")
 
@@ -100,6 +100,7 @@ class Undo:
         self._lock = asyncio.Lock()
         self._running: _Running | None = None
         self._refusal = ""
+        self._notices: list[str] = []
 
     async def prospect(self) -> str:
         """Return why the next command could not be undone; empty if it could."""
@@ -133,7 +134,7 @@ class Undo:
             label = escaped(self._without_secrets(text))[:_LABEL]
             try:
                 begun = await self._in_thread(
-                    lambda worker: worker.begin(group, label, session), SNAPSHOT_SECONDS
+                    lambda worker: worker.begin(group, label, session, text), SNAPSHOT_SECONDS
                 )
             except asyncio.CancelledError:
                 # The snapshot may already have been written.
@@ -147,7 +148,7 @@ class Undo:
                 raise
             except Exception as error:
                 raise NoUndo(_reason(error)) from error
-            names = named(text, cwd, begun.top, begun.record.before.left_out)
+            names = named(text, cwd, begun.top, begun.before.uncovered)
             self._running = _Running(1, begun, names)
 
     def holds(self, group: str) -> bool:
@@ -178,16 +179,22 @@ class Undo:
                 return []
             self._running = None
             try:
-                gone = await self._in_thread(
+                ended = await self._in_thread(
                     lambda worker: worker.finish(running.begun, running.saved, running.edited),
-                    SNAPSHOT_SECONDS,
+                    UNDO_SECONDS,
                 )
-            except Nowhere as error:
-                return [f"It can no longer be undone: {error}."]
             except Exception as error:  # noqa: BLE001 - the command has run, whatever this is
                 reason = _reason(error)
-                return [f"What the command changed was not seen ({reason}): `:undo` asks first."]
-            return _not_covered(gone, running.named)
+                unseen = f"What the command changed was not seen ({reason}): `:undo` asks first."
+                return [unseen, *self._drained()]
+            finally:
+                running.begun.close()
+            return [*_told(ended, running.named), *self._drained()]
+
+    def _drained(self) -> list[str]:
+        """Return what there is to tell about the records, once."""
+        notices, self._notices = self._notices, []
+        return notices
 
     async def _forget(self, group: str) -> None:
         try:
@@ -226,31 +233,44 @@ class Undo:
         conflicts: Conflicts,
         earlier: str,
     ) -> Undone:
-        async def revert(overwrite: frozenset[bytes] | None, *, decided: bool) -> Reverted:
+        overwrite = None if conflicts == "overwrite" else frozenset[bytes]()
+        made: frozenset[bytes] | None = None
+        decided = conflicts != "ask"
+
+        async def revert() -> Reverted:
             return await self._revert(
                 lambda worker: worker.revert(
-                    overwrite, decided=decided, kind=kind, session=session, earlier=earlier
+                    overwrite,
+                    decided=decided,
+                    made=made,
+                    kind=kind,
+                    session=session,
+                    earlier=earlier,
                 ),
                 kind,
             )
 
-        overwrite = None if conflicts == "overwrite" else frozenset[bytes]()
-        done = await revert(overwrite, decided=conflicts != "ask")
+        done = await revert()
         if done.earlier is not None:
             answer = await ask(_about_earlier(done.label, done.earlier))
             if not answer:
                 return _not_undone(done.label, done.earlier, asked=answer is not None)
             earlier = done.group
-            done = await revert(overwrite, decided=conflicts != "ask")
+            done = await revert()
             if done.earlier is not None:
                 # Another command ran in between, about which the user was not asked.
                 return _not_undone(done.label, done.earlier, asked=False)
         if done.asks:
             answer = await ask(self._question(done, kind))
+            if answer is None and decided:
+                answer = conflicts == "overwrite"  # nobody can be asked, and the user has said it
             if answer is not None:
                 # The answer does not apply to files that changed while the user was being asked.
-                overwrite = done.conflicts if answer else frozenset[bytes]()
-                done = await revert(overwrite, decided=True)
+                if not decided:
+                    overwrite = done.conflicts if answer else frozenset[bytes]()
+                made = frozenset(done.made) if answer else frozenset[bytes]()
+                decided = True
+                done = await revert()
         return self._undone(done, kind, await make(done.edits, done.top, self._edit_open))
 
     async def _revert(
@@ -261,6 +281,8 @@ class Undo:
                 raise Busy(f"A command is running. {kind.capitalize()} when it has ended.")
             try:
                 return await self._in_thread(work, UNDO_SECONDS)
+            except NotFound as error:
+                raise NotFound(" ".join((error.message, *self._drained()))) from error
             except Nowhere as error:
                 raise NotFound(f"There is no {kind}: {error}.") from error
             except (NoUndo, OSError) as error:
@@ -270,23 +292,29 @@ class Undo:
     async def _in_thread(self, work: Callable[[Worker], R], seconds: float) -> R:
         """Do ``work`` in a thread. If this is cancelled, the work soon stops."""
         stopped = threading.Event()
-        worker = Worker(
-            self._folder, lambda folder, private: Git(folder, private, seconds, stopped)
-        )
+        worker = Worker(self._folder, lambda top: Git(top, seconds, stopped))
         try:
             return await asyncio.to_thread(work, worker)
         finally:
             stopped.set()
 
     def _question(self, done: Reverted, kind: str) -> Question:
-        names = _name_list(self._display_names(done.top, done.conflicts))
-        return Question(
-            f"{kind.capitalize()}: {done.label}\n\nThese files have changed since, or may not be"
-            f" as the command left them:\n\n{names}\n\nPut them back as well? {_back(kind)}"
-            " brings back what they hold now.",
-            yes="Put them back",
-            no="Leave them",
-        )
+        parts = [f"{kind.capitalize()}: {done.label}"]
+        if done.conflicts:
+            names = _name_list(self._display_names(done.top, done.conflicts))
+            parts.append(
+                "These files have changed since, or may not be as the command left them:"
+                f"\n\n{names}"
+            )
+        if done.made:
+            lines = [
+                f"{_name_list(self._display_names(done.top, [name]))} {reason}"
+                for name, reason in sorted(done.made.items())
+            ]
+            more = lines[_MOST_NAMES:] and [f"and {len(lines) - _MOST_NAMES} more"]
+            parts.append("\n".join(["These would be made anew:\n", *lines[:_MOST_NAMES], *more]))
+        parts.append(f"Put them back as well? {_back(kind)} brings back what they hold now.")
+        return Question("\n\n".join(parts), yes="Put them back", no="Leave them")
 
     def _undone(self, done: Reverted, kind: str, edits: Mapping[bytes, bool]) -> Undone:
         """Return what was done; ``edits`` says whether texts in the editor could be changed."""
@@ -294,10 +322,11 @@ class Undo:
         refused = {name for name, is_made in edits.items() if not is_made}
         restored = self._display_names(done.top, {*done.restored, *edited})
         removed = self._display_names(done.top, done.removed)
-        conflicts = self._display_names(done.top, done.conflicts | done.failed.keys() | refused)
+        left = done.conflicts | done.made.keys() | done.failed.keys() | refused
+        conflicts = self._display_names(done.top, left)
         if done.asks:
             lines = [f"Nothing was {kind}ne of: {done.label}"]
-        elif restored or removed or conflicts:
+        elif restored or removed or conflicts or done.aside:
             lines = [f"{kind.capitalize()}ne: {done.label}"]
         else:
             when = "before" if kind == "undo" else "after"
@@ -309,6 +338,7 @@ class Undo:
                 self._display_names(done.top, edited),
             ),
             ("Removed", removed),
+            ("Put aside", done.aside),
             ("Changed since, left alone", conflicts),
         )
         lines += [f"{row}: {_name_list(names)}" for row, names in rows if names]
@@ -319,6 +349,7 @@ class Undo:
         if done.moved is not None:
             was, head = done.moved
             lines.append(f"HEAD was at {was} before, and stays at {head}: only files are undone.")
+        lines += self._drained()
         return Undone(restored, removed, conflicts, done.asks, "\n".join(lines))
 
     def _display_names(self, top: Path, names: Iterable[bytes]) -> list[str]:
@@ -374,13 +405,21 @@ def _name_list(names: Sequence[str]) -> str:
     return ", ".join(map(escaped, names[:_MOST_NAMES])) + more
 
 
-def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
-    """Return what to tell the user about files that no snapshot covers."""
-    texts = [name.decode("utf-8", "backslashreplace") for name in dict.fromkeys((*words, *gone))]
-    if not texts:
-        return []
-    why = "ignored by git, git's own, an editor's, too large or unreadable, so in no snapshot"
-    return [f"No undo for {_name_list(texts)}: {why}."]
+def _told(ended: Ended, words: Sequence[bytes]) -> list[str]:
+    """Return what to tell the user about what a command did to files that an undo may not reach."""
+    texts = {
+        "No undo for {}: ignored by git, git's own, an editor's, too large or unreadable, so in no"
+        " snapshot.": (*words, *ended.gone),
+        "No undo for {}: what it held is gone with git's objects.": ended.lost,
+        "{} changed under its other names, too (hard links), wherever they are; `:undo` puts all"
+        " back.": ended.linked,
+        "What git takes for repositories has changed: {}. `:undo` takes that back.": ended.gits,
+    }
+    return [
+        text.format(_name_list([one.decode("utf-8", "backslashreplace") for one in names]))
+        for text, found in texts.items()
+        if (names := list(dict.fromkeys(found)))
+    ]
 
 
 # Which of a command's words name something that no snapshot covers.

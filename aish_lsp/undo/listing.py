@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from aish_lsp.undo.git import Git, NoUndo
@@ -41,12 +43,17 @@ class Listing:
         folders: the permissions of the folders that they are in.
         uncovered: what exists and is not covered; a name that ends in ``/`` is a whole folder.
         repositories: the nested repositories whose files are covered, submodules or not.
+        gits: what is called ``.git`` in a folder with covered files, and the folders of
+            repositories that are not covered, each with its status.
+        index: git's mode and id of what the indexes hold, as ``MODE ID``.
     """
 
     files: dict[bytes, os.stat_result]
     folders: dict[bytes, int]
     uncovered: frozenset[bytes]
     repositories: tuple[bytes, ...]
+    gits: dict[bytes, os.stat_result]
+    index: dict[bytes, str]
 
 
 def left_out(name: bytes, uncovered: Collection[bytes]) -> bool:
@@ -67,7 +74,7 @@ def list_work_tree(
     """Return the listing of the work tree of ``git``.
 
     Args:
-        git: its ``settle`` was called.
+        git: its ``inspect`` was called.
         also: names that are covered if they exist, even if git would leave them out now; each
             ``is_plain``.
         repositories: the nested repositories to look into; None for all. If they are given, git is
@@ -76,9 +83,11 @@ def list_work_tree(
     Raises:
         NoUndo: there are too many files or repositories, or git failed.
     """
-    names: set[bytes] = set()
+    index: dict[bytes, str] = {}
+    names: set[bytes] = set(also)
     uncovered: set[bytes] = set()
     found: list[bytes] = []
+    strange: set[bytes] = set()
     waiting = [b""]
     # The two lists of a repository are made in parallel.
     with ThreadPoolExecutor(1) as executor:
@@ -88,17 +97,27 @@ def list_work_tree(
             if len(found) > REPOSITORY_LIMIT:
                 raise NoUndo(f"there are more than {REPOSITORY_LIMIT} other repositories inside")
             asked = None if repositories is not None else executor.submit(_ignored, git, place)
-            own, inner = _listed(git, place)
-            names |= own
+            inner = _list(git, place, names, index)
             uncovered |= asked.result() if asked else set()
-            known = inner if repositories is None else inner & set(repositories)
-            waiting += sorted(name for name in known if _is_repository(git, name))
+            here = {name for name in inner if _is_repository(git, name)}
+            known = here if repositories is None else here & set(repositories)
+            waiting += sorted(known)
             uncovered |= inner - known
-    names.update(also)
+            strange |= here - known
     names = {name for name in names if not is_editors_own(name)}
     if len(names) > FILE_LIMIT:
         raise NoUndo(f"there are more than {FILE_LIMIT:,} files")
-    return _Scan(os.fsencode(git.top)).listing(names, uncovered, tuple(sorted(found)))
+    scan = Scan(git.top)
+    for name in [b".git", *(place + b".git" for place in found), *(one[:-1] for one in strange)]:
+        scan.look_for_git(name)
+    return scan.listing(names, uncovered, tuple(sorted(found)), index)
+
+
+def index_of(git: Git) -> dict[bytes, str]:
+    """Return what the index of the repository holds, as in ``Listing``."""
+    index: dict[bytes, str] = {}
+    _list(git, b"", set(), index)
+    return index
 
 
 def is_editors_own(name: bytes) -> bool:
@@ -116,18 +135,19 @@ def _split(answer: bytes) -> list[bytes]:
     return answer.split(b"\0")[:-1]
 
 
-def _listed(git: Git, place: bytes) -> tuple[set[bytes], set[bytes]]:
-    """Return the files of the repository at ``place``, and its nested ones, which end in ``/``."""
-    files: set[bytes] = set()
+def _list(git: Git, place: bytes, names: set[bytes], index: dict[bytes, str]) -> set[bytes]:
+    """Add what the repository at ``place`` has; return its nested ones, which end in ``/``."""
     inner: set[bytes] = set()
     for record in _split(git.ask(*_TRACKED_OR_NEW, below=place)):
         tag, _, rest = record.partition(b" ")
         about, _, name = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
+        if about.endswith(b" 0"):  # not one of the sides of a merge
+            index[place + name] = about[:-2].decode()
         if name.endswith(b"/") or about.startswith(b"160000"):
             inner.add(place + name.rstrip(b"/") + b"/")
         else:
-            files.add(place + name)
-    return files, inner
+            names.add(place + name)
+    return inner
 
 
 def _ignored(git: Git, place: bytes) -> set[bytes]:
@@ -141,22 +161,32 @@ def _is_repository(git: Git, name: bytes) -> bool:
     return real == path.rstrip(b"/") and os.path.lexists(path + b".git")
 
 
-class _Scan:
-    """Gets the status of files, and of each of their folders once."""
+class Scan:
+    """Gets the status of files, and of each of their folders once, in the work tree ``top``."""
 
-    def __init__(self, top: bytes) -> None:
-        self._top = top + b"/"
+    def __init__(self, top: Path) -> None:
+        self._top = os.fsencode(top) + b"/"
         self._folders: dict[bytes, int | None] = {b"": 0}
+        self._gits: dict[bytes, os.stat_result] = {}
 
     def listing(
-        self, names: Iterable[bytes], uncovered: set[bytes], repositories: tuple[bytes, ...]
+        self,
+        names: Iterable[bytes],
+        uncovered: Iterable[bytes] = (),
+        repositories: tuple[bytes, ...] = (),
+        index: Mapping[bytes, str] | None = None,
     ) -> Listing:
+        """Return the listing of ``names``; what else it has is given."""
         files: dict[bytes, os.stat_result] = {}
+        outside = set(uncovered)
         top, folders, lstat = self._top, self._folders, os.lstat  # this loop is hot
         for name in names:
-            folder = name[: max(name.rfind(b"/"), 0)]
-            # A link's target is not part of this work tree.
+            at = name.rfind(b"/")
+            folder = name[: max(at, 0)]
+            # A link's target is not part of this work tree; a damaged index may have any names.
             if (folders[folder] if folder in folders else self._folder(folder)) is None:
+                continue
+            if name[at + 1 : at + 2] in b"." and not is_plain(name[at + 1 :]):
                 continue
             try:
                 found = lstat(top + name)
@@ -165,9 +195,15 @@ class _Scan:
             if self._is_covered(name, found):
                 files[name] = found
             elif not stat.S_ISDIR(found.st_mode):
-                uncovered.add(name)
+                outside.add(name)
         modes = {name: mode for name, mode in folders.items() if name and mode is not None}
-        return Listing(files, modes, frozenset(uncovered - files.keys()), repositories)
+        covers = frozenset(outside - files.keys())
+        return Listing(files, modes, covers, repositories, self._gits, dict(index or {}))
+
+    def look_for_git(self, name: bytes) -> None:
+        """Note what ``name`` is, if it exists: a ``.git``, or the folder of a repository."""
+        with suppress(OSError):
+            self._gits[name] = os.lstat(self._top + name)
 
     def _is_covered(self, name: bytes, found: os.stat_result) -> bool:
         mode = found.st_mode
@@ -182,11 +218,14 @@ class _Scan:
         """Return the permissions of a folder; None if it is not a folder or is behind a link."""
         if name not in self._folders:
             mode = None
-            if self._folder(name.rpartition(b"/")[0]) is not None:
+            above, _, own = name.rpartition(b"/")
+            if self._folder(above) is not None and is_plain(own):
                 try:
                     found = os.lstat(self._top + name).st_mode
                 except OSError:
                     found = 0
-                mode = stat.S_IMODE(found) if stat.S_ISDIR(found) else None
+                if stat.S_ISDIR(found):
+                    mode = stat.S_IMODE(found)
+                    self.look_for_git(name + b"/.git")
             self._folders[name] = mode
         return self._folders[name]

@@ -1,42 +1,56 @@
-"""The records of undo, which survive a restart: commits under ``refs/aish/undo/``, one per command.
+"""The records of undo, which survive a restart: a folder of files for each workspace.
 
-The first commit is the work tree before the command, and its child the work tree after it. The
-message of the last commit holds the record as JSON after its first line. Changes to texts that an
-editor has open, which no snapshot of the files holds, are stored as further objects of git.
+A record is ``NUMBER.record``, and the contents that it needs are ``NUMBER.contents``. Until its
+command has ended, ``NUMBER.before`` is the snapshot before it, and ``NUMBER.git`` has the objects
+of git that it may need. ``pool`` has what git does not hold of the current files, and ``last`` is
+the last snapshot.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import re
+import shutil
 import time
+import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.files import put_in_place
-from aish_lsp.foundation.opening import read_regular
+from aish_lsp.foundation.files import (
+    data_dir,
+    private_dir,
+    store_errors,
+    workspace_dir,
+    write_atomic,
+)
+from aish_lsp.foundation.opening import opened, replace
 from aish_lsp.foundation.ports import EditOpen
 from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.foundation.validate import structure
-from aish_lsp.undo.git import Git, GitFailed
-from aish_lsp.undo.snapshots import Snapshot, as_name, as_text
+from aish_lsp.undo.git import Hash, NoUndo
+from aish_lsp.undo.listing import is_plain
+from aish_lsp.undo.snapshots import Change, Snapshot, as_name, as_text, object_id
 
-_REFS: Final = "refs/aish/undo"
-#: Writes no reflog, even if the user has configured one for all refs.
-_UPDATE: Final = ("-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref")
-
-#: The most commands that are kept for a workspace, and the days for which a command is kept.
+#: The most commands that are kept for a workspace, the days for which one is kept, and the most
+#: bytes that all of them take on the disk, but for the last.
 KEPT: Final = 50
 KEPT_DAYS: Final = 14
+KEPT_BYTES: Final = 1 << 30
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
+#: An id, the inode of a folder, or nothing.
+_STATE: Final = re.compile(rf"{_ID.pattern}|\d*")
+_INDEX: Final = re.compile(r"[0-7]{6} ([0-9a-f]{40}|[0-9a-f]{64})|")
+_OURS: Final = re.compile(r"(\d{8})\.(record|contents|before|git|aside)")
 
 Kind: TypeAlias = Literal["command", "undo", "redo"]
 
@@ -55,7 +69,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class KeptEdit:
-    """A change to a text that an editor had open; ``old`` and ``new`` are objects of git."""
+    """A change to a text that an editor had open; ``old`` and ``new`` are ids of contents."""
 
     name: str
     old: str
@@ -70,46 +84,89 @@ class Record:
         group: what is undone together: the id of a command, a run, an undo or a redo.
         label: the command, on one line and without secrets.
         session: the session in which it was run.
+        top: the root of the work tree, to which names are relative.
+        hash: the hash that names contents.
+        kind: whether it is a command, an undo or a redo.
         of: the group that an undo or redo reverted.
         head: where HEAD was before it.
-        before, after: the work tree; ``after`` is None until it has ended, or if its end was not
-            seen.
+        begun, ended: when, in ns since 1970; ``ended`` is 0 until it has ended.
+        unseen: whether its end was not seen: what changed may not be its doing.
+        changes: the files that it changed.
+        index: the gitlinks that it changed: what the index held, as ``MODE ID``; empty for nothing.
+        folders: the permissions of the folders of ``changes``.
         saved: names of files that the user saved while it ran.
         edits: what it changed in the editor, in order.
+        contents: the place of each content in the file of contents: its start and its length.
     """
 
     group: str
     label: str
+    session: str
+    top: str
+    hash: Hash
     head: Head
-    before: Snapshot
-    after: Snapshot | None = None
     kind: Kind = "command"
+    of: str = ""
+    begun: int = field(default_factory=time.time_ns)
+    ended: int = 0
+    unseen: bool = False
+    changes: dict[str, Change] = field(default_factory=dict)
+    index: dict[str, list[str]] = field(default_factory=dict)
+    folders: dict[str, int] = field(default_factory=dict)
     saved: list[str] = field(default_factory=list)
     edits: list[KeptEdit] = field(default_factory=list)
-    session: str = ""
-    of: str = ""
+    contents: dict[str, list[int]] = field(default_factory=dict)
     version: int = _VERSION
 
+    def is_sound(self, folder: Path) -> bool:
+        """Return whether it may be one of the workspace ``folder``, and names nothing outside."""
+        states = (one for change in self.changes.values() for one in (change.old, change.new))
+        names = [*self.folders, *self.saved, *self.index, *(edit.name for edit in self.edits)]
+        gits = (name.removesuffix("/.git") for name in self.changes if name != ".git")
+        ids = [*self.contents, *(text for edit in self.edits for text in (edit.old, edit.new))]
+        return (
+            self.version == _VERSION
+            and Path(os.path.realpath(folder)).is_relative_to(self.top)
+            and all(is_plain(as_name(name)) and "\0" not in name for name in (*names, *gits))
+            and all(map(_ID.fullmatch, ids))
+            and all(_STATE.fullmatch(one.content) for one in states if one is not None)
+            and all(len(pair) == 2 for pair in self.index.values())
+            and all(_INDEX.fullmatch(about) for pair in self.index.values() for about in pair)
+            and all(len(span) == 2 and min(span) >= 0 for span in self.contents.values())
+        )
 
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """One of our refs, its commit, and the time of that commit (seconds since 1970)."""
 
-    name: str
-    commit: str
-    seconds: int
+#: What is undone together, the oldest first: the numbers of records with the records.
+Group: TypeAlias = list[tuple[int, Record]]
 
 
-#: What is undone together, the oldest first.
-Group: TypeAlias = list[tuple[Ref, Record]]
+def undo_folder(folder: Path) -> Path:
+    """Return the folder of the records of a workspace."""
+    return workspace_dir(folder) / "undo"
 
 
 class Records:
-    """The records of one workspace; ``key`` is the name of its folder in our data."""
+    """The records of the workspace ``folder``, whose place is ``place``. The caller locks it.
 
-    def __init__(self, git: Git, key: str) -> None:
-        self._git = git
-        self._own = f"{_REFS}/{key}/"
+    Attributes:
+        place: their folder.
+        pool: the contents of the current files.
+        dropped: how many records were dropped since they were damaged or not ours.
+    """
+
+    def __init__(self, folder: Path, place: Path) -> None:
+        self._folder = folder
+        self.place = place
+        self.pool = Pool(place / "pool")
+        self.dropped = 0
+
+    def path(self, number: int, what: str) -> Path:
+        """Return the path of a file or folder of a record."""
+        return self.place / f"{number:08d}.{what}"
+
+    def next_number(self) -> int:
+        """Return the number of the next record."""
+        return max(self._numbers(), default=0) + 1
 
     def last_group(self) -> Group:
         """Return the group that was begun last; empty if there is none."""
@@ -137,82 +194,287 @@ class Records:
                     _take(redoable, record.of)
                     undoable.append(group)
         stack = undoable if kind == "undo" else redoable
+        stack = [group for group in stack if group[-1][1].ended]  # others are still running
         own = [group for group in stack if group[-1][1].session == session]
         others = stack if kind == "undo" else []
         return next(reversed(own or others), [])
 
     def _groups(self) -> list[Group]:
-        """Return all groups, the oldest first, without records of other versions."""
+        """Return all groups, the oldest first."""
         groups: list[Group] = []
-        for ref in self._numbered(self._refs(self._own)):
-            record = self._read(ref)
+        for number in self._numbers()[-KEPT:]:
+            record = self.read(number)
             if record is None:
                 continue
             if groups and groups[-1][-1][1].group == record.group:
-                groups[-1].append((ref, record))
+                groups[-1].append((number, record))
             else:
-                groups.append([(ref, record)])
+                groups.append([(number, record)])
         return groups
 
-    def begin(self, record: Record) -> Ref:
-        """Record the state before a command."""
-        last = self._numbered(self._refs(self._own))[-1:]
-        number = max((int(ref.name.rpartition("/")[2]) for ref in last), default=0) + 1
-        return self._write(f"{self._own}{number:08d}", record, record.before, "before")
+    def unfinished(self) -> list[int]:
+        """Return the numbers of records whose command has not ended, or whose end was not seen."""
+        return [number for number in self._numbers() if self.path(number, "before").exists()]
 
-    def finish(self, ref: Ref, record: Record, after: Snapshot) -> Ref:
-        """Record the state after a command."""
-        return self._write(ref.name, replace(record, after=after), after, "after", ref.commit)
+    def read(self, number: int) -> Record | None:
+        """Return a record; None if it is damaged or not ours, and thus dropped."""
+        try:
+            data = json.loads(_unsealed(self.path(number, "record").read_bytes()))
+            record = structure(data, Record, camel_case=False)
+        except FileNotFoundError:
+            return None  # its command is about to begin, or never did
+        except (InvalidArgument, ValueError, RecursionError):
+            record = None
+        if record is None or not record.is_sound(self._folder):
+            self.drop([number])
+            self.dropped += 1
+            return None
+        return record
 
-    def drop(self, refs: list[Ref]) -> None:
-        """Delete records. git's garbage collection later removes what only they referred to."""
-        if refs:
-            feed = "".join(f"delete {ref.name} {ref.commit}\n" for ref in refs)
-            self._git.ask(*_UPDATE, "--stdin", feed=feed.encode())
+    def write(self, number: int, record: Record) -> None:
+        """Write a record.
+
+        Raises:
+            StoreUnavailable: it cannot be written.
+        """
+        write_atomic(self.path(number, "record"), _sealed(json.dumps(asdict(record))))
+
+    def settled(self, number: int) -> None:
+        """Delete what is needed only while the command of a record runs."""
+        for what in ("before", "git"):
+            remove(self.path(number, what))
+
+    def hold(self, number: int) -> int | None:
+        """Return a descriptor that shows that a command runs, until it is closed.
+
+        None if it is known to run, here or in another process.
+        """
+        import fcntl  # noqa: PLC0415 - not on every platform that can import this
+
+        fd = os.open(self.path(number, "before"), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return fd
+
+    def is_new(self) -> bool:
+        """Return whether no command has been recorded here yet."""
+        return not (self.place / "last").exists()
+
+    def write_last(self, snapshot: Snapshot) -> None:
+        """Write the last snapshot.
+
+        Raises:
+            StoreUnavailable: it cannot be written.
+        """
+        self.write_snapshot(self.place / "last", snapshot)
+
+    def edits(self, number: int, record: Record) -> list[Edit]:
+        """Return the edits of a record with their texts.
+
+        Raises:
+            NoUndo: one of the texts is gone.
+        """
+
+        def text(name: str) -> str:
+            return self.content(number, record, name).decode("utf-8", "surrogatepass")
+
+        return [Edit(as_name(edit.name), text(edit.old), text(edit.new)) for edit in record.edits]
+
+    def write_snapshot(self, path: Path, snapshot: Snapshot) -> None:
+        """Write a snapshot.
+
+        Raises:
+            StoreUnavailable: it cannot be written.
+        """
+        with store_errors(path, "write"):
+            temporary = path.with_suffix(".new")
+            temporary.write_bytes(_sealed(snapshot.dump()))
+            temporary.replace(path)
+
+    def last_snapshot(self) -> Snapshot | None:
+        """Return the last snapshot, if there is any."""
+        return self.read_snapshot(self.place / "last")
+
+    def read_snapshot(self, path: Path) -> Snapshot | None:
+        """Return a snapshot; None if it is missing or damaged."""
+        try:
+            return Snapshot.load(_unsealed(path.read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def keep(
+        self, number: int, *contents: Iterable[tuple[str, bytes | None]]
+    ) -> dict[str, list[int]]:
+        """Write the contents of a record, given with their ids; return their places.
+
+        A content of None is taken from the pool, or left out if it is not there.
+
+        Raises:
+            StoreUnavailable: they cannot be written.
+        """
+        path = self.path(number, "contents")
+        places: dict[str, list[int]] = {}
+        with store_errors(path, "write"), path.open("wb") as file:
+            for name, content in chain(*contents):
+                packed = self.pool.packed(name) if content is None else zlib.compress(content, 1)
+                if packed is not None and name not in places:
+                    places[name] = [file.tell(), len(packed)]
+                    file.write(packed)
+        return places
+
+    def content(self, number: int, record: Record, name: str) -> bytes:
+        """Return a content of a record.
+
+        Raises:
+            NoUndo: it is gone or damaged.
+        """
+        try:
+            start, length = record.contents[name]
+            with self.path(number, "contents").open("rb") as file:
+                file.seek(start)
+                content = zlib.decompress(file.read(length))
+        except (OSError, KeyError, zlib.error) as error:
+            raise NoUndo("what it held is gone") from error
+        if object_id(record.hash, content) != name:
+            raise NoUndo("what it held is damaged")
+        return content
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Delete records with all that is theirs."""
+        for number in numbers:
+            # The record goes first: the rest is of no use without it.
+            for what in ("record", "before", "contents", "git", "aside"):
+                remove(self.path(number, what))
 
     def drop_old(self, now: float | None = None) -> None:
-        """Delete what exceeds KEPT here, and what is too old in any workspace of the repository."""
+        """Delete what exceeds KEPT, and what is too old in any workspace."""
         oldest = (time.time() if now is None else now) - KEPT_DAYS * 86_400
-        refs = self._refs(_REFS)
-        too_many = set(self._numbered(refs)[:-KEPT])
-        self.drop([ref for ref in refs if ref.seconds < oldest or ref in too_many])
+        *numbers, newest = self._numbers() or [0]
+        self.drop([*numbers, newest][:-KEPT])
+        sizes = self._sizes()
+        total = sum(sizes.values())
+        for number in numbers:
+            if total > KEPT_BYTES or self._written(number) < oldest:
+                self.drop([number])
+                total -= sizes.get(number, 0)
+        if newest and self._written(newest) < oldest:
+            self.drop([newest])
+        for place in data_dir().glob("workspaces/*/undo"):
+            with suppress(OSError):
+                if (place / "last").stat().st_mtime < oldest:
+                    remove(place)
 
-    def _refs(self, below: str) -> list[Ref]:
-        form = "--format=%(refname) %(objectname) %(committerdate:unix)"
-        answer = self._git.ask("for-each-ref", form, below)
-        rows = (line.split(" ") for line in answer.decode("utf-8", "replace").splitlines())
-        return [Ref(name, commit, int(at or 0)) for name, commit, at in rows]
-
-    def _numbered(self, refs: list[Ref]) -> list[Ref]:
-        """Return the refs of this workspace, the oldest first."""
-        own = len(self._own)
-        return [
-            ref for ref in refs if ref.name.startswith(self._own) and ref.name[own:].isdecimal()
-        ]
-
-    def _write(
-        self, name: str, record: Record, snapshot: Snapshot, when: str, parent: str = ""
-    ) -> Ref:
-        message = f"{when}: {record.label}\n\n{json.dumps(asdict(record))}\n".encode()
-        parents = ("-p", parent) if parent else ()
-        made = self._git.own("commit-tree", snapshot.tree, *parents, feed=message)
-        commit = made.decode().strip()
-        none = "0" * len(commit)
-        self._git.ask(*_UPDATE, name, commit, parent or none)
-        return Ref(name, commit, int(time.time()))
-
-    def _read(self, ref: Ref) -> Record | None:
+    def _written(self, number: int) -> float:
         try:
-            commit = self._git.ask("cat-file", "commit", ref.commit).decode()
-            # The headers of the commit, the first line of its message, and then the record.
-            record = structure(json.loads(commit.split("\n\n", 2)[2]), Record, camel_case=False)
-        except (GitFailed, InvalidArgument, IndexError, ValueError, RecursionError):
+            return self.path(number, "record").stat().st_mtime
+        except OSError:
+            return 0
+
+    def _sizes(self) -> dict[int, int]:
+        sizes: dict[int, int] = {}
+        for name in self._names():
+            if match := _OURS.fullmatch(name):
+                with suppress(OSError):
+                    size = (self.place / name).stat().st_size
+                    sizes[int(match[1])] = sizes.get(int(match[1]), 0) + size
+        return sizes
+
+    def _names(self) -> list[str]:
+        return [path.name for path in self.place.iterdir()]
+
+    def _numbers(self) -> list[int]:
+        """Return the numbers of all records, the oldest first."""
+        found = map(_OURS.fullmatch, self._names())
+        return sorted({int(match[1]) for match in found if match})
+
+
+def usage(folder: Path) -> tuple[int, int]:
+    """Return how many commands are kept for a workspace, and how many bytes all of undo takes."""
+    place = undo_folder(folder)
+    sizes = [path.stat().st_size for path in place.rglob("*") if path.is_file()]
+    return len(list(place.glob("*.record"))), sum(sizes)
+
+
+class Pool:
+    """Contents by their ids, in a folder: those of the current files that git does not hold.
+
+    Attributes:
+        size: how many bytes it takes.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self.size = 0
+        self._sizes: dict[str, int] = {}
+        with suppress(FileNotFoundError), os.scandir(place) as entries:
+            self._sizes = {entry.name: entry.stat().st_size for entry in entries}
+        self.size = sum(self._sizes.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._sizes
+
+    def add(self, name: str, content: bytes) -> None:
+        """Add a content.
+
+        Raises:
+            StoreUnavailable: it cannot be written.
+            NoUndo: there would be more than KEPT_BYTES.
+        """
+        if name in self._sizes:
+            return
+        packed = zlib.compress(content, 1)
+        if self.size + len(packed) > KEPT_BYTES:
+            raise NoUndo(f"what git does not hold here is more than {KEPT_BYTES >> 20:,} MiB")
+        private_dir(self._place)
+        with store_errors(self._place, "write to"):
+            temporary = self._place / "new"
+            temporary.write_bytes(packed)
+            temporary.rename(self._place / name)
+        self._sizes[name] = len(packed)
+        self.size += len(packed)
+
+    def packed(self, name: str) -> bytes | None:
+        """Return a content as it is stored; None if it is not there."""
+        try:
+            return (self._place / name).read_bytes() if name in self._sizes else None
+        except OSError:
             return None
-        snapshots = (record.before, record.after or record.before)
-        ids = [snapshot.tree for snapshot in snapshots]
-        ids += [text for edit in record.edits for text in (edit.old, edit.new)]
-        whole = all(map(_ID.fullmatch, ids))
-        return record if whole and record.version == _VERSION else None
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        """Delete all others."""
+        for name in self._sizes.keys() - set(names):
+            remove(self._place / name)
+            self.size -= self._sizes.pop(name)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all in it; what cannot be removed is left for the next."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _sealed(text: str) -> bytes:
+    """Return a text as it is written, so that a change of it is noticed."""
+    data = text.encode()
+    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+
+
+def _unsealed(data: bytes) -> str:
+    """Return the text of what ``_sealed`` returned.
+
+    Raises:
+        ValueError: it is cut or was changed.
+    """
+    seal, _, rest = data.partition(b"\n")
+    if seal != hashlib.sha256(rest).hexdigest().encode():
+        raise ValueError("the seal does not fit")
+    return rest.decode()
 
 
 def _take(stack: list[Group], of: str) -> None:
@@ -240,38 +502,21 @@ class Edit:
     new: str
 
 
-def keep(git: Git, edits: Iterable[Edit]) -> list[KeptEdit]:
-    """Store edits, with their texts as objects of git.
+def kept(kind: Hash, edits: Iterable[Edit], contents: dict[str, bytes]) -> list[KeptEdit]:
+    """Return edits as they are recorded; their texts are added to ``contents``."""
 
-    Raises:
-        NoUndo: they cannot be written.
-    """
+    def keep(text: str) -> str:
+        content = text.encode("utf-8", "surrogatepass")
+        name = object_id(kind, content)
+        contents[name] = content
+        return name
 
-    def kept(text: str) -> str:
-        made = git.own("hash-object", "-w", "--stdin", feed=text.encode("utf-8", "surrogatepass"))
-        return made.decode().strip()
-
-    return [KeptEdit(as_text(edit.name), kept(edit.old), kept(edit.new)) for edit in edits]
+    return [KeptEdit(as_text(edit.name), keep(edit.old), keep(edit.new)) for edit in edits]
 
 
-def backwards(edits: Sequence[KeptEdit]) -> list[KeptEdit]:
+def backwards(edits: Sequence[Edit]) -> list[Edit]:
     """Return the edits that revert ``edits``."""
-    return [KeptEdit(edit.name, old=edit.new, new=edit.old) for edit in reversed(edits)]
-
-
-def read(git: Git, edits: Sequence[KeptEdit]) -> list[Edit]:
-    """Return the stored ``edits`` with their texts.
-
-    Raises:
-        NoUndo: one of the texts is gone.
-    """
-    ids = [text for edit in edits for text in (edit.old, edit.new)]
-    git.check_contents(ids)
-    texts = [found.decode("utf-8", "surrogatepass") for found in git.contents(ids)]
-    return [
-        Edit(as_name(edit.name), old, new)
-        for edit, old, new in zip(edits, texts[::2], texts[1::2], strict=True)
-    ]
+    return [Edit(edit.name, old=edit.new, new=edit.old) for edit in reversed(edits)]
 
 
 async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, bool]:
@@ -282,25 +527,27 @@ async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[by
     made: dict[bytes, bool] = {}
     for edit in edits:
         path = top / os.fsdecode(edit.name)
-        is_done = await edit_open(path, edit.old, edit.new)
+        is_done: bool | None = False
+        if await asyncio.to_thread(os.path.realpath, path.parent) == str(path.parent):
+            is_done = await edit_open(path, edit.old, edit.new)
         if is_done is None:
-            is_done = await asyncio.to_thread(_rewrite, path, edit.old, edit.new)
+            is_done = await asyncio.to_thread(_rewrite, top, edit)
         made[edit.name] = is_done and made.get(edit.name, True)
     return made
 
 
-def _rewrite(path: Path, old: str, new: str) -> bool:
-    """Write ``new`` to a file that holds ``old``; False if it does not, or cannot be written."""
+def _rewrite(top: Path, edit: Edit) -> bool:
+    """Write to a file that holds the old text; False if it does not, or cannot be written."""
+    name = os.fsdecode(edit.name)
     try:
-        content = read_regular(path, _LARGEST)
-        text = (content or b"").decode("utf-8")
-        bare = text.removeprefix(_BOM)
-        if content is None or with_line_feeds(bare) != old:
-            return False
-        if "\r\n" in text:
-            new = new.replace("\n", "\r\n")
-        data = (_BOM + new if text != bare else new).encode()
-        put_in_place(path, data, prefix=".aish-", before=path.lstat())
+        with opened(top, name) as file:
+            text = file.read(_LARGEST).decode("utf-8")
+            bare = text.removeprefix(_BOM)
+            if file.name != name or with_line_feeds(bare) != edit.old:
+                return False
+            new = edit.new.replace("\n", "\r\n") if "\r\n" in text else edit.new
+            data = (_BOM + new if text != bare else new).encode()
+            replace(top, name, data, file.status)
     except (OSError, ValueError):
         return False
     return True

@@ -1,33 +1,35 @@
-"""Snapshots: a work tree as a git tree, byte for byte, with the permissions that git does not keep.
+"""Snapshots: what the files of a work tree hold, byte for byte, by the names that git gives that.
 
-This module also puts files back from a snapshot.
+This module also puts files back.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
-import re
 import secrets
 import stat
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
-from aish_lsp.undo.git import Git, GitFailed, NoUndo, TooSlow
-from aish_lsp.undo.listing import Listing, is_plain
+from aish_lsp.undo.git import HASHES, Hash
+from aish_lsp.undo.listing import SIZE_LIMIT, Listing, is_plain, left_out
 
-#: How many files git may refuse (because of their names, or a change meanwhile) until we give up.
-_REFUSALS: Final = 20
 #: How many names of uncovered files are recorded one by one.
 _UNCOVERED: Final = 5000
-_REFUSED: Final = re.compile(rb"^fatal: Unable to process path (.+)\n\Z", re.MULTILINE | re.DOTALL)
-
-LINK: Final = "120000"
-PROGRAM: Final = "100755"
+#: A file that was changed so shortly before it was read, in ns, is read again the next time: a
+#: further change might not show in its times.
+_RECENT: Final = 2_000_000_000
+#: Joins names in a file; no name has it.
+_BETWEEN: Final = "//"
 
 
 def as_text(name: bytes) -> str:
@@ -40,180 +42,222 @@ def as_name(text: str) -> bytes:
     return text.encode("latin-1", "replace")
 
 
+def object_id(kind: Hash, content: bytes) -> str:
+    """Return git's name for ``content``, with the hash ``kind``."""
+    made = hashlib.new(kind, b"blob %d\0" % len(content), usedforsecurity=False)
+    made.update(content)
+    return made.hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file or a link of a snapshot.
+    """A file, a link, or the folder of a repository.
 
     Attributes:
-        mode: git's mode of it.
-        content: git's id of its content; empty if nothing but the permission differs.
-        permission: its permission.
+        mode: its type and permissions (a link's permissions count as 0777); 0 if it is not covered.
+        content: the id of its content or of a link's target; the inode of a folder.
+        inode: its inode, which does not count when states are compared.
     """
 
-    mode: str
+    mode: int
     content: str
-    permission: int
+    inode: int = dataclass_field(default=0, compare=False)
+
+
+#: The state of what exists, but is in no snapshot.
+NOT_COVERED: Final = FileState(0, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The state of a name in two snapshots; None if it does not exist."""
+    """The state of a name before and after; None if it does not exist."""
 
     old: FileState | None
     new: FileState | None
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A work tree at one time, as it is recorded.
+class Row(NamedTuple):
+    """A file as it was seen, with the id of its content."""
 
-    Attributes:
-        tree: the id of git's tree.
-        umask: the permissions that most files and folders lack.
-        modes: the permissions that differ from what ``umask`` gives; a folder's name ends in ``/``.
-        uncovered, repositories: as in ``Listing``.
-    """
-
-    tree: str
-    umask: int
-    modes: dict[str, int]
-    uncovered: list[str]
-    repositories: list[str]
-
-    def permission(self, name: bytes, mode: str) -> int:
-        """Return the permission of a file, or of a folder (``name`` ends in ``/``)."""
-        if mode == LINK:
-            return 0
-        usual = 0o666 if mode and mode != PROGRAM else 0o777
-        return self.modes.get(as_text(name), usual & ~self.umask)
+    mode: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+    content: str
 
     @property
-    def left_out(self) -> frozenset[bytes]:
-        """The names of the files and folders that exist but are not covered."""
-        return frozenset(map(as_name, self.uncovered))
+    def state(self) -> FileState:
+        """The state of the file."""
+        return FileState(self.mode, self.content, self.inode)
 
 
-def take(git: Git, listing: Listing) -> Snapshot:
-    """Write the files of ``listing`` into git's store; return the snapshot of them.
+#: Takes the content of a file that had to be read, with the file's name and the content's id.
+Keep: TypeAlias = Callable[[bytes, str, bytes], None]
 
-    Raises:
-        NoUndo: git cannot store them: the disk is full, or not writable.
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A work tree at one time.
+
+    Attributes:
+        kind: the hash that names contents.
+        files: all covered files.
+        folders, uncovered, repositories: as in ``Listing``.
+        gits: the entries that make a folder a repository, as in ``Listing``.
+        index: the gitlinks of the index, and what else it holds under such a name before or after.
     """
-    refused: set[bytes] = set()
-    try:
-        tree = _write(git, listing, refused)
-    except TooSlow:
-        raise
-    except NoUndo:
-        # The index of the last snapshot may refer to contents that are missing or damaged.
-        with suppress(OSError):
-            (git.private / "index").unlink()
-        tree = _write(git, listing, refused)
-    umask = _umask(listing)
+
+    kind: Hash
+    files: dict[bytes, Row]
+    folders: dict[bytes, int]
+    uncovered: frozenset[bytes]
+    repositories: tuple[bytes, ...]
+    gits: dict[bytes, FileState]
+    index: dict[bytes, str]
+
+    def dump(self) -> str:
+        """Return the snapshot as JSON, but for the index."""
+        columns: Sequence[Sequence[int | str]]
+        columns = list(zip(*self.files.values(), strict=True)) or [()] * 6
+        return json.dumps(
+            {
+                "kind": self.kind,
+                "names": as_text(_BETWEEN.encode().join(self.files)),
+                "columns": columns[:5],
+                "contents": "".join(map(str, columns[5])),
+                "folders": {as_text(name): mode for name, mode in self.folders.items()},
+                "uncovered": list(map(as_text, self.uncovered)),
+                "repositories": list(map(as_text, self.repositories)),
+                "gits": {
+                    as_text(name): [one.mode, one.content, one.inode]
+                    for name, one in self.gits.items()
+                },
+                "index": {
+                    as_text(name): about
+                    for name, about in self.index.items()
+                    if about.startswith("160000")
+                },
+            }
+        )
+
+    @classmethod
+    def load(cls, text: str) -> Snapshot:
+        """Return the snapshot from what ``dump`` returned.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is something else.
+        """
+        found = json.loads(text)
+        length = HASHES[found["kind"]]
+        names = as_name(found["names"]).split(_BETWEEN.encode()) if found["names"] else []
+        ids = (
+            found["contents"][at : at + length] for at in range(0, len(found["contents"]), length)
+        )
+        rows = map(Row, *found["columns"], ids)
+        return cls(
+            found["kind"],
+            dict(zip(names, rows, strict=True)),
+            {as_name(name): mode for name, mode in found["folders"].items()},
+            frozenset(map(as_name, found["uncovered"])),
+            tuple(map(as_name, found["repositories"])),
+            {as_name(name): FileState(*one) for name, one in found["gits"].items()},
+            {as_name(name): about for name, about in found["index"].items()},
+        )
+
+
+def take(
+    folder: WorkFolder,
+    listing: Listing,
+    kind: Hash,
+    *,
+    last: Snapshot | None = None,
+    keep: Keep = lambda *_: None,
+    check: Callable[[], None] = lambda: None,
+) -> Snapshot:
+    """Return the snapshot of ``listing``.
+
+    Args:
+        folder: the work tree.
+        listing: the files.
+        kind: the hash that names contents.
+        last: an earlier snapshot; what has not changed since then is not read again.
+        keep: is given what is read.
+        check: is called now and then, and may raise.
+    """
+    known = last.files if last is not None and last.kind == kind else {}
+    files: dict[bytes, Row] = {}
+    unread: list[bytes] = []
+    for name, found in listing.files.items():
+        row = known.get(name)
+        if row is not None and row[:5] == _seen(found):
+            files[name] = row
+        else:
+            unread.append(name)
+    uncovered = set(listing.uncovered)
+    gits: dict[bytes, FileState] = {}
+    for name, found in listing.gits.items():
+        if stat.S_ISDIR(found.st_mode):
+            gits[name] = FileState(stat.S_IFDIR, str(found.st_ino))
+        else:
+            unread.append(name)
+    for name, row, content in folder.read(unread, kind):
+        check()
+        if row is None:
+            uncovered.add(name)
+            continue
+        if name in listing.files:
+            files[name] = row
+        else:
+            gits[name] = row.state
+        keep(name, row.content, content)
     return Snapshot(
-        tree=tree,
-        umask=umask,
-        modes=dict(_unusual_permissions(listing, umask)),
-        uncovered=sorted(map(as_text, _condensed(listing.uncovered | refused))),
-        repositories=sorted(map(as_text, listing.repositories)),
+        kind,
+        files,
+        listing.folders,
+        _condensed(uncovered),
+        listing.repositories,
+        gits,
+        listing.index,
     )
 
 
-def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
-    """Update our index, and return the id of its tree."""
-    names = listing.files.keys() - refused
-    known = set(git.own("ls-files", "-z").split(b"\0")[:-1])
-    if gone := known - names:
-        feed = b"".join(b"%b\0" % name for name in gone)
-        git.own("update-index", "-z", "--force-remove", "--stdin", feed=feed)
-    while True:
-        feed = b"".join(b"%b\0" % name for name in sorted(names))
-        try:
-            git.own("update-index", "-z", "--add", "--remove", "--replace", "--stdin", feed=feed)
-        except GitFailed as error:
-            match = _REFUSED.search(error.stderr)
-            if match is None or match[1] not in names or len(refused) >= _REFUSALS:
-                raise
-            refused.add(match[1])
-            names = names - {match[1]}
-        else:
-            return git.own("write-tree").decode().strip()
+def _seen(found: os.stat_result) -> tuple[int, int, int, int, int]:
+    mode = found.st_mode | 0o777 if stat.S_ISLNK(found.st_mode) else found.st_mode
+    return mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _condensed(names: frozenset[bytes]) -> frozenset[bytes]:
+def _condensed(names: set[bytes]) -> frozenset[bytes]:
     """Return ``names``, or their folders if there are too many names to record."""
     if len(names) <= _UNCOVERED:
-        return names
+        return frozenset(names)
     return frozenset(name[: name.rstrip(b"/").rfind(b"/") + 1] or name for name in names)
 
 
-def _umask(listing: Listing) -> int:
-    """Return the permissions that most files lack, as a umask."""
-    counts = Counter(found.st_mode & 0o666 for found in listing.files.values())
-    # The highest of equally common modes, since the order of the files may change.
-    common = max(counts, key=lambda mode: (counts[mode], mode), default=0o644)
-    missing = 0o666 & ~common
-    # Whoever may not read a program or a folder may not execute it either.
-    return missing | (missing & 0o444) >> 2
-
-
-def _unusual_permissions(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
-    for name, found in listing.files.items():
-        if stat.S_ISLNK(found.st_mode):
-            continue
-        permission = stat.S_IMODE(found.st_mode)
-        if permission != (0o777 if permission & 0o100 else 0o666) & ~umask:
-            yield as_text(name), permission
-    for name, permission in listing.folders.items():
-        if permission != 0o777 & ~umask:
-            yield f"{as_text(name)}/", permission
-
-
-def difference(git: Git, old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
-    """Return what differs from ``old`` to ``new``, by name.
-
-    Raises:
-        NoUndo: one of them is gone.
-    """
-    raw = git.own(
-        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old.tree, new.tree
-    )
-    parts = raw.split(b"\0")[:-1]
+def difference(old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
+    """Return what differs from ``old`` to ``new``, by name."""
     changes = {}
-    for about, name in zip(parts[::2], parts[1::2], strict=True):
-        was, now, content, later, _ = about.decode().lstrip(":").split(" ")
-        changes[name] = Change(_state(old, name, was, content), _state(new, name, now, later))
-    for name, mode in _permission_candidates(git, old, new):
-        was_permitted, permitted = old.permission(name, mode), new.permission(name, mode)
-        if name not in changes and was_permitted != permitted:
-            changes[name] = Change(
-                FileState(mode, "", was_permitted), FileState(mode, "", permitted)
-            )
+    for name, row in old.files.items():
+        now = new.files.get(name)
+        if now is None:
+            changes[name] = Change(row.state, NOT_COVERED if name in new.uncovered else None)
+        elif row is not now and (row.mode, row.content) != (now.mode, now.content):
+            changes[name] = Change(row.state, now.state)
+    for name, row in new.files.items():
+        # A file that existed but was not covered may look as if the command had created it.
+        if name not in old.files and not left_out(name, old.uncovered):
+            changes[name] = Change(None, row.state)
+    for name in old.gits.keys() | new.gits.keys():
+        was, now_git = old.gits.get(name), new.gits.get(name)
+        if was != now_git and name not in old.folders:
+            changes[name] = Change(was, now_git)
     return changes
-
-
-def _state(snapshot: Snapshot, name: bytes, mode: str, content: str) -> FileState | None:
-    if mode == "000000":
-        return None
-    return FileState(mode, content, snapshot.permission(name, mode))
-
-
-def _permission_candidates(git: Git, old: Snapshot, new: Snapshot) -> Iterator[tuple[bytes, str]]:
-    """Yield the files, with git's modes, that may differ in permissions that git does not keep."""
-    if old.umask != new.umask:
-        # It may be any of them.
-        for entry in git.own("ls-tree", "-r", "-z", old.tree).split(b"\0")[:-1]:
-            about, _, name = entry.partition(b"\t")
-            yield name, about.partition(b" ")[0].decode()
-    elif old.modes != new.modes:
-        for text, permission in (old.modes | new.modes).items():
-            if not text.endswith("/"):
-                yield as_name(text), PROGRAM if permission & 0o100 else "100644"
 
 
 # Putting files of a work tree back, whole or not at all, and never through a link.
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Changed(OSError):
@@ -231,20 +275,47 @@ class WorkFolder:
     """
 
     def __init__(
-        self, top: Path, seen: Mapping[bytes, os.stat_result], wanted: Snapshot, keep: bytes
+        self,
+        top: Path,
+        seen: Mapping[bytes, os.stat_result] | None = None,
+        permissions: Mapping[bytes, int] | None = None,
+        keep: bytes = b".",
     ) -> None:
         """Prepare for the tree at ``top``.
 
         Args:
             top: its root.
             seen: the status of its files when it was decided what to do.
-            wanted: the snapshot with the permissions of the folders.
+            permissions: those of folders that may have to be made.
             keep: a folder that is not removed, nor are those that it is in.
         """
         self._top = top
-        self._seen = seen
-        self._wanted = wanted
+        self._seen = seen or {}
+        self._permissions = permissions or {}
         self._keep = keep + b"/"
+        self._rewritten: set[int] = set()
+
+    def read(self, names: Iterable[bytes], kind: Hash) -> Iterator[tuple[bytes, Row | None, bytes]]:
+        """Yield those of ``names`` that exist, each with its row and its content.
+
+        The row is None if it cannot be read, is too large, or is neither a file nor a link.
+        """
+        for _, group in groupby(sorted(names, key=_parts), lambda name: _parts(name)[0]):
+            inside = list(group)
+            try:
+                with self._folder_of(inside[0]) as (folder, _):
+                    for name in inside:
+                        try:
+                            found = _read(folder, _parts(name)[1], kind)
+                        except FileNotFoundError:
+                            continue
+                        except OSError:
+                            found = None, b""
+                        yield name, *found
+            except FileNotFoundError:
+                continue
+            except OSError:
+                yield from ((name, None, b"") for name in inside)
 
     def remove(self, name: bytes) -> None:
         """Remove a file or a link.
@@ -252,7 +323,7 @@ class WorkFolder:
         Raises:
             OSError: it cannot be removed, or it is no longer the same file.
         """
-        with self._folder_of(name, make=False) as (folder, own):
+        with self._folder_of(name) as (folder, own):
             self._check(name, folder, own)
             os.unlink(own, dir_fd=folder)
 
@@ -261,16 +332,64 @@ class WorkFolder:
         folders = {name[:at] for name in names for at in _slashes(name)}
         for name in sorted(folders, key=len, reverse=True):
             if not self._keep.startswith(name + b"/"):
-                with suppress(OSError), self._folder_of(name, make=False) as (folder, own):
+                with suppress(OSError), self._folder_of(name) as (folder, own):
                     os.rmdir(own, dir_fd=folder)
+
+    def put_aside(self, name: bytes, place: Path) -> str:
+        """Move a ``.git``, or the folder of a repository, to ``place``; return where it is now.
+
+        On another disk it stays where it was, as ``NAME.undone-...``.
+
+        Raises:
+            OSError: it cannot be moved.
+        """
+        with self._folder_of(name) as (folder, own):
+            try:
+                os.rename(own, place, src_dir_fd=folder)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+            else:
+                return str(place)
+            new = own + b".undone-" + secrets.token_hex(4).encode()
+            os.rename(own, new, src_dir_fd=folder, dst_dir_fd=folder)
+            return os.fsdecode(name[: len(name) - len(own)] + new)
+
+    def take_back(self, name: bytes, place: Path) -> None:
+        """Move what was put aside to where it was.
+
+        Raises:
+            OSError: it cannot be moved, or something else is there.
+        """
+        with self._folder_of(name, make=True) as (folder, own):
+            with suppress(FileNotFoundError):
+                os.lstat(own, dir_fd=folder)
+                raise FileExistsError(errno.EEXIST, "Something else is there")
+            os.rename(place, own, dst_dir_fd=folder)
 
     def write(self, name: bytes, entry: FileState, content: bytes) -> None:
         """Put a file or a link in its place; missing folders are created.
+
+        If it is the same file as then and has other names (hard links), it is written in place, so
+        that those get the content back, too.
 
         Raises:
             OSError: it cannot be written, or the file there is no longer the same.
         """
         with self._folder_of(name, make=True) as (folder, own):
+            seen = self._seen.get(name)
+            if (
+                seen is not None
+                and seen.st_nlink > 1
+                and seen.st_ino == entry.inode
+                and stat.S_ISREG(seen.st_mode)
+                and stat.S_ISREG(entry.mode)
+            ):
+                if entry.inode not in self._rewritten:
+                    self._check(name, folder, own)
+                    _rewrite(own, folder, seen, entry, content)
+                    self._rewritten.add(entry.inode)
+                return
             self._check(name, folder, own)
             temporary = b".aish-undo-" + secrets.token_hex(8).encode()
             try:
@@ -290,10 +409,9 @@ class WorkFolder:
         Raises:
             OSError: it cannot be done, or it is no longer the same file.
         """
-        with self._folder_of(name, make=False) as (folder, own):
+        with self._folder_of(name) as (folder, own):
             self._check(name, folder, own)
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            fd = os.open(own, flags, dir_fd=folder)
+            fd = os.open(own, os.O_RDONLY | _FILE, dir_fd=folder)
             try:
                 os.fchmod(fd, permission)
             finally:
@@ -314,16 +432,15 @@ class WorkFolder:
             raise Changed
 
     @contextmanager
-    def _folder_of(self, name: bytes, *, make: bool) -> Iterator[tuple[int, bytes]]:
+    def _folder_of(self, name: bytes, *, make: bool = False) -> Iterator[tuple[int, bytes]]:
         """Open the folder that ``name`` is in; yield it with the last part of the name."""
-        if not is_plain(name):
+        if not is_plain(name.removesuffix(b"/.git")) and name != b".git":
             raise OSError(errno.EINVAL, "That is not the name of a file in the work tree")
         *folders, own = name.split(b"/")
         fd = os.open(self._top, _FOLDER)
         try:
             for depth, part in enumerate(folders, 1):
-                path = b"/".join(folders[:depth]) + b"/"
-                below = self._open(fd, part, path, make=make)
+                below = self._open(fd, part, b"/".join(folders[:depth]), make=make)
                 os.close(fd)
                 fd = below
             yield fd, own
@@ -339,8 +456,34 @@ class WorkFolder:
         os.mkdir(part, 0o700, dir_fd=fd)
         made = os.open(part, _FOLDER, dir_fd=fd)
         # The owner needs access in any case: more files are put there.
-        os.fchmod(made, self._wanted.permission(path, "") | 0o700)
+        os.fchmod(made, self._permissions.get(path, 0o777) | 0o700)
         return made
+
+
+def _parts(name: bytes) -> tuple[bytes, bytes]:
+    """Return the folder of a name, and the last part of it."""
+    folder, _, own = name.rpartition(b"/")
+    return folder, own
+
+
+def _read(folder: int, own: bytes, kind: Hash) -> tuple[Row | None, bytes]:
+    """Return a file or a link in the open ``folder``, with its content."""
+    found = os.lstat(own, dir_fd=folder)
+    if stat.S_ISLNK(found.st_mode):
+        content = os.readlink(own, dir_fd=folder)
+    elif not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "It is not a file")
+    else:
+        fd = os.open(own, os.O_RDONLY | _FILE, dir_fd=folder)
+        with os.fdopen(fd, "rb", buffering=0) as file:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > SIZE_LIMIT:
+                raise OSError(errno.EFBIG, "It is too large, or not a file")
+            content = file.read(SIZE_LIMIT + 1) if found.st_size else b""
+    mode, inode, size, modified, changed = _seen(found)
+    if changed > time.time_ns() - _RECENT or len(content) != size:
+        changed = 0
+    return Row(mode, inode, size, modified, changed, object_id(kind, content)), content
 
 
 def _slashes(name: bytes) -> Iterator[int]:
@@ -356,11 +499,31 @@ def _signature(found: os.stat_result) -> tuple[int, ...]:
 
 def _create(name: bytes, folder: int, entry: FileState, content: bytes) -> None:
     """Make a new file or link."""
-    if entry.mode == LINK:
+    if stat.S_ISLNK(entry.mode):
         os.symlink(content, name, dir_fd=folder)
         return
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
     fd = os.open(name, flags, 0o600, dir_fd=folder)
     with os.fdopen(fd, "wb") as file:
         file.write(content)
-        os.fchmod(file.fileno(), entry.permission)
+        os.fchmod(file.fileno(), stat.S_IMODE(entry.mode))
+
+
+def _rewrite(
+    own: bytes, folder: int, seen: os.stat_result, entry: FileState, content: bytes
+) -> None:
+    """Write to a file that stays the same inode."""
+    fd = os.open(own, os.O_RDONLY | _FILE, dir_fd=folder)
+    try:
+        if _signature(os.fstat(fd)) != _signature(seen):
+            raise Changed
+        os.fchmod(fd, stat.S_IMODE(entry.mode) | stat.S_IWUSR)
+        writing = os.open(own, os.O_WRONLY | _FILE, dir_fd=folder)
+        with os.fdopen(writing, "wb") as file:
+            if os.fstat(writing).st_ino != seen.st_ino:
+                raise Changed
+            file.write(content)
+            file.truncate()
+            os.fchmod(writing, stat.S_IMODE(entry.mode))
+    finally:
+        os.close(fd)

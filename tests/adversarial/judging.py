@@ -25,25 +25,24 @@ from aish_lsp.shell.risk import classify
 _MANY: Final = 2000
 
 
-def is_safe(command: str, folder: Path, *, confined: bool = False) -> bool:
+def is_safe(command: str, folder: Path) -> bool:
     """Return whether ``command`` is called safe in ``folder``."""
-    verdict = classify(command, "bash", folder=folder, confined=confined, path=sandbox.PATH)
+    verdict = classify(command, "bash", folder=folder, confined=True, path=sandbox.PATH)
     return verdict.risk == "safe"
 
 
 def safe_ones(
     commands: Sequence[str],
     *,
-    confined: bool = False,
     files: Mapping[str, str] = MappingProxyType({}),
 ) -> set[str]:
     """Return those of ``commands`` that are called safe in the scene, with ``files`` in it."""
     if not files:
-        return _judged(commands, _scene(), confined=confined)
+        return _judged(commands, _scene())
     with tempfile.TemporaryDirectory(prefix="aish-scene-") as root:
         shutil.copytree(_scene().parent, root, symlinks=True, dirs_exist_ok=True)
         scene.add(Path(root) / "work", files)
-        return _judged(commands, Path(root) / "work", confined=confined)
+        return _judged(commands, Path(root) / "work")
 
 
 @cache
@@ -55,15 +54,15 @@ def _scene() -> Path:
     return Path(folder) / "work"
 
 
-def _judged(commands: Sequence[str], folder: Path, *, confined: bool) -> set[str]:
+def _judged(commands: Sequence[str], folder: Path) -> set[str]:
     if len(commands) >= _MANY:
-        return _asked_at_once(commands, folder, confined=confined)
-    return {text for text in commands if is_safe(text, folder, confined=confined)}
+        return _asked_at_once(commands, folder)
+    return {text for text in commands if is_safe(text, folder)}
 
 
-def _asked_at_once(commands: Sequence[str], folder: Path, *, confined: bool) -> set[str]:
+def _asked_at_once(commands: Sequence[str], folder: Path) -> set[str]:
     jobs = os.cpu_count() or 1
-    script = [sys.executable, __file__, str(folder), *(["confined"] if confined else [])]
+    script = [sys.executable, __file__, str(folder)]
 
     def ask(part: Sequence[str]) -> list[str]:
         given = json.dumps(list(part))
@@ -78,9 +77,9 @@ def _asked_at_once(commands: Sequence[str], folder: Path, *, confined: bool) -> 
 
 def main() -> None:
     """Answer which of the commands on standard input are safe."""
-    folder, confined = Path(sys.argv[1]), "confined" in sys.argv[2:]
+    folder = Path(sys.argv[1])
     commands = json.load(sys.stdin)
-    safe = [text for text in commands if is_safe(text, folder, confined=confined)]
+    safe = [text for text in commands if is_safe(text, folder)]
     json.dump(safe, sys.stdout)
 
 

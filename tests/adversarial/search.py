@@ -5,8 +5,8 @@
     python tests/adversarial/search.py --failures FILE       the failures, a line of JSON each
 
 ``--from grammar|options|settings|corpora`` searches a part, ``--only WORD`` kinds with that word,
-``--sample N`` so many at random; ``--traced`` has strace look on; ``--confined`` asks what is safe
-where commands are confined, and runs it so.
+``--sample N`` so many at random. They run confined, as the server runs them; ``--unconfined`` shows
+what the classifier alone keeps from harm, and ``--traced`` has strace look on as well.
 """
 
 # ruff: noqa: T201
@@ -30,7 +30,7 @@ import scene
 import settings_traps
 from derive import Case
 from judging import safe_ones
-from sandbox import Outcome, run_all, why_not
+from sandbox import Outcome, run_all
 
 CORPORA: Final = Path(__file__).parents[1] / "corpora"
 
@@ -51,7 +51,7 @@ def from_corpora() -> Iterator[Case]:
                 yield Case(f"{path.stem}: {group.get('kind', group['why'])}", command)
 
 
-def called_safe(cases: Iterable[Case], *, confined: bool = False) -> list[Case]:
+def called_safe(cases: Iterable[Case]) -> list[Case]:
     """Return the cases whose command is called safe."""
     cases = list(cases)
     found: list[Case] = []
@@ -60,7 +60,7 @@ def called_safe(cases: Iterable[Case], *, confined: bool = False) -> list[Case]:
         by_setting[case.setting].append(case)
     for setting, group in by_setting.items():
         files = settings_traps.files(setting)
-        safe = safe_ones([case.command for case in group], confined=confined, files=files)
+        safe = safe_ones([case.command for case in group], files=files)
         found += [case for case in group if case.command in safe]
     return found
 
@@ -119,19 +119,18 @@ def main() -> int:
     ]
     if arguments.sample:
         cases = random.Random(arguments.seed).sample(cases, min(arguments.sample, len(cases)))
-    safe = called_safe(cases, confined=arguments.confined)
+    safe = called_safe(cases)
     print(f"{len(cases)} commands, {len(safe)} of them called safe", file=sys.stderr)
     if arguments.list_safe:
         for kind, commands in by_kind(safe).items():
             print(f"# {kind} ({len(commands)})")
             print(*map(repr, commands), sep="\n")
         return 0
-    if reason := why_not():
-        print(f"nothing is run here: {reason}", file=sys.stderr)
-        return 2
     found: list[Case] = []
     with arguments.failures.open("w") if arguments.failures else nullcontext() as file:
-        for failure in failures(safe, traced=arguments.traced, confined=arguments.confined):
+        for failure in failures(
+            safe, traced=arguments.traced, confined=not (arguments.unconfined or arguments.traced)
+        ):
             found.append(failure.case)
             if file is not None:
                 print(_line(failure), file=file, flush=True)
@@ -158,7 +157,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--list-safe", action="store_true")
     parser.add_argument("--traced", action="store_true")
-    parser.add_argument("--confined", action="store_true")
+    parser.add_argument("--unconfined", action="store_true")
     parser.add_argument("--failures", type=Path, metavar="FILE")
     return parser.parse_args()
 

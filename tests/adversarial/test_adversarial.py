@@ -2,9 +2,9 @@
 
 Commands are derived from the shell's grammar (``derive``), from the classifier's tables
 (``options``) and from settings of a repository (``settings_traps``); others are written by hand
-(``tests/corpora``). Those called safe without confinement are run without it, in a ``sandbox`` that
-shows every change. A slice of them is run with all tests, the same one every time; all of them with
-``AISH_FULL=1``. ``python tests/adversarial/search.py`` tells more of what it finds.
+(``tests/corpora``). Those called safe are run as the server runs them, confined, in a ``sandbox``
+that shows every change. A slice of them is run with all tests, the same one every time; all of them
+with ``AISH_FULL=1``. ``python tests/adversarial/search.py`` tells more of what it finds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sandbox
 import search
 import settings_traps
 from derive import Case
+from machine import without_landlock, without_namespaces, without_programs
 
 FULL: Final = os.environ.get("TESTS_FULL") == "1"
 
@@ -33,14 +34,22 @@ EVERYDAY: Final = (
 )
 
 runs = pytest.mark.usefixtures("room")
+runs_confined = pytest.mark.usefixtures("confined")
 pytestmark = pytest.mark.timeout(7200 if FULL else 120)
 
 
 @pytest.fixture(scope="module")
 def room() -> None:
     """Skip where there is no sandbox to be had."""
-    if reason := sandbox.why_not():
+    if reason := without_programs("unshare", "bash", "git") or without_namespaces():
         pytest.skip(f"NOTHING THAT IS CALLED SAFE IS RUN, since there is no sandbox: {reason}")
+
+
+@pytest.fixture(scope="module")
+def confined(room: None) -> None:
+    """Skip where the kernel cannot confine."""
+    if reason := without_landlock():
+        pytest.skip(f"NOTHING IS RUN CONFINED: {reason}")
 
 
 def test_the_corpus_is_large_and_has_no_command_twice() -> None:
@@ -52,9 +61,10 @@ def test_the_corpus_is_large_and_has_no_command_twice() -> None:
     assert len({*commands, *(case.command for case in derived)}) >= 40_000
 
 
-def test_of_the_adversarial_corpus_no_command_is_safe() -> None:
+@runs_confined
+def test_what_is_called_safe_of_the_adversarial_corpus_changes_nothing() -> None:
     cases = [case for case in search.from_corpora() if case.kind.startswith("adversarial: ")]
-    assert search.by_kind(search.called_safe(cases)) == {}
+    _hold(cases, len(cases), run=200)
 
 
 @runs
@@ -92,52 +102,38 @@ def test_strace_tells_of_what_no_file_shows() -> None:
     assert [failure.case.command for failure in found] == harmful
 
 
-@runs
+@runs_confined
 def test_what_the_grammar_gives_and_is_called_safe_changes_nothing() -> None:
     _hold(derive.from_grammar(), 1900)
 
 
-@runs
+@runs_confined
 def test_what_the_tables_give_and_is_called_safe_changes_nothing() -> None:
     bases = [base for base in options.bases() if FULL or " ".join(base) in EVERYDAY]
     _hold(options.from_options(bases), 1900)
 
 
-@runs
-def test_what_a_repository_is_set_to_run_is_not_called_safe() -> None:
-    _hold(settings_traps.from_settings(), 100)
+@runs_confined
+def test_what_a_repository_is_set_to_run_changes_nothing_and_tells_no_secret() -> None:
+    _hold(settings_traps.from_settings(), 400)
 
 
-@runs
-def test_what_is_called_safe_of_all_corpora_changes_nothing_and_reaches_nothing() -> None:
-    _hold(search.from_corpora(), 4000, traced=True, run=80)
+@runs_confined
+def test_what_is_called_safe_of_all_corpora_changes_nothing_and_tells_no_secret() -> None:
+    _hold(search.from_corpora(), 4000)
 
 
-@runs
-def test_what_is_called_safe_since_it_runs_confined_changes_nothing_and_tells_no_secret() -> None:
-    if reason := sandbox.why_not_confined():
-        pytest.skip(f"NOTHING IS RUN CONFINED: {reason}")
-    cases = [*search.from_corpora(), *derive.from_grammar()]
-    if FULL:
-        cases += settings_traps.from_settings()
-    _hold(cases, 1500, confined=True, run=25)
+def _hold(cases: Iterable[Case], judged: int, *, run: int = 80) -> None:
+    """Assert that no case that is called safe changes anything or prints a secret.
 
-
-def _hold(
-    cases: Iterable[Case],
-    judged: int,
-    *,
-    traced: bool = FULL,
-    confined: bool = False,
-    run: int = 250,
-) -> None:
-    """Assert that no case that is called safe does anything; of many only a slice is tried."""
+    Of many only a slice is tried.
+    """
     chosen = _slice(list(cases), judged)
-    safe = _slice(search.called_safe(chosen, confined=confined), run)
-    traced = traced and not confined and _has_strace()
+    safe = _slice(search.called_safe(chosen), run)
+    assert safe
     found = [
         f"{failure.case.kind}: {failure.case.command!r} {failure.case.setting}: {failure.did[:3]}"
-        for failure in search.failures(safe, traced=traced, confined=confined)
+        for failure in search.failures(safe, confined=True)
     ]
     assert found == [], f"{len(found)} of {len(safe)} that are called safe"
 

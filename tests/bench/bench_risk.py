@@ -66,11 +66,11 @@ def main(rounds: int) -> None:
     """Measure, and print."""
     texts = list(commands())
     for text in texts:
-        classify(text, "bash")
+        classify(text, "bash", confined=True)
     parsed = least_of_parts(rounds, texts, lambda text: parse(text.encode()))
-    judged = least_of_parts(rounds, texts, lambda text: classify(text, "bash"))
+    judged = least_of_parts(rounds, texts, lambda text: classify(text, "bash", confined=True))
     each = {
-        text: least(rounds, lambda text=text: classify(text, "bash"))  # type: ignore[misc]
+        text: least(rounds, lambda text=text: classify(text, "bash", confined=True))  # type: ignore[misc]
         / least(rounds, lambda text=text: parse(text.encode()))  # type: ignore[misc]
         for text in texts
     }
@@ -81,7 +81,7 @@ def main(rounds: int) -> None:
     tell(f"above 20: {slow} ({slow / len(texts):.1%}), worst {each[worst]:.0f}: {worst!r}")
     for part in SLOW:
         text = (part * LONGEST)[:LONGEST]
-        seconds = least(1, lambda text=text: classify(text, "bash"))  # type: ignore[misc]
+        seconds = least(1, lambda text=text: classify(text, "bash", confined=True))  # type: ignore[misc]
         tell(f"{seconds * 1e3:8.1f} ms  {part!r} over and over")
 
 

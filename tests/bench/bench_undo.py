@@ -68,10 +68,7 @@ def main() -> int:
         root.mkdir()
         make(root, files)
 
-        def make_git(folder: Path, private: Path) -> Git:
-            return Git(folder, private, 600, threading.Event())
-
-        worker = Worker(root, make_git)
+        worker = Worker(root, lambda top: Git(top, 600, threading.Event()))
         times: dict[str, list[float]] = {}
 
         def measure(what: str, work: Callable[[], object]) -> None:

@@ -43,7 +43,7 @@ _OF_THE_ENVIRONMENT: Final = re.compile(
 #: the same way, with nothing refused to them.
 _MOVES: Final = re.compile(
     r"^(?:ps|pstree|pgrep|top|free|vmstat|iostat|uptime|w|df|date|time|env|printenv|shuf"
-    r"|cat /proc)\b"
+    r"|cat /proc|ldd|ss)\b"
 )
 #: Commands that search in several threads, and print matches in the order they are found.
 _IN_ANY_ORDER: Final = re.compile(r"^(?:rg|ag|fd)\b")

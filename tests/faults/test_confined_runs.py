@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from conversing import Place
 from safety_scene import Scene, acted, folder_of, git
+
+from aish_lsp.shell.risk import UNHELD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux confines for certain")
 
@@ -58,8 +61,9 @@ async def test_what_is_safe_cannot_write_whatever_it_is(tmp_path: Path) -> None:
         assert "Run without confinement: touch src/made" in titles
         await scene.reply("I see.", "why did it fail?")
         assert "[aish: confined]" in prompt_of(scene)
+        scene.answer = "Run"
         result = await scene.run(commandId=offered["id"])
-        assert result["exitCode"] == 0
+        assert (result["exitCode"], len(scene.asked)) == (0, 1)
         assert (scene.folder / "src" / "made").exists()
 
 
@@ -106,7 +110,7 @@ async def test_the_user_can_turn_it_off(tmp_path: Path) -> None:
     rule = CALLED_SAFE + "confine = false\n"
     async with acted(folder_of(tmp_path / "rule"), config=rule) as scene:
         assert (await scene.run_suggested("touch made"))["exitCode"] == 0
-        # What stands beside it must be safe unconfined, too.
+        # Beside what only reads it runs unconfined as well, at the user's click.
         assert (await scene.run_suggested("touch more; ls > /dev/null"))["exitCode"] == 0
     off = "[safety]\nconfine = false\n" + CALLED_SAFE
     async with acted(folder_of(tmp_path / "off"), config=off) as scene:
@@ -146,4 +150,120 @@ def test_unseen_it_runs_only_confined(tmp_path: Path, abi: str, runs: bool) -> N
     done = command_line(place, "ask", "--yes-safe", question, abi=abi)
     assert "CMD: git " in done.stdout
     assert ("aish-lsp: exit 0" in done.stderr) == runs, done.stderr
-    assert ("it cannot be confined here" in done.stderr) != runs, done.stderr
+
+
+#: Reads secrets and is all the same called safe, as far as the classifier can tell.
+READ_SECRETS = ("cat innocent.txt", "grep -ri password {home}", f"cat innocent.txt {'list ' * 30}")
+
+
+def with_secret(place: Place) -> str:
+    """Put a key into the user's home, and a harmless name of it into the workspace."""
+    key = place.root / "home" / ".ssh" / "id_rsa"
+    key.parent.mkdir(parents=True)
+    key.write_text("the password of the night\n")
+    (place.folder / "innocent.txt").symlink_to(key)
+    return "of the night"
+
+
+@pytest.mark.parametrize("off", ["the kernel has none", "the user switched it off"])
+@pytest.mark.parametrize("template", READ_SECRETS)
+async def test_command_that_only_reads_without_sandbox_waits_for_the_click(
+    tmp_path: Path, template: str, off: str
+) -> None:
+    place = folder_of(tmp_path)
+    secret = with_secret(place)
+    command = template.format(home=place.root / "home")
+    switched = off.startswith("the user")
+    config = "[safety]\nconfine = false\n" if switched else ""
+    home = str(place.root / "home")
+    env = {"HOME": home} if switched else {"HOME": home, "AISH_LANDLOCK_ABI": "0"}
+    async with acted(place, config=config, env=env) as scene:
+        scene.answer = "Cancel"
+        [suggested] = (await scene.reply(f"CMD: {command}\n"))["commands"]
+        assert (suggested["risk"], suggested["reasons"]) == ("caution", [UNHELD])
+        # The user's own click runs it, however long it is.
+        result = await scene.run(commandId=suggested["id"])
+        assert (scene.asked, secret in result["output"]) == ([], True)
+
+
+@pytest.mark.parametrize("template", READ_SECRETS)
+def test_risk_command_says_safe_only_with_sandbox(tmp_path: Path, template: str) -> None:
+    place = folder_of(tmp_path)
+    with_secret(place)
+    place.config.write_text("")
+    command = template.format(home=place.root / "home")
+    judged = [command_line(place, "risk", command, abi=abi).stdout for abi in ("0", "7")]
+    assert [line.split()[0] for line in judged] == ["caution", "safe"]
+
+
+async def test_run_without_confinement_asks_with_the_whole_text(tmp_path: Path) -> None:
+    place = folder_of(tmp_path)
+    async with acted(place, config=CALLED_SAFE) as scene:
+        await scene.run_suggested("touch src/made")
+        [offered] = (await scene.client.command_result("aish.commands.list"))["commands"]
+        scene.answer = "Cancel"
+        result = await scene.run(commandId=offered["id"])
+        assert result["finishReason"] == "denied"
+        assert "\n    touch src/made\n" in scene.asked[-1]
+        assert "it would run without confinement" in scene.asked[-1]
+        assert not (scene.folder / "src" / "made").exists()
+
+
+#: What a stranger's repository can have git run, by the file that says so; ``PROGRAM`` is run.
+SETTINGS = {
+    "core.fsmonitor": ("config", "[core]\n\tfsmonitor = PROGRAM\n"),
+    "core.pager": ("config", "[core]\n\tpager = PROGRAM\n"),
+    "diff.external": ("config", "[diff]\n\texternal = PROGRAM\n"),
+    "textconv": ("config", '[diff "own"]\n\ttextconv = PROGRAM\n'),
+    "clean filter": ("config", '[filter "own"]\n\tclean = PROGRAM\n'),
+    "process filter": ("config", '[filter "own"]\n\tprocess = PROGRAM\n'),
+    "includeIf": ("config", '[includeIf "gitdir:**"]\n\tpath = ../other\n'),
+    "post-index-change": ("hooks/post-index-change", '#!/bin/sh\nPROGRAM "$@"\n'),
+}
+
+#: Leaves a mark, tells a secret, reaches out, and says that it ran.
+PROGRAM = """#!/bin/bash
+touch "{folder}/ran"
+cat "{home}/.ssh/id_rsa" >&2
+echo hello > /dev/tcp/127.0.0.1/{port}
+echo it-ran >&2
+cat
+"""
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+async def test_program_that_git_runs_for_a_repository_is_confined(
+    tmp_path: Path, setting: str
+) -> None:
+    """Whatever a repository is set to, a command that reads it changes and sends nothing."""
+    place = folder_of(tmp_path)
+    secret = with_secret(place)
+    (place.folder / "innocent.txt").unlink()
+    (place.folder / ".gitattributes").write_text("list diff=own filter=own\n")
+    git(place.folder, "init", "-q")
+    git(place.folder, "add", "-A")
+    git(place.folder, "commit", "-qm", "one")
+    (place.folder / "list").write_text("changed\n")
+    program = tmp_path / "program"
+    name, text = SETTINGS[setting]
+    file = place.folder / ".git" / name
+    with file.open("a") as opened:
+        opened.write(text.replace("PROGRAM", str(program)))
+    file.chmod(0o755)
+    (place.folder / "other").write_text(f"[diff]\n\texternal = {program}\n")
+    reads = "git status; git diff; git log -p -1"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        port = listener.getsockname()[1]
+        home = str(place.root / "home")
+        program.write_text(PROGRAM.format(folder=place.folder, home=home, port=port))
+        program.chmod(0o755)
+        before = sorted(place.folder.rglob("*"))
+        async with acted(place, env={"HOME": home}) as scene:
+            result = await scene.run_suggested(reads)
+            assert scene.asked == []
+        assert secret not in result["output"]
+        assert not (place.folder / "ran").exists()
+        assert [p for p in sorted(place.folder.rglob("*")) if ".aish" not in p.parts] == before
+        with pytest.raises(BlockingIOError):
+            listener.accept()

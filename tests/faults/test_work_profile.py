@@ -11,15 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from machine import without_namespaces
+from machine import needs, without_namespaces
 
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.runner import RunResult, run_command
 
-pytestmark = pytest.mark.skipif(
-    bool(without_namespaces()), reason=without_namespaces() or "there are namespaces"
-)
+pytestmark = needs(without_namespaces())
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from fault_server import Peer, Request, Script
 from llama_server import LlamaServer
 
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.models.request import Model, ModelEvent, ModelRequest, Text
+from aish_lsp.models.request import Model, ModelEvent, ModelRequest, Text, WithoutPart
 
 
 def saying(*payloads: Any, end: Callable[[Peer], None] | None = None) -> Script:
@@ -32,11 +32,16 @@ def saying(*payloads: Any, end: Callable[[Peer], None] | None = None) -> Script:
 
 
 async def collect(model: Model, request: ModelRequest) -> tuple[list[ModelEvent], AishError | None]:
-    """Return the events of a reply, and the error that ended it."""
+    """Return the events of a reply, and the error that ended it.
+
+    As a call does, ask again without a part that the server refuses.
+    """
     events: list[ModelEvent] = []
     try:
         async for event in model.stream(request):
             events.append(event)  # noqa: PERF401 - what came before an error counts
+    except WithoutPart:
+        return await collect(model, request)
     except AishError as error:
         return events, error
     return events, None

@@ -12,9 +12,8 @@ import os
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
-from itertools import chain
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
@@ -24,7 +23,14 @@ from aish_lsp.models.endpoint import EndpointInfo, chat_models, describe_listed,
 from aish_lsp.models.faults import error_in_stream, redactor
 from aish_lsp.models.keys import BEARER, headers_for, key_of
 from aish_lsp.models.loose_json import Json, as_dict, decoded
-from aish_lsp.models.request import Finish, Reasoning, ReasoningMetadata, Text, ToolCall
+from aish_lsp.models.request import (
+    Finish,
+    Reasoning,
+    ReasoningMetadata,
+    Text,
+    ToolCall,
+    WithoutPart,
+)
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -46,8 +52,8 @@ LIST_TIMEOUT = 10.0
 class StreamingModel(ABC):
     """An adapter for one protocol: it builds the request and provides a reader for the reply.
 
-    If a server refuses an optional part of a request, the request is sent again without it, and
-    later requests omit it. Keys are looked up in ``environ``.
+    If a server refuses an optional part of a request, later requests omit it. Keys are looked up in
+    ``environ``.
     """
 
     #: The path of requests in the endpoint's API.
@@ -134,10 +140,11 @@ class StreamingModel(ABC):
         return any(metadata.get(name) for name in cls.returned)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
+        """Send ``request`` once and yield its reply; see ``aish_lsp.models.request.Model``.
 
         Raises:
             BackendUnavailable: no answer, or it broke off. What was yielded remains valid.
+            WithoutPart: the server refused a part of the request, and the next one omits it.
             BackendRejected: the server refused, or there is no key.
             InvalidArgument: the endpoint is not an HTTP URL, or the protocol needs the name of a
                 model and the preset has none.
@@ -147,31 +154,31 @@ class StreamingModel(ABC):
         headers = await self.headers(preset, self._environ)
         with key_of(preset):
             model = await self._model_name(preset, headers)
-            began = done = False
-            while not done:
-                left_out = self._left_out(preset, model)
-                body = self._body(request, model, left_out)
-                sent = self._headers(headers, body)
-                events = self._http.stream_sse(url, body, headers=sent, timeout_s=preset.timeout)
-                reader = self._reader(url, body)
-                reply = _read(events, reader, url, sent)
-                try:
-                    async with aclosing(events), aclosing(reply):
-                        async for event in reply:
-                            began = True
+            left_out = self._left_out(preset, model)
+            body = self._body(request, model, left_out)
+            headers = self._headers(headers, body)
+            reader = self._reader(url, body)
+            has_begun = False
+            events = self._http.stream(url, body, headers=headers, timeout_s=preset.timeout)
+            try:
+                async with aclosing(events):
+                    while (data := await _next(events, reader)) is not None:
+                        for event in reader.read(data, url):
+                            has_begun = True
                             yield event
-                        for event in reader.end():
-                            yield event
-                        await _drain(events)
-                    done = True
-                except BackendRejected as error:
-                    if error.data.get("status") == 404:
-                        # The server may have been restarted with another model.
-                        self._first_models.pop(preset.endpoint, None)
-                    refused = self._refused_by(error, body, preset.extra_body)
-                    if began or refused <= left_out:
-                        raise
-                    self._refused[preset.endpoint, model] = refused | self._left_out(preset, model)
+                    reader.check(url, headers)
+                    for event in reader.end():
+                        yield event
+                    await _drain(events)
+            except BackendRejected as error:
+                if error.data.get("status") == 404:
+                    # The server may have been restarted with another model.
+                    self._first_models.pop(preset.endpoint, None)
+                refused = self._refused_by(error, body, preset.extra_body)
+                if has_begun or refused <= left_out:
+                    raise
+                self._refused[preset.endpoint, model] = refused | self._left_out(preset, model)
+                raise WithoutPart(error.message, **error.data) from error
 
     def _left_out(self, preset: Preset, model: str) -> frozenset[str]:
         """Return the parts of a request that the server of ``preset`` has refused so far."""
@@ -303,6 +310,8 @@ class ReplyReader(ABC):
         self.error: Any = None
         self.is_over = False
         self._provider = provider
+        # Whether OpenAI's end marker has arrived, which many protocols have adopted.
+        self._is_done = False
         # The server's finish reason, once it has given one.
         self._finish: str | None = None
         # Whether the text is the model's refusal to answer.
@@ -321,6 +330,46 @@ class ReplyReader(ABC):
     def gave_up(self) -> str | None:
         """The finish reason if it means that the server broke off the reply, else None."""
         return self._finish if self._meaning() == "broken" else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing that follows matters: after the end marker, or an error."""
+        return self.is_over or self._is_done or self.error is not None
+
+    def read(self, data: str, url: str) -> Iterator[ModelEvent]:
+        """Yield the text and reasoning in the data of an event from the server at ``url``.
+
+        Raises:
+            BackendUnavailable: it is not part of a reply.
+        """
+        # If the server omits the blank lines between events, they arrive as the lines of one.
+        for part in data.split("\n") if "\n" in data and decoded(data) is None else [data]:
+            if part == "[DONE]":
+                self._is_done = True
+            if self.has_ended:
+                return
+            parsed = _parse(part)
+            if parsed is None and self.is_whole:
+                self._is_done = True
+                return
+            if parsed is None:
+                why = "it sent something that is not part of a reply, or is cut"
+                raise _broken(url, f"{why} ({part[:60]!r})")
+            for event in parsed:
+                yield from self.feed(event)
+
+    def check(self, url: str, headers: Mapping[str, str]) -> None:
+        """Raise an error if the reply that has ended is not whole, or is an error.
+
+        ``url`` and ``headers`` are those of the request: errors name its server and mask its
+        secrets.
+        """
+        if self.error is not None:
+            raise error_in_stream(url, self.error, redactor(headers))
+        if not self.is_whole and not self._is_done:
+            raise _broken(url, "it ended before the reply did")
+        if self.gave_up is not None:
+            raise _broken(url, f"the server gave up ({self.gave_up})")
 
     def feed(self, event: Json) -> list[ModelEvent]:
         """Return the text and reasoning in ``event``, and remember the rest of it."""
@@ -396,56 +445,27 @@ class ReplyReader(ABC):
         return ToolCall(call_id, well_formed(name), well_formed(arguments))
 
 
-async def _read(
-    events: AsyncGenerator[str, None], reader: ReplyReader, url: str, headers: Mapping[str, str]
-) -> AsyncGenerator[ModelEvent, None]:
-    """Yield text and reasoning until the reply is over; raise if it broke off.
-
-    ``url`` and ``headers`` are those of the request: errors name its server and mask its secrets.
-    """
+async def _next(events: AsyncGenerator[str, None], reader: ReplyReader) -> str | None:
+    """Return the data of the next event, or None at the end, or soon after a complete reply."""
+    if reader.has_ended:
+        return None
+    if not reader.is_whole:
+        return await anext(events, None)
     try:
-        async with aclosing(_arriving(events, reader)) as arriving:
-            async for data in arriving:
-                if data == "[DONE]":
-                    break
-                for event in chain.from_iterable(map(reader.feed, _parse(data, url))):
-                    yield event
-                if reader.error is not None or reader.is_over:
-                    break
-            else:
-                if not reader.is_whole:
-                    raise _broken(url, "it ended before the reply did")
-    except BackendUnavailable:
-        # An error after a complete reply is harmless.
-        if not reader.is_whole:
-            raise
-    if reader.error is not None:
-        raise error_in_stream(url, reader.error, redactor(headers))
-    if reader.gave_up is not None:
-        raise _broken(url, f"the server gave up ({reader.gave_up})")
+        async with asyncio.timeout(TAIL_TIMEOUT):
+            return await anext(events, None)
+    except (TimeoutError, BackendUnavailable):
+        return None  # An error after a complete reply is harmless.
 
 
-async def _arriving(
-    events: AsyncGenerator[str, None], reader: ReplyReader
-) -> AsyncGenerator[str, None]:
-    """Yield the data of each event; stop waiting soon after a complete reply."""
-    with suppress(StopAsyncIteration, TimeoutError):
-        while True:
-            async with asyncio.timeout(TAIL_TIMEOUT if reader.is_whole else None):
-                data = await anext(events)
-            # If the server omits the blank lines between events, they arrive as the lines of one.
-            for part in data.split("\n") if "\n" in data and decoded(data) is None else [data]:
-                yield part
+def _parse(data: str) -> list[Json] | None:
+    """Return the JSON objects in an event, or None if it contains anything else.
 
-
-def _parse(data: str, url: str) -> list[Json]:
-    """Return the JSON objects in an event. Google sends a list of them if it does not stream."""
+    Google sends a list of them if it does not stream.
+    """
     value = decoded(data)
     parts = value if isinstance(value, list) and value else [value]
-    if not all(isinstance(part, dict) for part in parts):
-        why = f"it sent something that is not part of a reply, or is cut ({data[:60]!r})"
-        raise _broken(url, why)
-    return parts
+    return parts if all(isinstance(part, dict) for part in parts) else None
 
 
 def _broken(url: str, why: str) -> BackendUnavailable:

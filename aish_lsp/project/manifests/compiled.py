@@ -1,4 +1,4 @@
-"""Compiled languages: C and C++, Rust, Go, and those of the JVM and .NET."""
+"""Compiled languages, where a table is not enough: CMake, Rust, Go, Gradle and .NET."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import shlex
 from collections.abc import Iterator
 
 from aish_lsp.project.manifests.reading import (
-    COMMANDS,
     Manifests,
-    Rank,
     Table,
-    Task,
     is_plain,
     is_plain_path,
     strings,
     table,
-    table_tasks,
 )
+from aish_lsp.project.manifests.rules import Rank, Task, Words, rule_tasks
 
 _CMAKE = "CMakeLists.txt"
 
@@ -27,7 +24,8 @@ _SUBDIRECTORY = re.compile(r"\badd_subdirectory\s*\(\s*([^\s)]{1,200})", re.IGNO
 _INCLUDED = re.compile(r"\binclude\s*\(\s*([\w./-]{1,200}\.cmake)\b", re.IGNORECASE)
 _EXECUTABLE = re.compile(r"\badd_executable\s*\(\s*([^\s)]{1,200})\s+(\w+)", re.IGNORECASE)
 _PROJECT = re.compile(r"\bproject\s*\(\s*([^\s)]{1,200})", re.IGNORECASE)
-_COMMENT = re.compile(r"#.*")
+
+_BUILD = "cmake -S . -B build && cmake --build build"
 
 
 def cmake(manifests: Manifests) -> Iterator[Task]:
@@ -35,47 +33,41 @@ def cmake(manifests: Manifests) -> Iterator[Task]:
     if not manifests.has(_CMAKE):
         return
     yield from _presets(manifests)
-    build = "cmake -S . -B build && cmake --build build"
-    yield Task("build", build, _CMAKE)
-    root = _COMMENT.sub("", manifests.text(_CMAKE))
-    for name in _INCLUDED.findall(root):
-        root += _COMMENT.sub("", manifests.text(name))
-    parts = {p: f"{p}/{_CMAKE}" for p in _SUBDIRECTORY.findall(root) if is_plain_path(p)}
-    parts |= {name: f"{name}/{_CMAKE}" for name in ("test", "tests")}
-    texts = {name: _COMMENT.sub("", manifests.text(path)) for name, path in parts.items()}
-    if _ENABLES.search(root):
-        yield Task("test", f"{build} && ctest --test-dir build", _CMAKE)
-    else:
-        for name, text in texts.items():
-            if _ENABLES.search(text):
-                yield Task("test", f"{build} && ctest --test-dir build/{name}", parts[name])
-    if manifests.has("build/CMakeCache.txt"):
-        yield Task("clean", "cmake --build build --target clean", _CMAKE)
-    yield from _cmake_program(root, texts, build)
-
-
-def _cmake_program(root: str, parts: dict[str, str], build: str) -> Iterator[Task]:
-    """Yield how the program is run, if there is just one and it is built in the usual place."""
-    texts = {"": root, **parts}
-    if any("RUNTIME_OUTPUT" in text for text in texts.values()):
-        return
+    yield Task("build", _BUILD, _CMAKE)
+    root = manifests.code(_CMAKE)
+    root += "".join(map(manifests.code, _INCLUDED.findall(root)))
+    folders = dict.fromkeys([*filter(is_plain_path, _SUBDIRECTORY.findall(root)), "test", "tests"])
+    texts = {"": root} | {folder: manifests.code(f"{folder}/{_CMAKE}") for folder in folders}
+    tested = [folder for folder, text in texts.items() if _ENABLES.search(text)]
+    for folder in [""] if "" in tested else tested:
+        test = f"{_BUILD} && ctest --test-dir {_joined('build', folder)}"
+        yield Task("test", test, _joined(folder, _CMAKE))
+    yield from rule_tasks(manifests, "cmake")
+    # The program, if there is just one and it is built in the usual place.
     project = _PROJECT.search(root)
-    found = []
-    for folder, text in texts.items():
-        for name, kind in _EXECUTABLE.findall(text):
-            program = name.replace("${PROJECT_NAME}", project[1] if project else "$")
-            if is_plain(program) and kind not in ("IMPORTED", "ALIAS") and "test" not in folder:
-                found.append(("/".join(filter(None, ("./build", folder, program))), folder))
-    if len(found) == 1 and "test" not in found[0][0]:
-        path, folder = found[0]
-        source = f"{folder}/{_CMAKE}" if folder else _CMAKE
-        yield Task("run", f"{build} && {path}", source, Rank.GUESS)
+    programs = [
+        (folder, name)
+        for folder, text in texts.items()
+        for named, kind in _EXECUTABLE.findall(text)
+        if is_plain(name := named.replace("${PROJECT_NAME}", project[1] if project else "$"))
+        and kind not in ("IMPORTED", "ALIAS")
+        and "test" not in folder
+    ]
+    usual = not any("RUNTIME_OUTPUT" in text for text in texts.values())
+    if usual and len(programs) == 1 and "test" not in programs[0][1]:
+        folder, name = programs[0]
+        run = f"{_BUILD} && ./{_joined('build', folder, name)}"
+        yield Task("run", run, _joined(folder, _CMAKE), Rank.GUESS)
+
+
+def _joined(*parts: str) -> str:
+    return "/".join(filter(None, parts))
 
 
 def _presets(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of the first usable presets."""
     source = "CMakePresets.json"
-    presets = manifests.json(source)
+    presets = manifests.data(source)
 
     def first(kind: str) -> str:
         listed = presets.get(kind)
@@ -87,116 +79,70 @@ def _presets(manifests: Manifests) -> Iterator[Task]:
         return ""
 
     configure, build, test = map(first, ("configurePresets", "buildPresets", "testPresets"))
-    if not configure or not build:
-        return
-    steps = f"cmake --preset {configure} && cmake --build --preset {build}"
-    yield Task("build", steps, source)
-    if test:
-        yield Task("test", f"{steps} && ctest --preset {test}", source)
-
-
-def meson(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a Meson project, built in ``build``."""
-    if not manifests.has("meson.build"):
-        return
-    setup = "" if manifests.has("build/build.ninja") else "meson setup build && "
-    yield from table_tasks(manifests, COMMANDS["meson"], "meson.build", setup=setup)
-    programs = re.findall(r"\bexecutable\s*\(\s*'([^']+)'", manifests.text("meson.build"))
-    programs = [name for name in programs if is_plain(name) and "test" not in name]
-    if len(programs) == 1:
-        command = f"{setup}meson compile -C build && ./build/{programs[0]}"
-        yield Task("run", command, "meson.build", Rank.GUESS)
-
-
-def autotools(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a project with a configure script, or with the source of one."""
-    if manifests.first("GNUmakefile", "makefile", "Makefile") is not None:
-        return
-    source = manifests.first("configure", "configure.ac")
-    if source is None:
-        return
-    configure = "./configure" if manifests.executable("configure") else "sh ./configure"
-    if source == "configure.ac":
-        configure = "autoreconf --install && ./configure"
-    yield Task("build", f"{configure} && make", source)
-    if manifests.has("Makefile.am"):
-        yield Task("test", f"{configure} && make check", source)
+    if configure and build:
+        steps = f"cmake --preset {configure} && cmake --build --preset {build}"
+        yield Task("build", steps, source)
+        if test:
+            yield Task("test", f"{steps} && ctest --preset {test}", source)
 
 
 _CARGO_TOML = "Cargo.toml"
 
 
-# Rust: crates and workspaces of them.
-
-
 def cargo(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Rust crate or workspace."""
-    manifest = manifests.toml(_CARGO_TOML)
+    manifest = manifests.data(_CARGO_TOML)
     if not {"package", "workspace"} & manifest.keys():
         return
     # Without it, only the root's own package is meant, if it is one.
-    all_of_it = " --workspace" if "workspace" in manifest else ""
-    files = " --all" if all_of_it else ""
-    commands = COMMANDS["cargo"]
-    yield from table_tasks(manifests, commands, _CARGO_TOML, all_of_it=all_of_it, all_files=files)
-    if manifests.has(".config/nextest.toml"):
-        yield Task("test", f"cargo nextest run{all_of_it}", ".config/nextest.toml")
-    yield from _programs(manifests, manifest)
-
-
-def _programs(manifests: Manifests, manifest: Table) -> Iterator[Task]:
-    """Yield how the programs of the root are run or, if it has none, those of its members."""
-    if "package" in manifest:
-        programs = _binaries(manifests, manifest, "")
-        if "default-run" in table(manifest, "package") or len(programs) == 1:
-            yield Task("run", "cargo run", _CARGO_TOML)
-            return
-        for program in programs:
-            yield Task("run", f"cargo run --bin {program}", _CARGO_TOML)
-        if programs:
-            return
-        yield from _examples(manifests, manifest)
+    is_workspace = "workspace" in manifest
+    words = Words(
+        manifests,
+        all_of_it=" --workspace" if is_workspace else "",
+        all_files=" --all" if is_workspace else "",
+    )
+    yield from rule_tasks(manifests, "cargo", words, _CARGO_TOML)
+    own = [*_cargo_runs(manifests, manifest, "")] if "package" in manifest else []
+    for which in own:
+        yield Task("run", f"cargo run{which}", _CARGO_TOML)
+    if own:
+        return
+    package = table(manifest, "package")
+    if package and "example" not in manifest and package.get("autoexamples") is not False:
+        paths = manifests.matching("examples/*.rs")
+        names = {path: path.removeprefix("examples/").removesuffix(".rs") for path in paths}
+        plain = [path for path in paths if is_plain(names[path])]
+        for path in plain[:1]:
+            yield Task("run", f"cargo run --example {names[path]}", path, Rank.GUESS)
     for member in manifests.members(strings(table(manifest, "workspace").get("members"))):
         source = f"{member}/{_CARGO_TOML}"
-        crate = manifests.toml(source)
+        crate = manifests.data(source)
         name = table(crate, "package").get("name")
-        programs = _binaries(manifests, crate, f"{member}/")
-        if isinstance(name, str) and is_plain(name) and programs:
-            one = "default-run" in table(crate, "package") or len(programs) == 1
-            which = "" if one else f" --bin {programs[0]}"
-            yield Task("run", f"cargo run -p {name}{which}", source)
+        if isinstance(name, str) and is_plain(name):
+            for which in [*_cargo_runs(manifests, crate, f"{member}/")][:1]:
+                yield Task("run", f"cargo run -p {name}{which}", source)
 
 
-def _binaries(manifests: Manifests, manifest: Table, folder: str) -> list[str]:
-    """Return the plain names of a crate's programs, whether declared or implied by their place."""
+def _cargo_runs(manifests: Manifests, manifest: Table, folder: str) -> list[str]:
+    """Return what names each program of a crate, declared or implied by its place, to cargo run."""
     declared = manifest.get("bin")
     tables = [table(binary) for binary in declared] if isinstance(declared, list) else []
     programs = [(binary.get("name"), binary.get("path")) for binary in tables]
     package = table(manifest, "package")
     if package.get("autobins") is not False:
-        taken = {path for _, path in programs}
-        if manifests.has(f"{folder}src/main.rs") and "src/main.rs" not in taken:
+        paths = {path for _, path in programs}
+        if manifests.has(f"{folder}src/main.rs") and "src/main.rs" not in paths:
             programs.append((package.get("name"), None))
         for name in manifests.inside(f"{folder}src/bin"):
             is_crate = manifests.has(f"{folder}src/bin/{name}/main.rs")
-            if (name.endswith(".rs") or is_crate) and f"src/bin/{name}" not in taken:
+            if (name.endswith(".rs") or is_crate) and f"src/bin/{name}" not in paths:
                 programs.append((name.removesuffix(".rs"), None))
     names = dict.fromkeys(name for name, _ in programs if isinstance(name, str))
-    return [name for name in names if is_plain(name)]
+    plain = list(filter(is_plain, names))
+    if plain and ("default-run" in package or len(plain) == 1):
+        return [""]
+    return [f" --bin {name}" for name in plain]
 
-
-def _examples(manifests: Manifests, manifest: Table) -> Iterator[Task]:
-    """Yield how the first example of a library is run."""
-    if "example" in manifest or table(manifest, "package").get("autoexamples") is False:
-        return
-    for name in manifests.matching("examples", "*.rs"):
-        program = name.removeprefix("examples/").removesuffix(".rs")
-        if is_plain(program):
-            yield Task("run", f"cargo run --example {program}", name, Rank.GUESS)
-            return
-
-
-_GOLANGCI = tuple(f".golangci.{end}" for end in ("yml", "yaml", "toml", "json"))
 
 #: Files of a package that are searched for its name.
 _FILES = 50
@@ -204,67 +150,45 @@ _FILES = 50
 
 def go(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Go module, or of the modules of a workspace."""
-    modules = _modules(manifests)
+    modules = _go_modules(manifests)
     if not modules:
         return
-    source = "go.work" if manifests.has("go.work") else "go.mod"
+    is_alone = modules == [""]
     # If one is outside the folder, "./..." would miss it or report that nothing is there.
-    everything = " ".join(f"./{module}/..." if module else "./..." for module in modules)
-    linter = manifests.first(*_GOLANGCI)
-    yield Task("test", f"go test {everything}", source)
-    yield Task("build", f"go build {everything}", source)
-    if linter is not None:
-        yield Task(
-            "lint", f"golangci-lint run{'' if modules == [''] else f' {everything}'}", linter
-        )
-    yield Task("lint", f"go vet {everything}", source)
-    # In a workspace, go fmt does not find the modules.
-    formats = (
-        "go fmt ./..." if modules == [""] else f"gofmt -w {' '.join(m or '.' for m in modules)}"
+    everything = " ".join(_joined(".", module, "...") for module in modules)
+    folders = " ".join(module or "." for module in modules)
+    words = Words(
+        manifests,
+        modules=everything,
+        others="" if is_alone else f" {everything}",
+        # In a workspace, go fmt does not find the modules.
+        format="go fmt ./..." if is_alone else f"gofmt -w {folders}",
     )
-    yield Task("format", formats, source)
-    yield Task("install", "go mod download", source)
-    if modules == [""]:
-        yield Task("clean", "go clean", source)
+    yield from rule_tasks(manifests, "go", words)
     for module in modules:
-        yield from _go_programs(manifests, module)
+        commands = filter(is_plain, manifests.inside(_joined(module, "cmd")))
+        for folder in (module, *(_joined(module, "cmd", name) for name in commands)):
+            main = _main_package(manifests, folder)
+            if main is not None:
+                yield Task("run", f"go run ./{folder}" if folder else "go run .", main)
 
 
-def _modules(manifests: Manifests) -> list[str]:
+def _go_modules(manifests: Manifests) -> list[str]:
     """Return the folders of the modules, "" for this one."""
     if not manifests.has("go.work"):
         return [""] if manifests.has("go.mod") else []
-    uses: list[str] = []
-    within = False
-    for line in manifests.text("go.work").split("\n"):
-        words = line.partition("//")[0].replace("(", " ( ").replace(")", " ) ").split()
-        if words[:2] == ["use", "("]:
-            within, words = True, words[2:]
-        elif words[:1] == ["use"]:
-            uses += words[1:2]
-        if within:
-            within = ")" not in words
-            uses += (word for word in words if word != ")")
+    text = re.sub(r"//.*", "", manifests.text("go.work"))
+    blocks = re.findall(r"^[ \t]*use[ \t]*(?:\(([^()]*)\)?|(\S+))", text, re.MULTILINE)
+    uses = (use for block, single in blocks for use in (single or block).split())
     folders = (use.strip('"').removeprefix("./").rstrip("/") for use in uses)
     modules = ["" if folder in ("", ".") else folder for folder in folders]
     return [m for m in modules if not m or (is_plain_path(m) and manifests.has(f"{m}/go.mod"))]
 
 
-def _go_programs(manifests: Manifests, module: str) -> Iterator[Task]:
-    """Yield how the programs of one module are run."""
-    folder = f"{module}/" if module else ""
-    main = _main_package(manifests, module or ".")
-    if main is not None:
-        yield Task("run", f"go run ./{module}" if module else "go run .", main)
-    for name in manifests.inside(f"{folder}cmd"):
-        main = _main_package(manifests, f"{folder}cmd/{name}") if is_plain(name) else None
-        if main is not None:
-            yield Task("run", f"go run ./{folder}cmd/{name}", main)
-
-
 def _main_package(manifests: Manifests, folder: str) -> str | None:
     """Return the file that shows that the package in ``folder`` is a program, or None."""
-    names = [n for n in manifests.matching(folder, "*.go") if not n.endswith("_test.go")]
+    paths = manifests.matching(_joined(folder, "*.go"))
+    names = [name for name in paths if not name.endswith("_test.go")]
     names.sort(key=lambda name: not name.endswith("main.go"))
     for name in names[:_FILES]:
         text = manifests.text(name)
@@ -274,93 +198,36 @@ def _main_package(manifests: Manifests, folder: str) -> str | None:
     return None
 
 
-# Java, Kotlin, Scala and the like: Gradle and Maven, through their wrappers if there are any.
+# Java, Kotlin, Scala and the like.
 
 _BUILDS = ("build.gradle.kts", "build.gradle")
-_SETTINGS = ("settings.gradle.kts", "settings.gradle")
 
 #: ``:app`` or ``"app"`` after ``include``.
 _GRADLE_INCLUDED = re.compile(r"['\"]:?([\w:.-]+)['\"]")
 _GRADLE_INCLUDES = re.compile(r"^[ \t]*include\b(.*(?:,[ \t]*\n.*)*)", re.MULTILINE)
 
-#: The plugin that provides ``run``; Android's has nearly the same name, but does not.
-_APPLICATION = re.compile(
-    r"(?<![\w.])(?:application|id[ (]+['\"]application['\"]|plugin:\s*['\"]application['\"])"
-    r"(?:\)|\s|$|\})"
-)
-
 
 def gradle(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Gradle build of one or more projects."""
     own = manifests.first(*_BUILDS)
-    settings = manifests.first(*_SETTINGS)
+    settings = manifests.first("settings.gradle.kts", "settings.gradle")
     source = own or settings
     if source is None:
         return
-    call = _wrapper(manifests, "gradlew", "gradle")
-    yield from table_tasks(manifests, COMMANDS["gradle"], source, call=call)
-    yield Task("install", f"{call} dependencies", source, Rank.GUESS)
-    builds = [own] if own else []
-    for folder in _gradle_projects(manifests.text(settings) if settings else ""):
-        build = manifests.first(*(f"{folder}/{name}" for name in _BUILDS))
-        builds += [build] if build else []
-    for build in builds:
-        text = manifests.text(build)
-        for plugin, commands in COMMANDS["gradle_plugins"].items():
-            if re.search(rf"\b{re.escape(plugin)}\b", text):
-                yield from table_tasks(manifests, commands, build, call=call)
-        if "org.springframework.boot" not in text and _APPLICATION.search(text):
-            yield Task("run", f"{call} run", build)
-
-
-def _gradle_projects(settings: str) -> list[str]:
-    """Return the folders of the projects that a settings file includes."""
-    names = (
-        name
-        for part in _GRADLE_INCLUDES.findall(settings)
-        for name in _GRADLE_INCLUDED.findall(part)
-    )
-    folders = [name.strip(":").replace(":", "/") for name in names]
-    return [folder for folder in folders if is_plain_path(folder)][:50]
-
-
-def maven(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a Maven build of one or more modules."""
-    if not manifests.has("pom.xml"):
-        return
-    call = _wrapper(manifests, "mvnw", "mvn")
-    text = _without_xml_comments(manifests.text("pom.xml"))
-    yield from table_tasks(manifests, COMMANDS["maven"], "pom.xml", call=call)
-    # Modules that depend on each other can be found nowhere else.
-    modules = "<modules>" in text
-    installs = "install -DskipTests" if modules else "dependency:resolve"
-    yield Task("install", f"{call} {installs}", "pom.xml")
-    for plugin, commands in COMMANDS["maven_plugins"].items():
-        if f"<artifactId>{plugin}</artifactId>" in text:
-            yield from table_tasks(manifests, commands, "pom.xml", call=call)
-    if "<artifactId>exec-maven-plugin</artifactId>" in text and "<mainClass>" in text:
-        yield Task("run", f"{call} compile exec:java", "pom.xml")
-
-
-def _without_xml_comments(xml: str) -> str:
-    """Return XML without its comments; an unclosed comment goes on to the end of the text."""
-    first, *others = xml.split("<!--")
-    return first + "".join(other.partition("-->")[2] for other in others)
-
-
-def _wrapper(manifests: Manifests, wrapper: str, program: str) -> str:
-    """Return how to call a build tool: by its wrapper, with sh if that is not executable."""
-    if not manifests.has(wrapper):
-        return program
-    return f"./{wrapper}" if manifests.executable(wrapper) else f"sh ./{wrapper}"
+    words = Words(manifests)
+    yield from rule_tasks(manifests, "gradle", words, source)
+    included = _GRADLE_INCLUDES.findall(manifests.text(settings)) if settings else []
+    names = (name for part in included for name in _GRADLE_INCLUDED.findall(part))
+    folders = (name.strip(":").replace(":", "/") for name in names)
+    projects = [folder for folder in folders if is_plain_path(folder)][:50]
+    builds = (manifests.first(*(f"{folder}/{name}" for name in _BUILDS)) for folder in projects)
+    for build in (own, *builds):
+        if build is not None:
+            yield from rule_tasks(manifests, "gradle_project", words, build)
 
 
 # C#, F# and Visual Basic: .NET solutions and projects.
 
-_DOTNET_PROJECTS = (".csproj", ".fsproj", ".vbproj")
-
-#: What shows that a project contains tests for ``dotnet test``.
-_DOTNET_TESTS = re.compile(r"Microsoft\.NET\.Test\.Sdk|\bMSTest\.Sdk|\"(?:xunit\.v3|TUnit)\"")
 _DOTNET_RUNS = re.compile(r"<OutputType>\s*(?:Win)?Exe|Sdk\.(?:Web|Worker)\"")
 #: A project's path in a solution, in the old and the new format.
 _IN_SOLUTION = re.compile(r'"([^"\n]+\.(?:cs|fs|vb)proj)"')
@@ -368,34 +235,21 @@ _IN_SOLUTION = re.compile(r'"([^"\n]+\.(?:cs|fs|vb)proj)"')
 
 def dotnet(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a .NET solution or project."""
-    solutions = _ending(manifests, ".sln", ".slnx")
-    projects = _ending(manifests, *_DOTNET_PROJECTS)
-    if not solutions and not projects:
-        return
-    source = (solutions or projects)[0]
+    solutions, projects = (
+        sorted(name for name in manifests.names if name.endswith(ends))
+        for ends in ((".sln", ".slnx"), (".csproj", ".fsproj", ".vbproj"))
+    )
+    source = next(iter(solutions + projects), "-")
     if source.startswith("-") or not source.isprintable():
         return
     # If there is more than one, dotnet must be told which to use.
     which = f" {shlex.quote(source)}" if len(solutions) + len(projects) > 1 else ""
     text = manifests.text(projects[0]) if projects else ""
-    if solutions or _DOTNET_TESTS.search(text):
-        yield Task("test", f"dotnet test{which}", source)
-    yield from table_tasks(manifests, COMMANDS["dotnet"], source, which=which)
+    yield from rule_tasks(manifests, "dotnet", Words(manifests, which=which), source)
     if len(projects) == 1 and _DOTNET_RUNS.search(text):
         yield Task("run", "dotnet run", projects[0])
-    elif not projects:
-        yield from _of_solution(manifests, source)
-
-
-def _of_solution(manifests: Manifests, solution: str) -> Iterator[Task]:
-    """Yield how the programs of a solution are run."""
-    for path in _IN_SOLUTION.findall(manifests.text(solution)):
+    for path in _IN_SOLUTION.findall(manifests.text(source)) if not projects else ():
         project = path.replace("\\", "/")
         folder = project.rpartition("/")[0]
         if is_plain_path(folder) and _DOTNET_RUNS.search(manifests.text(project)):
             yield Task("run", f"dotnet run --project {folder}", project)
-
-
-def _ending(manifests: Manifests, *suffixes: str) -> list[str]:
-    """Return the names in the folder that end in one of ``suffixes``, in order."""
-    return sorted(name for name in manifests.names if name.endswith(suffixes))

@@ -1,4 +1,4 @@
-"""A folder as the manifest readers see it, bounded and text only; and the tasks they find."""
+"""A folder as the readers of manifests see it: text only, bounded, each file read at most once."""
 
 from __future__ import annotations
 
@@ -7,89 +7,14 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from aish_lsp.foundation.opening import read_head
-
-Intent: TypeAlias = Literal[
-    "test", "build", "run", "start", "lint", "format", "check", "clean", "install"
-]
-
-
-class Rank(IntEnum):
-    """How sure it is that the project's developers use a task; the lowest is the surest."""
-
-    OWN = 0
-    """An entry that the project itself names: a make target, a package script."""
-    CONFIGURED = 1
-    """A tool whose configuration, or whose manifest, is there."""
-    GUESS = 2
-    """What such projects usually use."""
-    PART = 3
-    """A task of a folder that is a project itself."""
-    HINT = 4
-    """Seen elsewhere, as in a CI file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A command of one line, with the file that it comes from as its ``source``.
-
-    ``folder`` is the folder that the command is for and changes to, if that is a project itself.
-    """
-
-    intent: Intent
-    command: str
-    source: str
-    rank: Rank = Rank.CONFIGURED
-    folder: str = ""
-
-
-#: What is known about the commands of all kinds of projects.
-COMMANDS: Final = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
-
-#: The names that people give to entries of their task runners, the most usual first.
-ENTRY_NAMES: Final[Mapping[Intent, Sequence[str]]] = COMMANDS["entries"]
-
-
-def named_tasks(names: Collection[str], runner: str, source: str) -> Iterator[Task]:
-    """Yield a task for each intent that has its usual name among ``names``.
-
-    The command is that name right after ``runner``. Only names in ENTRY_NAMES ever get into a
-    command, whatever else ``names`` contains.
-    """
-    for intent, candidates in ENTRY_NAMES.items():
-        name = next((candidate for candidate in candidates if candidate in names), None)
-        if name is not None:
-            yield Task(intent, f"{runner}{name}", source, Rank.OWN)
-
-
-def table_tasks(
-    manifests: Manifests,
-    commands: Mapping[Intent, Any],
-    source: str,
-    rank: Rank = Rank.CONFIGURED,
-    **words: str,
-) -> Iterator[Task]:
-    """Yield a task from ``source`` for each command in a table of COMMANDS.
-
-    A command may require that ``source`` matches a pattern, or that the folder has a file. Each
-    ``{NAME}`` in it is replaced with the one of ``words`` that has this name.
-    """
-    for intent, entry in commands.items():
-        row = {"command": entry} if isinstance(entry, str) else entry
-        if "word" in row and not re.search(row["word"], manifests.text(source)):
-            continue
-        if "file" not in row or manifests.has(row["file"]):
-            yield Task(intent, row["command"].format(**words), source, rank)
-
 
 #: The largest manifest, in bytes; a larger one is skipped.
 MANIFEST_LIMIT = 256 << 10
@@ -101,9 +26,18 @@ _PATTERN_LIMIT = 200
 
 Table: TypeAlias = dict[str, Any]
 
-_COMMENT_OR_STRING = re.compile(r'"|//|/\*')
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"', re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
+
+#: Comments, by the end of a file's name; what is not closed goes on to the end of the text.
+_COMMENTS: Final = {
+    (".xml",): re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL),
+    (".txt", ".cmake"): re.compile(r"#.*"),
+    (".exs", "Rakefile"): re.compile(r"^[ \t]*#.*", re.MULTILINE),
+}
+#: Strings, which stay, and comments in JSON.
+_IN_JSON: Final = re.compile(
+    r'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL
+)
 
 
 def is_plain(name: str) -> bool:
@@ -123,13 +57,25 @@ def table(value: object, *keys: str) -> Table:
     return value if isinstance(value, dict) else {}
 
 
+def walk(value: object, path: str, most: int, name: str = "") -> Iterator[tuple[str, object]]:
+    """Yield what the keys in ``path`` lead to: ``a.*.b`` leads to the ``b`` of each table in ``a``.
+
+    Each comes with the key that the ``*`` stands for; at most ``most`` of them are read.
+    """
+    key, _, rest = path.partition(".")
+    inner = {key: value[key]} if isinstance(value, dict) and key in value else {}
+    for found, item in islice((table(value) if key == "*" else inner).items(), most):
+        here = found if key == "*" else name
+        yield from walk(item, rest, most, here) if rest else ((here, item),)
+
+
 def strings(value: object) -> list[str]:
     """Return the strings in a list; none if it is anything else."""
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 class Manifests:
-    """The manifests of one folder, each read at most once.
+    """The manifests of one folder.
 
     One that is missing, unreadable, binary, broken or too large counts as empty, and does not
     affect the others.
@@ -144,7 +90,7 @@ class Manifests:
         self.above = above
         self._folders: dict[str, list[str]] = {}
         self._texts: dict[str, str] = {}
-        self._tables: dict[str, Table] = {}
+        self._data: dict[str, Table] = {}
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -154,34 +100,27 @@ class Manifests:
     def inside(self, folder: str) -> list[str]:
         """Return a bounded number of the names in ``folder``, sorted. Do not change the list."""
         if folder not in self._folders:
-            is_there = folder == "." or self.has(folder)
-            self._folders[folder] = self._listed(folder) if is_there else []
+            names: list[str] = []
+            if folder == "." or self.has(folder):
+                try:
+                    with os.scandir(self.root / folder) as entries:
+                        names = [entry.name for entry in islice(entries, _NAME_LIMIT)]
+                except (OSError, ValueError):
+                    names = []
+            self._folders[folder] = sorted(names)
         return self._folders[folder]
 
-    def _listed(self, folder: str) -> list[str]:
-        names = []
-        try:
-            with os.scandir(self.root / folder) as entries:
-                for entry in entries:
-                    names.append(entry.name)
-                    if len(names) >= _NAME_LIMIT:
-                        break
-        except (OSError, ValueError):
-            return []
-        return sorted(names)
+    def matching(self, pattern: str) -> list[str]:
+        """Return the sorted paths that match ``pattern`` in the last part of it."""
+        folder, _, last = pattern.rpartition("/")
+        if "*" not in last and "?" not in last and "[" not in last:
+            return [pattern] if self.has(pattern) else []
+        names = [name for name in self.inside(folder or ".") if fnmatchcase(name, last)]
+        return [f"{folder}/{name}" for name in names] if folder else names
 
-    def matching(self, folder: str, pattern: str) -> list[str]:
-        """Return the sorted paths of what in ``folder`` matches ``pattern`` by name."""
-        names = [name for name in self.inside(folder) if fnmatchcase(name, pattern)]
-        return names if folder == "." else [f"{folder}/{name}" for name in names]
-
-    def first_matching(self, *patterns: str) -> str | None:
+    def first(self, *patterns: str) -> str | None:
         """Return the first path that matches one of ``patterns``, which are tried in order."""
-        for pattern in patterns:
-            folder, _, name = pattern.rpartition("/")
-            for path in self.matching(folder or ".", name):
-                return path
-        return None
+        return next((path for pattern in patterns for path in self.matching(pattern)), None)
 
     def within(self, folder: str) -> Manifests:
         """Return the manifests of a folder inside this one."""
@@ -198,16 +137,16 @@ class Manifests:
 
         A pattern that begins with ``!`` excludes folders.
         """
-        found: dict[str, None] = {}
+        members: dict[str, None] = {}
         for pattern in islice(patterns, _PATTERN_LIMIT):
             path = pattern.removeprefix("!").removeprefix("./").rstrip("/")
             folders = self._expanded(path)
             if pattern.startswith("!"):
                 for name in folders:
-                    found.pop(name, None)
+                    members.pop(name, None)
             else:
-                found |= dict.fromkeys(folders)
-        return list(found)[:_MEMBER_LIMIT]
+                members |= dict.fromkeys(folders)
+        return list(members)[:_MEMBER_LIMIT]
 
     def _expanded(self, pattern: str) -> list[str]:
         """Return the folders that ``pattern`` matches; ``**`` goes one folder deep."""
@@ -224,12 +163,8 @@ class Manifests:
                 ]
             else:
                 return []
-        found = (folder.rstrip("/") for folder in folders[:_NAME_LIMIT])
-        return [folder for folder in found if stat.S_ISDIR(self._mode(folder))]
-
-    def first(self, *candidates: str) -> str | None:
-        """Return the first of ``candidates`` (paths relative to the folder) that exists."""
-        return next((name for name in candidates if self.has(name)), None)
+        paths = (folder.rstrip("/") for folder in folders[:_NAME_LIMIT])
+        return [path for path in paths if stat.S_ISDIR(self._mode(path))]
 
     def has(self, name: str) -> bool:
         """Return whether there is a file, folder or link ``name``."""
@@ -260,42 +195,25 @@ class Manifests:
             self._texts[name] = head[0] if head is not None and head[1] else ""
         return self._texts[name]
 
-    def toml(self, name: str) -> Table:
-        """Return a TOML file's data; empty if it is not TOML. Do not change it."""
-        if name not in self._tables:
+    def code(self, name: str) -> str:
+        """Return a file's text without comments, where these are known."""
+        for ends, comment in _COMMENTS.items():
+            if name.endswith(ends):
+                return comment.sub("", self.text(name))
+        return self.text(name)
+
+    def data(self, name: str) -> Table:
+        """Return the data of a TOML or JSON file, which may have comments. Do not change it.
+
+        It is empty if the file is anything else.
+        """
+        if name not in self._data:
+            self._data[name] = {}
             try:
-                self._tables[name] = tomllib.loads(self.text(name))
+                text = self.text(name)
+                if "json" in name:
+                    text = _IN_JSON.sub(lambda match: match[1] or "", text)
+                self._data[name] = table((json if "json" in name else tomllib).loads(text))
             except (ValueError, RecursionError):
-                self._tables[name] = {}
-        return self._tables[name]
-
-    def json(self, name: str) -> Table:
-        """Return a JSON file's object, as ``toml`` does; comments are allowed."""
-        if name not in self._tables:
-            self._tables[name] = _from_json(self.text(name))
-        return self._tables[name]
-
-
-def _from_json(text: str) -> Table:
-    for form in (str, _without_comments):
-        try:
-            return table(json.loads(form(text)))
-        except (ValueError, RecursionError):
-            continue
-    return {}
-
-
-def _without_comments(text: str) -> str:
-    """Return JSON without its comments, in linear time; strings stay as they are."""
-    pieces: list[str] = []
-    at = 0
-    while (sign := _COMMENT_OR_STRING.search(text, at)) is not None:
-        pieces.append(text[at : sign.start()])
-        if sign[0] == '"':
-            string = _STRING.match(text, sign.start())
-            at = string.end() if string else len(text)
-            pieces.append(text[sign.start() : at])
-        else:
-            end = text.find("\n" if sign[0] == "//" else "*/", sign.end())
-            at = len(text) if end < 0 else end + (0 if sign[0] == "//" else 2)
-    return "".join(pieces) + text[at:]
+                pass
+        return self._data[name]

@@ -60,8 +60,8 @@ class Confinement:
 
     @property
     def available(self) -> bool:
-        """Whether commands can be confined, as far as has been tried."""
-        return self._support is not None and self._support.available
+        """Whether commands can be confined, as far as is known (it is tried before one runs)."""
+        return self._support.available if self._support else not _missing()
 
     def begin(self) -> None:
         """Begin to try confinement, if that was not done yet, so that later callers wait less."""

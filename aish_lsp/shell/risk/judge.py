@@ -68,6 +68,7 @@ def judge(review: Review, words: Sequence[str], given: Input) -> None:
             continue
         if not review.goes_on(words):
             return
+        review.findings.commands += 1
         name = _plain_name(base)
         entry = tables().entry(name) or _NO_ENTRY
         if first in review.functions or _is_settled(review, words, name, entry):
@@ -75,6 +76,8 @@ def judge(review: Review, words: Sequence[str], given: Input) -> None:
         known = base == base.casefold() and folder in _FOLDERS
         inner = _commands_within(review, words, name, entry, given)
         if inner is not None:
+            # What is wrapped counts in place of its wrapper.
+            review.findings.commands -= bool(inner and entry.wrappers)
             review.caution_if(_not_meant(review, first, known=known))
             waiting += inner
             continue
@@ -176,8 +179,6 @@ def _reading(
 ) -> tuple[int, str]:
     """Return the level of a command that only reads: what it reads may be secret."""
     reason = _not_meant(review, words[0], known=known, rights=rule.rights)
-    if reason is None and rule.confined and not review.confined:
-        reason = f"not known to only read, unless it runs confined: {words[0][:60]}"
     if reason is None and name not in _OPENS_NONE and any(map(is_unknown, words[1:])):
         reason = "reads what is not known"
     if reason is not None:
@@ -212,8 +213,7 @@ def _by_own_rules(review: Review, words: Sequence[str], name: str, values: froze
             reason = found.reason or f"a rule of yours: {words[0][:60]}"
             review.findings.add(found.level, reason)
             if tables_ is review.own:
-                if not found.confine:
-                    review.findings.unconfined = True
+                review.findings.free += not found.confine
                 return True
     return False
 

@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 import stat
+import subprocess
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Final, Literal
 
 from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
 from aish_lsp.shell.protected import protected_by
-from aish_lsp.shell.risk.repository import is_ignored
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import UNKNOWN, table
 
@@ -26,6 +26,9 @@ How = Literal["overwrites", "places", "adds"]
 
 #: The most bytes of a file that a snapshot holds (docs/undo.md).
 _LARGEST_KEPT: Final = 64 << 20
+
+#: Seconds that git may take to say whether it ignores a file.
+_GIT_SECONDS: Final = 3.0
 
 #: Swap, lock and backup files of editors: no snapshot holds them, either (docs/undo.md).
 _EDITORS_OWN: Final = re.compile(r"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
@@ -244,6 +247,28 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
     else:
         return None
     return f"changes {path.name[:60]}, which {why}: it cannot be undone"
+
+
+def is_ignored(path: Path) -> bool:
+    """Return whether git ignores a file: then it is generated, or not needed."""
+    if not any((folder / ".git").exists() for folder in path.parents):
+        return False
+    command = ["git", "-c", "core.fsmonitor=false", "check-ignore", "-q", "--", str(path)]
+    passed_on = ("PATH", "HOME", "XDG_CONFIG_HOME")
+    environ = {name: os.environ[name] for name in passed_on if name in os.environ}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=path.parent,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
 
 
 def why_protected(path: str) -> str | None:

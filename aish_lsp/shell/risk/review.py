@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,7 +19,6 @@ from aish_lsp.shell.risk.paths import (
     why_not_kept,
     write_risk,
 )
-from aish_lsp.shell.risk.repository import why_not
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, LEVELS, SAFE, Tables
 from aish_lsp.shell.risk.words import LONGEST, UNKNOWN, Variables, without_escapes
 
@@ -62,11 +60,13 @@ class Findings:
 
     Attributes:
         level: the worst level.
-        unconfined: whether one of the user's rules lets a part of it run unconfined.
+        commands: how many simple commands were judged.
+        free: how many of them one of the user's rules lets run unconfined.
     """
 
     level: int = SAFE
-    unconfined: bool = False
+    commands: int = 0
+    free: int = 0
     _reasons: dict[str, int] = field(default_factory=dict)
 
     def add(self, level: int, reason: str) -> None:
@@ -74,6 +74,11 @@ class Findings:
         if level:
             self.level = max(self.level, level)
             self._reasons[reason] = max(level, self._reasons.get(reason, SAFE))
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the user's rules let all of it run unconfined."""
+        return 0 < self.free == self.commands
 
     @property
     def risk(self) -> Risk:
@@ -98,14 +103,12 @@ class Review:
             may only make a verdict stricter.
         folder: where it will run, if known.
         path: the PATH that it will run with; None is our own.
-        confined: whether it will run confined.
         kept: the folder whose files can be restored; None if there is none.
         findings: what was found.
         variables: what the text sets.
         functions: names of the functions that it defines; a body is judged at its definition.
         written: the text of each file that it writes, by normal path.
         folders: the folders that it may change to, as far as they are known.
-        git_places: where git runs, relative to the first folder or to one of ``folders``.
         plain_shell: whether a shell that may not be bash runs it, or a part of it.
         lost: whether it may change to an unknown folder.
         depth: how many commands, each run by the last, lead to the text that is being looked at.
@@ -115,7 +118,6 @@ class Review:
 
     folder: Path | None
     path: str | None
-    confined: bool
     kept: Path | None = None
     own: Tables | None = None
     stricter: Tables | None = None
@@ -124,7 +126,6 @@ class Review:
     functions: set[str] = field(default_factory=set)
     written: dict[str, str] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
-    git_places: set[str] = field(default_factory=set)
     plain_shell: bool = False
     lost: bool = False
     read_secrets: bool = False
@@ -228,31 +229,6 @@ class Review:
         """Record that ``$PWD`` is unknown if it may be read as several words."""
         if _SEVERAL.search(place):
             self.variables.add("PWD", f"/{UNKNOWN}")
-
-    def look_into_repositories(self) -> None:
-        """Record whether git would run programs that a repository chooses."""
-        if self.lost or any(map(_UNKNOWN_FOLDER.search, self.git_places)):
-            self.caution("runs git in an unknown folder")
-        elif self.folder is not None:
-            for start in self._starts(self.folder):
-                for place in self.git_places:
-                    text = os.path.expanduser(place)  # noqa: PTH111
-                    reason = why_not(start / text, confined=self.confined)
-                    if reason is not None:
-                        self.caution(reason)
-                        return
-
-    def _starts(self, folder: Path) -> Iterator[Path]:
-        """Yield where the command may be.
-
-        To a shell, ``cd link/..`` leads to the folder of the link; with ``-P``, and to the system,
-        it leads to the folder above the link's target.
-        """
-        for start in ("", *self.folders):
-            place = folder / os.path.expanduser(start)  # noqa: PTH111
-            yield place
-            if ".." in start:
-                yield Path(os.path.normpath(place))
 
     def loses(self, source: str) -> None:
         """Record that ``source`` is gone, if it decides what runs or cannot be restored."""

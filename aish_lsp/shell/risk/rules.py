@@ -38,8 +38,6 @@ class Rule:
     reason: str = ""
     #: In a rule of the user's: whether a safe command runs confined.
     confine: bool = True
-    #: Whether it is safe only if it runs confined.
-    confined: bool = False
     #: Whether it is safe without the rights that the program's file gives it (setuid).
     rights: bool = False
 
@@ -149,7 +147,7 @@ class CommandRules:
 
 
 #: The fields that a row may have besides its ``match`` and its level.
-_RULE_FIELDS: Final = ("reason", "confine", "confined", "rights")
+_RULE_FIELDS: Final = ("reason", "confine", "rights")
 #: The fields of a wrapper's row that hold words separated by blanks.
 _LIST_FIELDS: Final = ("flags", "text", "stop", "after", "writes", "enters")
 

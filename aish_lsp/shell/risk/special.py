@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from itertools import dropwhile, pairwise
@@ -316,11 +315,8 @@ def git(review: Review, words: Sequence[str], given: Input) -> bool:
     """Judge git's own options and what it writes; return False, since the tables judge the rest."""
     writer(review, words, given)
     at = 1
-    place = ""
     while at < len(words) and words[at][:1] == "-":
         word = words[at]
-        if word == "-C":
-            place = os.path.join(place, *words[at + 1 : at + 2])  # noqa: PTH118 - or absolute
         if word in {"-c", "--config-env"}:
             at += 1
             _set(review, words[at] if at < len(words) else "")
@@ -329,7 +325,6 @@ def git(review: Review, words: Sequence[str], given: Input) -> bool:
         elif _own_option(review, word):
             at += 1
         at += 1
-    review.git_places.add(place)
     command = words[at] if at < len(words) else ""
     rest = words[at + 1 :]
     _runs(review, command, rest)

@@ -67,14 +67,13 @@ def findings_in(
     folder: Path | None,
     path: str | None,
     *,
-    confined: bool,
     kept: Path | None = None,
 ) -> Findings:
     """Return the findings on ``text``, which has no hidden characters.
 
     The arguments are those of ``classify``.
     """
-    review = Review(folder, path, confined, kept)
+    review = Review(folder, path, kept)
     if rules:
         review.own, review.stricter = own_tables(rules)
     if shell not in _KNOWN:
@@ -92,8 +91,6 @@ def findings_in(
             _walk(review, waiting)
     except (TooDeep, RecursionError):
         review.destructive(TOO_MUCH)
-    if review.git_places and review.findings.level == SAFE:
-        review.look_into_repositories()
     return review.findings
 
 
@@ -121,7 +118,7 @@ class _Walk:
         self._review = review
         self._source = text.encode("utf-8", "replace")
         self._text = text
-        self._resolver = Resolver(self._source, review.variables, confined=review.confined)
+        self._resolver = Resolver(self._source, review.variables)
         self._stack: list[tuple[Node, Input]] = []
         self._visited: set[int] = set()
 

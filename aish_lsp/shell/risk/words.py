@@ -109,12 +109,8 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that hold no others.
 _BRACES: Final = re.compile(r"\{([^{}]*+)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
-_SPECIAL: Final = re.compile(r"[\\*?\[~]")
 _PATTERN: Final = re.compile(r"[*?\[]")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
-#: What begins a pattern; the names that it matches may begin with a dash.
-_WILD: Final = ("*", "?", "[")
-_WILD_PART: Final = re.compile(rf"(?:^|(?<={SPLIT}))(?=[*?\[])")
 _ANSI: Final = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
     re.DOTALL,
@@ -171,17 +167,15 @@ class Resolver:
     """
 
     __slots__ = (
-        *("_quoted", "_ranks", "_source", "_splits", "_variables", "_wild"),
+        *("_quoted", "_ranks", "_source", "_splits", "_variables"),
         *("inner", "most", "pick"),
     )
 
-    def __init__(self, source: bytes, variables: Variables, *, confined: bool = False) -> None:
+    def __init__(self, source: bytes, variables: Variables) -> None:
         self._source = source
         self._variables = variables
         self._splits = False
         self._quoted = False
-        # If a file name that a pattern matches is read as an option, confinement keeps it harmless.
-        self._wild = "" if confined else MANY
         self._ranks: dict[str, int] = {}
         self.pick = 0
         self.most = 1
@@ -201,15 +195,13 @@ class Resolver:
             kind = node.type
             if kind == "word":
                 text = self.text(node)
-                found.append(text if _SPECIAL.search(text) is None else self._bare(text))
+                found.append(_ESCAPE.sub(_unescaped, text) if "\\" in text else text)
                 continue
             if kind in _WHOLE:
                 found.append(self.word(node))
                 continue
             self._splits = False
             text = self.word(node)
-            if kind == "concatenation" and text.startswith(_WILD):
-                text = self._wild + text
             if self._splits:
                 # A blank in the unknown text may begin another word, which may be an option.
                 text = MANY + text.lstrip(UNKNOWN)
@@ -217,9 +209,7 @@ class Resolver:
                 if text.count("{") > 1 or any(child.type != "word" for child in node.children):
                     # Quoted or nested braces are not distinguished from plain ones.
                     found.append(MANY)
-                found += [
-                    self._wild + word if word.startswith(_WILD) else word for word in expanded(text)
-                ]
+                found += expanded(text)
             elif SPLIT in text or ITEM in text:
                 found += [part for part in text.replace(ITEM, SPLIT).split(SPLIT) if part]
             elif text or kind != "simple_expansion":
@@ -238,17 +228,12 @@ class Resolver:
         kind = node.type
         if kind == "word":
             text = self.text(node)
-            return text if _SPECIAL.search(text) is None else self._bare(text)
+            return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
         reader = _READERS.get(kind)
         if reader is None:
             self.inner += node.children
             return self.text(node) if kind in _PLAIN else UNKNOWN
         return reader(self, node)
-
-    def _bare(self, text: str) -> str:
-        """Return a word without its backslashes; it is unknown if it begins with a pattern."""
-        is_pattern = text[0] in "*?[" and text != "["
-        return (self._wild if is_pattern else "") + _ESCAPE.sub(_unescaped, text)
 
     def values(self, node: Node) -> list[str]:
         """Return the texts that one word may become, as a value."""
@@ -332,7 +317,7 @@ class Resolver:
         if self._quoted:
             return value
         self._splits = self._splits or UNKNOWN in value
-        return _WILD_PART.sub(self._wild, _BLANKS.sub(SPLIT, value))
+        return _BLANKS.sub(SPLIT, value)
 
     def read_expansion(self, node: Node) -> str:
         """Return the text of ``${...}``: the variable's value, or its replacement."""

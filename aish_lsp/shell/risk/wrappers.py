@@ -240,8 +240,6 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
         at += 1
         if takes:
             takes = False
-            if word[:2] == MANY and not review.confined:
-                review.caution("find with a value that may be several words")
         elif word in _FIND_RUNS:
             review.lost = review.lost or "dir" in word
             end = at

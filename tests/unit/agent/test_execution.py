@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
 from aish_lsp.shell.blocks import FoundCommand
+from aish_lsp.shell.risk import UNHELD
 
 
 class Place:
@@ -71,6 +73,30 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     yield made
     await made.workspace.aclose()
     await made.workspace.services.aclose()
+
+
+@pytest.mark.parametrize("off", ["the kernel has none", "the user switched it off"])
+@pytest.mark.parametrize("command", ["cat link", "grep -ri password ../HOME", "ls"])
+async def test_unattended_command_that_only_reads_asks_without_sandbox(
+    place: Place, monkeypatch: pytest.MonkeyPatch, command: str, off: str
+) -> None:
+    key = Path.home() / ".ssh" / "id_rsa"
+    key.parent.mkdir(parents=True)
+    key.write_text("password\n")
+    (place.folder / "link").symlink_to(key)
+    if off.startswith("the kernel"):
+        monkeypatch.setenv("AISH_LANDLOCK_ABI", "0")
+    else:
+        Path(os.environ["AISH_CONFIG"]).write_text("[safety]\nconfine = false\n")
+        await place.workspace.reload()
+    place.answer = False
+    report = await place.run(text=command, unattended=True)
+    assert report.finish_reason == "denied"
+    assert [UNHELD in message for message in place.asked] == [True]
+    # Their own click, and what they typed themselves, is not asked about.
+    for fields in ({"command_id": place.suggest(command)}, {"text": command, "origin": "user"}):
+        assert (await place.run(**fields)).exit_code == 0
+    assert len(place.asked) == 1
 
 
 async def test_a_suggestion_runs_once_and_its_output_waits_for_the_question(place: Place) -> None:
@@ -255,3 +281,26 @@ async def test_what_was_begun_to_be_undoable_is_ended_whenever_it_is_cancelled(
         job.cancel()
         assert (await place.outcome(job)).finish_reason == "cancelled"
         assert not place.workspace.undo.holds("made")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [("cd .", True), ("export A=b", True), (". ./e", True), ("cd . && ls", False), ("ls", False)],
+)
+async def test_a_change_of_a_shell_that_ends_with_it_is_told(
+    place: Place, text: str, is_told: bool
+) -> None:
+    (place.folder / "e").touch()
+    await place.run(text=text, origin="user")
+    told = [one.message for one in place.events if isinstance(one, Notice)]
+    assert any("Each command runs in a new shell" in message for message in told) is is_told
+
+
+@pytest.mark.slow
+async def test_an_unanswered_question_is_told_to_user_and_model(place: Place) -> None:
+    report = await place.run(text="touch x; rm -i x", origin="user")
+    assert report.exit_code == 0
+    told = [one.message for one in place.events if isinstance(one, Notice)]
+    assert any("needs a terminal" in message for message in told)
+    assert place.pending[-1][2].endswith("[aish: it needs a terminal, and has none]\n")

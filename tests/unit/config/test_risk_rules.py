@@ -7,7 +7,7 @@ import pytest
 
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.trust import TrustStore
-from aish_lsp.shell.risk import Verdict, classify
+from aish_lsp.shell.risk import UNHELD, Verdict, classify
 
 
 class Place:
@@ -25,7 +25,7 @@ class Place:
 
     def judged(self, text: str) -> Verdict:
         safety = self.open().config.safety
-        return classify(text, safety.shell, rules=safety.rules)
+        return classify(text, safety.shell, rules=safety.rules, confined=True)
 
 
 @pytest.fixture
@@ -81,10 +81,15 @@ def test_a_rule_of_the_users_alone_lets_a_safe_command_run_unconfined(
     def judged(text: str) -> Verdict:
         return classify(text, "bash", rules=rules, confined=confined)
 
-    assert judged("just lint; ls") == Verdict("safe", (), confine=False)
-    assert judged("just test; ls") == Verdict("safe")
+    held = Verdict("safe") if confined else Verdict("caution", (UNHELD,))
+    for text in ("just lint", "just lint; just lint > /dev/null", "timeout 5 just lint"):
+        assert judged(text) == Verdict("safe", (), confine=False)
+    assert judged("just test; ls") == held
+    # Nothing holds what stands beside it to reading.
+    for text in ("just lint; ls", "just lint | head", "just lint < f", 'just lint "$x"'):
+        assert judged(text) == Verdict("caution", (UNHELD,)), text
     assert judged("just lint; just build").risk == "caution"
-    assert judged("just lint; just build").confine
+    assert UNHELD not in judged("just lint; just build").reasons
 
 
 def test_an_editors_rules_stand_beside_the_users(place: Place) -> None:
@@ -98,18 +103,18 @@ def test_an_editors_rules_stand_beside_the_users(place: Place) -> None:
         ("make", False),
         ("rm", True),
     ]
-    assert classify("rm x", "bash", rules=rules).risk == "destructive"
+    assert classify("rm x", "bash", rules=rules, confined=True).risk == "destructive"
 
 
 def test_a_rule_for_a_pattern_of_names_counts_beside_one_for_a_name(place: Place) -> None:
     place.file.write_text(rule("npm*", "destructive", "mine") + rule("npm test", "safe"))
     rules = place.open().config.safety.rules
     for text in ("npm run build", "npm test", "npmx"):
-        assert classify(text, "bash", rules=rules).reasons == ("mine",), text
+        assert classify(text, "bash", rules=rules, confined=True).reasons == ("mine",), text
     place.file.write_text(rule("*", "caution") + rule("rm", "destructive", "mine"))
     rules = place.open().config.safety.rules
     for text in ("rm x", "/bin/rm x", "rm.exe x"):
-        assert classify(text, "bash", rules=rules).reasons == ("mine",), text
+        assert classify(text, "bash", rules=rules, confined=True).reasons == ("mine",), text
 
 
 @pytest.mark.parametrize("confine", [True, False])
@@ -126,7 +131,10 @@ def test_of_two_safe_rows_the_one_for_the_name_says_whether_it_is_confined(
 def test_rules_come_from_a_variable_too(place: Place) -> None:
     row = {"match": "make", "risk": "safe"}
     configuration = place.open(AISH_SAFETY__RULES=json.dumps([row]))
-    assert classify("make", "bash", rules=configuration.config.safety.rules).risk == "safe"
+    assert (
+        classify("make", "bash", rules=configuration.config.safety.rules, confined=True).risk
+        == "safe"
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ def test_the_base_prompt_is_worded_so() -> None:
         "unless asked.\n"
         "To suggest a shell command, put it on a line of its own that begins with exactly "
         '"CMD: ", nothing before it, no quotes around it. The user decides whether it runs; '
-        "its output comes with their next message. Where tools are offered and both serve, "
+        "its output comes with their next message. Each command runs in a new shell: what `cd` or "
+        "`export` does ends with it. Where tools are offered and both serve, "
         "prefer a tool to a command.\n"
         "System: Linux. Shell: bash. Date: 2026-05-13. Workspace folder: shop."
     )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.foundation import redaction
 from aish_lsp.foundation.redaction import REDACTED, find_secret, is_secret, is_secret_name, redact
 
 # Put together here, so that no scanner takes this file for a leak.
@@ -128,3 +129,42 @@ def test_looks_of_secrets() -> None:
     assert not is_secret("ask-the-desk-clerk-about-the-long-task-list")
     assert not is_secret("basic authentication is needed here")
     assert not is_secret("qwen2.5-coder-7b-instruct-q4_k_m")
+
+
+pieces = st.sampled_from(
+    [
+        *(
+            "password=hunter22",
+            "api_key: 'a1b2c3d4e5'",
+            "--token abc123def456",
+            "TOKEN:",
+            "a1b2c3d4",
+        ),
+        *(
+            "Bearer abcdef0123456789abcdef",
+            "Authorization: Basic dXNlcjpwYXNzd29yZA==",
+            "pwd => q1w2e3",
+        ),
+        *("https://u:p4ssw0rd@h/x", "AKIA" + "ABCDEFGHIJKLMNOP", "ghp_" + "abcdefghijklmnop1234"),
+        *(
+            "eyJ" + "abcdefghijkl.eyJabcdefgh.sig",
+            "hf_" + "a1b2c3d4e5f6g7h8i9",
+            "rk_live_" + "abcdefghij123456",
+        ),
+        *(
+            "sk-proj-" + "abcdefghijklmnop123",
+            "xoxb-" + "1234567890ab",
+            "ya29." + "abcdefghijklmnopqrstu",
+        ),
+        *("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----", "-----BEGIN X"),
+        *("\n", "\r\n", " ", "\t", "-", "x", "é", "İ", "\u212a", "\u017fecret=abc123de", "\u2028"),
+    ]
+)
+
+
+@given(st.lists(pieces, max_size=9).map("".join))
+def test_a_line_without_a_hint_holds_no_secret(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "_hinted_lines", lambda text: [(0, len(text))])
+        whole = redact(text)
+    assert redact(text) == whole

@@ -16,7 +16,7 @@ from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.providers.openai import OpenAIModel
-from aish_lsp.models.request import Finish, ModelRequest, RequestMessage, Text
+from aish_lsp.models.request import Finish, ModelRequest, RequestMessage, Text, WithoutPart
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2}
 
@@ -313,7 +313,12 @@ async def test_closing_the_generator_where_it_yielded(
         closed.set()
 
     async with FaultServer(script) as server:
-        stream = OpenAIModel(http).stream(ask(server.url))
+        model = OpenAIModel(http)
+        stream = model.stream(ask(server.url))
+        if refuses_first:
+            with pytest.raises(WithoutPart):
+                await anext(stream)
+            stream = model.stream(ask(server.url))
         assert await anext(stream) == Text("part")
         await stream.aclose()
         await asyncio.wait_for(closed.wait(), 20)

@@ -7,7 +7,7 @@ import json
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.foundation.events import Usage
-from aish_lsp.models.request import Finish, ModelEvent, Reasoning, Text
-from aish_lsp.models.retrying import (
+from aish_lsp.models.repetition import (
     GRAM,
     MOST,
     MOST_ALIKE,
     WITHIN,
     WITHIN_ALIKE,
     RepetitionGuard,
-    guarded,
 )
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -194,43 +191,6 @@ def test_no_recorded_reply_is_stopped(path: Path) -> None:
                 # One that was recorded in part says nothing.
                 said += pieces(json.loads(payload))
     assert stopped(*said) is None
-
-
-async def events_of(*events: ModelEvent) -> tuple[list[ModelEvent], list[str]]:
-    """Return what is left of a reply, and what became of its stream."""
-    became: list[str] = []
-
-    async def stream() -> AsyncGenerator[ModelEvent, None]:
-        try:
-            for event in events:
-                yield event
-            became.append("read to its end")
-        finally:
-            became.append("closed")
-
-    left: list[ModelEvent] = []
-    async for event in guarded(stream()):
-        if event == Finish("repetition"):
-            became.append("told")
-        left.append(event)
-    return left, became
-
-
-@pytest.mark.parametrize("kind", [Text, Reasoning])
-async def test_the_stream_is_closed_before_the_end_is_told(kind: type[Text | Reasoning]) -> None:
-    said = [kind(PHRASE * 4) for _ in range(10)]
-    left, became = await events_of(Text("So. "), *said, Usage(1, 1), Finish("stop"))
-    assert became == ["closed", "told"]
-    *kept, end = left
-    assert end == Finish("repetition")
-    text = "".join(event.delta for event in kept if isinstance(event, kind))
-    assert text.removeprefix("So. ") == (PHRASE * 40)[: len(text.removeprefix("So. "))]
-    assert (MOST - 1) * len(PHRASE) < len(text) < (MOST + 1) * len(PHRASE)
-
-
-async def test_any_other_reply_passes_as_it_is() -> None:
-    said = (Text("Well, "), Reasoning(PHRASE * 6), Text(PHRASE * 6), Usage(1, 1), Finish("stop"))
-    assert await events_of(*said) == ([*said], ["read to its end", "closed"])
 
 
 @pytest.mark.slow

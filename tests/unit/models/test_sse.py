@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.foundation.errors import BackendUnavailable
 from aish_lsp.models import http
-from aish_lsp.models.http import event_data
+from aish_lsp.models.http import HttpClient
 
 
 def decode(*pieces: bytes) -> list[str]:
@@ -22,9 +24,21 @@ def decode(*pieces: bytes) -> list[str]:
             yield piece
 
     async def collect() -> list[str]:
-        return [data async for data in event_data(arrive())]
+        return [data async for data in events_in(arrive())]
 
     return asyncio.run(collect())
+
+
+def events_in(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+    """Yield what the client makes of a body that arrives in these pieces."""
+
+    class Client(HttpClient):
+        @asynccontextmanager
+        async def _respond(self, *_: object) -> AsyncIterator[httpx.Response]:
+            kind = {"content-type": "text/event-stream"}
+            yield httpx.Response(200, headers=kind, content=pieces)
+
+    return Client().stream("http://127.0.0.1:9", {}, headers={}, timeout_s=9)
 
 
 def cut(raw: bytes, size: int) -> list[bytes]:
@@ -63,7 +77,7 @@ async def test_an_event_is_handed_on_when_its_blank_line_is_there() -> None:
         while True:
             yield await arriving.get()
 
-    async with aclosing(event_data(arrive())) as events:
+    async with aclosing(events_in(arrive())) as events:
         arriving.put_nowait(b"data: a\r\n\r\ndata: b")
         assert await asyncio.wait_for(anext(events), 5) == "a"
         arriving.put_nowait(b"\n\n")
@@ -92,7 +106,7 @@ def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     small = b"data: " + b"x" * 80 + b"\n\n"
     assert len(decode(*[small] * 9)) == 9
     for piece in (b"y", b"data: y\n", b"event: y\n", b": y\n", b"\n"):
-        with pytest.raises(ValueError, match="never ends"):
+        with pytest.raises(BackendUnavailable, match="never ends"):
             decode(small, *[piece] * 200)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
 
-from aish_lsp.project.manifests.reading import Intent
+from aish_lsp.project.manifests.rules import Intent
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from aish_lsp.project.manifests import find_tasks, tasks_line
 from aish_lsp.project.manifests.python import Project
-from aish_lsp.project.manifests.reading import MANIFEST_LIMIT, Manifests, Rank, Task
+from aish_lsp.project.manifests.reading import MANIFEST_LIMIT, Manifests
+from aish_lsp.project.manifests.rules import Rank, Task
 
 Files = dict[str, str]
 
@@ -607,6 +608,8 @@ EVIL = [
     "x|sh",
     "t\u202e",
     "&",
+    "{x}",
+    "{",
 ]
 
 

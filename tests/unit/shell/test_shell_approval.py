@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.foundation.events import Risk
-from aish_lsp.shell.risk import Verdict
+from aish_lsp.shell.risk import UNHELD, Verdict
 from aish_lsp.shell.suggestions import LINE_OF_SIGHT, Origin, needs_approval, question_for
 
 FOLDER = Path("/work/here")
@@ -39,7 +39,9 @@ def test_what_no_menu_shows_whole_is_shown_before_it_changes_anything() -> None:
     assert not needs_approval(LONG[:LINE_OF_SIGHT], caution, "reply", always=False)
     # What a menu shows of a line feed takes two characters.
     assert needs_approval("\n" * LINE_OF_SIGHT, caution, "reply", always=False)
-    assert not needs_approval(LONG, Verdict("safe"), "reply", always=False)
+    for only_reads in (Verdict("safe"), Verdict("caution", (UNHELD,))):
+        assert not needs_approval(LONG, only_reads, "reply", always=False)
+    assert needs_approval(LONG, Verdict("caution", (UNHELD, "writes")), "reply", always=False)
     assert not needs_approval(LONG, caution, "user", always=False)
     message = question_for(LONG, FOLDER, caution, "reply").message
     assert LONG in message

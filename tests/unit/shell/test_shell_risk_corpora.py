@@ -67,7 +67,7 @@ def test_of_everyday_changes_one_in_a_hundred_is_destructive_at_most() -> None:
 @pytest.mark.parametrize("shell", ["zsh", "fish", "pwsh", "cmd.exe", "/bin/dash"])
 def test_with_another_shell_nothing_is_safe(shell: str) -> None:
     for command in [*READ_ONLY, *DESTRUCTIVE]:
-        assert classify(command, shell).risk != "safe", command
+        assert classify(command, shell, confined=True).risk != "safe", command
 
 
 # --- disguises that keep what a command means ----------------------------------------------------
@@ -197,7 +197,7 @@ def test_no_disguise_makes_a_destructive_command_safe(name: str) -> None:
         if "\n" in command and name != "_far_away":
             continue
         disguised = MUTATIONS[name](command, chance)
-        assert classify(disguised, "bash").risk != "safe", disguised
+        assert classify(disguised, "bash", confined=True).risk != "safe", disguised
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
@@ -205,7 +205,11 @@ def test_no_disguise_makes_a_destructive_command_safe(name: str) -> None:
 def test_hardly_a_disguise_hides_that_a_command_is_destructive(name: str) -> None:
     chance = random.Random(name)
     plain = [c for c in DESTRUCTIVE if "\n" not in c and "'" not in c]
-    seen = [c for c in plain if classify(MUTATIONS[name](c, chance), "bash").risk == "destructive"]
+    seen = [
+        c
+        for c in plain
+        if classify(MUTATIONS[name](c, chance), "bash", confined=True).risk == "destructive"
+    ]
     assert len(seen) >= 0.95 * len(plain)
 
 
@@ -222,13 +226,13 @@ def test_no_row_of_disguises_makes_a_destructive_command_safe(
     chance = random.Random(seed)
     for name in names:
         command = MUTATIONS[name](command, chance)
-    assert classify(command, "bash").risk != "safe"
+    assert classify(command, "bash", confined=True).risk != "safe"
 
 
 @pytest.mark.parametrize("hidden", "\u202e\u200b\u00a0\ufeff\u2066\U000e0041\x1b\x00\r\u3164")
 def test_what_is_not_seen_makes_every_command_destructive(hidden: str) -> None:
     for command in READ_ONLY[:40]:
-        assert classify(f"{command} {hidden}", "bash").risk == "destructive"
+        assert classify(f"{command} {hidden}", "bash", confined=True).risk == "destructive"
 
 
 LETTERS = st.sampled_from("ab-=./ \t\n'\"$`\\!~*?[]{}()<>|&;#:%@+,^é0")
@@ -273,14 +277,14 @@ WORDS = st.lists(st.sampled_from(TOKENS), max_size=25)
 @pytest.mark.slow
 def test_no_text_makes_it_fail(text: str) -> None:
     for shell in ("bash", "pwsh"):
-        verdict = classify(text, shell)
+        verdict = classify(text, shell, confined=True)
         assert bool(verdict.reasons) == (verdict.risk != "safe")
 
 
 @settings(max_examples=2000 if FULL else 100, deadline=None)
 @given(st.text(max_size=200))
 def test_no_character_makes_it_fail(text: str) -> None:
-    assert classify(text, "bash").risk in {"safe", "caution", "destructive"}
+    assert classify(text, "bash", confined=True).risk in {"safe", "caution", "destructive"}
 
 
 @pytest.mark.skipif(not FULL, reason="AISH_FULL=1 searches for half a minute")
@@ -302,7 +306,7 @@ def test_a_real_bash_runs_no_rm_in_what_is_called_safe(
 ) -> None:
     """``rm`` only leaves a mark here, and nothing but a few readers is there besides."""
     text = " ".join(tokens).replace(" \n ", "\n")
-    if "rm" not in text or classify(text, "bash").risk != "safe":
+    if "rm" not in text or classify(text, "bash", confined=True).risk != "safe":
         return
     mark = Path(tools["MARK"])
     subprocess.run(

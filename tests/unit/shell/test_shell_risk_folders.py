@@ -64,7 +64,7 @@ def test_what_overwrites_a_file_is_known_to(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         make(root)
-        told = classify(text, "bash", folder=root)
+        told = classify(text, "bash", folder=root, confined=True)
         if overwrites(text, root):
             assert told.risk == "destructive", (text, told)
 
@@ -83,7 +83,7 @@ def test_what_overwrites_a_file_is_known_to(text: str) -> None:
 )
 def test_a_redirection_belongs_to_the_last_of_a_list(tmp_path: Path, text: str, risk: str) -> None:
     make(tmp_path)
-    assert classify(text, "bash", folder=tmp_path).risk == risk
+    assert classify(text, "bash", folder=tmp_path, confined=True).risk == risk
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,12 @@ def test_a_redirection_belongs_to_the_last_of_a_list(tmp_path: Path, text: str, 
 )
 def test_what_cannot_be_told_is_not_what_a_snapshot_has(tmp_path: Path, text: str) -> None:
     make(tmp_path)
-    assert classify(text, "bash", folder=tmp_path, kept=tmp_path).risk == "destructive"
-    assert classify(text, "bash", folder=tmp_path).risk in ("caution", "destructive")
+    assert (
+        classify(text, "bash", folder=tmp_path, kept=tmp_path, confined=True).risk == "destructive"
+    )
+    assert classify(text, "bash", folder=tmp_path, confined=True).risk in ("caution", "destructive")
 
 
 @pytest.mark.parametrize("text", ["cd ~/.ssh/$x && echo x > f", "cd ~$x/.ssh; echo x > f"])
 def test_a_secret_folder_that_is_partly_unknown_counts(tmp_path: Path, text: str) -> None:
-    assert classify(text, "bash", folder=tmp_path).risk == "destructive"
+    assert classify(text, "bash", folder=tmp_path, confined=True).risk == "destructive"

@@ -81,6 +81,6 @@ def test_our_own_path_counts_where_none_is_given(
 ) -> None:
     name = Path(shutil.which("wc") or "/usr/bin/wc").name
     program(work / name)
-    assert classify(f"{name} f", "bash", folder=work).risk == "safe"
+    assert classify(f"{name} f", "bash", folder=work, confined=True).risk == "safe"
     monkeypatch.setenv("PATH", f"{work}{os.pathsep}{SYSTEM}")
-    assert classify(f"{name} f", "bash", folder=work).risk == "caution"
+    assert classify(f"{name} f", "bash", folder=work, confined=True).risk == "caution"

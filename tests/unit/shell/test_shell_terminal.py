@@ -10,7 +10,12 @@ import pytest
 
 from aish_lsp.shell import output, runner
 from aish_lsp.shell.environment import command_environment
-from aish_lsp.shell.output import gave_up_for_terminal, line_for_terminal, refusal_pattern
+from aish_lsp.shell.output import (
+    ends_in_question,
+    gave_up_for_terminal,
+    line_for_terminal,
+    refusal_pattern,
+)
 from aish_lsp.shell.runner import RunResult, Stream, run_command
 
 
@@ -49,6 +54,45 @@ async def test_a_command_that_gives_up_for_want_of_one(text: str, tmp_path: Path
 )
 async def test_one_that_wants_none(text: str, tmp_path: Path) -> None:
     assert not (await run(text, tmp_path)).wants_terminal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "touch x; rm -i x",
+        "touch x y; cp -i x y",
+        "echo a >x; git add x; echo b >>x; git add -p",
+        "npm init",
+        "ssh-keygen",
+        "printf 'Continue? [Y/n] '; read -r x",
+        "printf 'Do you want to continue? [Y/n] '; echo Abort.",
+        "printf 'Password: '; read -r x; true",
+        "printf 'Overwrite (yes/no)?'",
+    ],
+)
+async def test_a_question_that_nobody_answers(text: str, tmp_path: Path) -> None:
+    for program in ("npm", "ssh-keygen"):
+        if text.startswith(program) and shutil.which(program) is None:
+            pytest.skip(f"there is no {program} here")
+    os.mkdir(tmp_path / "home")  # noqa: PTH102 - no program finds its files in ours
+    result = await run(f"export HOME=$PWD/home; git init -q; {text}", tmp_path)
+    assert result.wants_terminal, result.output
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "Is it on?\n",
+        "Total:\n",
+        "Total: 3",
+        "[y/n] was answered with yes.\n",
+        "a: b (c)",
+        "x [1]",
+    ],
+)
+def test_an_output_without_an_open_question(said: str) -> None:
+    assert not ends_in_question(said)
 
 
 @pytest.mark.skipif(shutil.which("vim") is None, reason="there is no Vim here")

@@ -10,14 +10,23 @@ import time
 from pathlib import Path
 
 import pytest
-from undo_parts import Command, commit, git, look, repository, undo, worker, write
+from undo_parts import (
+    Command,
+    commit,
+    git,
+    look,
+    records,
+    repository,
+    undo,
+    worker,
+    write,
+)
 
 from aish_lsp.foundation.errors import NotFound
-from aish_lsp.undo import listing, named, records, snapshots
+from aish_lsp.undo import listing, named, snapshots
+from aish_lsp.undo import records as store_of_records
 from aish_lsp.undo.git import Git, NoUndo, TooSlow
-from aish_lsp.undo.listing import list_work_tree
-from aish_lsp.undo.records import Head, Record, Records
-from aish_lsp.undo.snapshots import take
+from aish_lsp.undo.records import Head, Records, undo_folder
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,24 +34,8 @@ pytestmark = [
 ]
 
 
-def refs(root: Path) -> list[str]:
-    return git(root, "for-each-ref", "--format=%(refname)", "refs/aish").splitlines()
-
-
 def opened(root: Path, seconds: float = 60) -> Git:
-    found = Git(root, root.parent / "private", seconds, threading.Event())
-    found.settle()
-    return found
-
-
-def test_a_git_folder_of_ours_that_is_damaged_is_made_again(root: Path) -> None:
-    repository(root, a="one")
-    opened(root)
-    config = root.parent / "private/config"
-    text = config.read_bytes()
-    config.write_bytes(b"\xff")
-    opened(root)
-    assert config.read_bytes() == text
+    return Git(root, seconds, threading.Event())
 
 
 def test_without_a_command_there_is_nothing_to_undo(root: Path) -> None:
@@ -51,7 +44,7 @@ def test_without_a_command_there_is_nothing_to_undo(root: Path) -> None:
         undo(root)
     with Command(root):
         pass
-    assert refs(root) == []
+    assert records(root) == []
     with pytest.raises(NotFound):
         undo(root)
 
@@ -117,7 +110,9 @@ def test_names_that_another_system_takes_for_gits_folder_are_names(root: Path) -
     with Command(root):
         for name in names:
             (root / name).unlink()
-    undo(root)
+    asked = undo(root)
+    assert asked.made.keys() == {b".git ", b"d/.git. "}
+    undo(root, made=frozenset(asked.made))
     assert {name: (root / name).read_text() for name in names} == names
 
 
@@ -195,7 +190,7 @@ def test_what_is_too_large_is_left_alone_and_named(
     with Command(root) as command:
         write(root, {"large": "small", "grows": "x" * 11, "a": "two"})
         (root / "goes").unlink()
-    assert command.gone == [b"goes"]
+    assert command.ended.gone == [b"goes"]
     assert undo(root).conflicts == {b"grows"}
     assert undo(root, decided=True).restored == (b"a",)
     assert (root / "large").read_text() == "small"
@@ -263,58 +258,56 @@ def test_where_head_was_is_told(root: Path) -> None:
     assert (root / "a").read_text() == "one"
 
 
-def test_of_names_that_no_snapshot_has_none_is_followed(root: Path) -> None:
-    """A repository can bring refs of its own making."""
-    repository(root, a="one")
-    blob = git(root, "hash-object", "-w", "a")
-    inner = _tree(root, f"100755 blob {blob}\tpost-checkout")
-    forged = _tree(root, f"040000 tree {_tree(root, f'040000 tree {inner}	hooks')}\t.git")
-    (root / "a").write_text("two")
-    found = opened(root)
-    now = take(found, list_work_tree(found))
-    from aish_lsp.foundation.files import workspace_key
-
-    kept = Records(found, workspace_key(root))
-    before = take(found, list_work_tree(found))
-    before = type(before)(forged, before.umask, {}, [], [])
-    record = Record("one", "x", Head(), before)
-    kept.finish(kept.begin(record), record, now)
-    undone = undo(root, None, decided=True)
-    assert undone.failed.keys() == {b".git/hooks/post-checkout"}
-    assert not (root / ".git" / "hooks" / "post-checkout").exists()
-
-
-def _tree(root: Path, line: str) -> str:
-    import subprocess
-
-    command = ["git", "mktree"]
-    done = subprocess.run(command, cwd=root, input=line, text=True, capture_output=True, check=True)
-    return done.stdout.strip()
-
-
-def test_a_ref_that_is_no_record_of_ours_is_passed_over(root: Path) -> None:
-    repository(root, a="one")
-    with Command(root):
-        write(root, {"a": "two"})
-    [ref] = refs(root)
-    git(root, "update-ref", f"{ref[:-1]}9", "HEAD")
-    git(root, "update-ref", f"{ref[:-8]}name", "HEAD")
-    assert undo(root).restored == (b"a",)
-
-
 def test_what_is_old_or_too_many_is_dropped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "KEPT", 3)
+    monkeypatch.setattr(store_of_records, "KEPT", 3)
     repository(root, a="0")
     for number in range(1, 6):
         with Command(root, str(number)):
             write(root, {"a": str(number)})
-    assert [ref.rpartition("/")[2] for ref in refs(root)] == ["00000003", "00000004", "00000005"]
-    found = opened(root)
+    assert records(root) == ["00000003", "00000004", "00000005"]
+    other = repository(root.parent / "other", a="0")
+    with Command(other):
+        write(other, {"a": "1"})
+    kept = Records(other, undo_folder(other))
     day = 86_400
-    Records(found, "another-workspace").drop_old(time.time() + 13 * day)
-    assert len(refs(root)) == 3
-    Records(found, "another-workspace").drop_old(time.time() + 15 * day)
-    assert refs(root) == []
+    kept.drop_old(time.time() + 13 * day)
+    assert len(records(root)) == 3
+    kept.drop_old(time.time() + 15 * day)
+    assert not undo_folder(root).exists()
+    assert records(other) == []
+
+
+def test_the_last_command_is_kept_however_large_it_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(root, a="0")
+    monkeypatch.setattr(store_of_records, "KEPT_BYTES", 20_000)
+    for number in range(1, 4):
+        with Command(root, str(number)):
+            (root / "a").write_bytes(os.urandom(15_000))
+            commit(root)
+    assert records(root) == ["00000003"]
+    with Command(root, "large"):
+        (root / "a").write_bytes(os.urandom(30_000))
+        commit(root)
+    with Command(root, "larger"):
+        (root / "a").unlink()
+    assert records(root) == ["00000005"]
+    assert undo(root).restored == (b"a",)
+
+
+def test_more_untracked_bytes_than_are_kept_are_no_snapshot(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(root, a="0")
+    monkeypatch.setattr(store_of_records, "KEPT_BYTES", 20_000)
+    (root / "new").write_bytes(os.urandom(30_000))
+    with pytest.raises(NoUndo, match="what git does not hold here is more than"):
+        worker(root).begin("one", "x")
+    (root / "new").unlink()
+    with Command(root):
+        write(root, {"a": "1"})
+    assert undo(root).restored == (b"a",)
 
 
 def test_more_than_a_pipe_holds_is_given_to_a_slow_git(root: Path) -> None:
@@ -333,7 +326,7 @@ def test_a_git_that_takes_too_long_is_ended(root: Path) -> None:
 def test_a_git_that_is_stopped_ends(root: Path) -> None:
     repository(root, a="x" * 50_000)
     stopped = threading.Event()
-    found = Git(root, root.parent / "private", 60, stopped)
+    found = Git(root, 60, stopped)
     timer = threading.Timer(0.3, stopped.set)
     timer.start()
     with pytest.raises(NoUndo, match="stopped"):
@@ -379,7 +372,7 @@ def test_editors_own_files_are_left_alone(root: Path) -> None:
         write(root, {EDITORS[0]: "moved on"})
         for name in EDITORS[1:]:
             (root / name).unlink()
-    assert command.gone == []
+    assert command.ended.gone == []
     undone = undo(root)
     assert (undone.restored, undone.removed) == ((b"a", b"plain.swp"), ())
     assert (root / EDITORS[0]).read_text() == "moved on"

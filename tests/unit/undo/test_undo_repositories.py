@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from undo_parts import (
-    ENVIRONMENT,
     Command,
     commit,
     git,
     git_state,
     look,
+    redo,
     repository,
     undo,
     worker,
@@ -182,14 +181,29 @@ def test_the_files_of_submodules_and_of_other_repositories_inside_are_covered(
     assert look(root) == before
 
 
-def test_a_clone_that_a_command_makes_is_left_alone(root: Path) -> None:
+def test_a_clone_that_a_command_makes_is_put_aside_with_all_that_is_in_it(root: Path) -> None:
+    repository(root, a="one")
+    with Command(root) as command:
+        repository(root / "clone", x="one")
+        write(root, {"a": "two"})
+    assert command.ended.gits == [b"clone"]
+    undone = undo(root)
+    assert (undone.restored, undone.removed, undone.failed) == ((b"a",), (), {})
+    [place] = undone.aside
+    assert (Path(place) / "x").read_text() == "one"
+    assert not (root / "clone").exists()
+    assert redo(root).restored == (b"a", b"clone")
+    assert git(root / "clone", "log", "--format=%s") == "some"
+
+
+def test_a_clone_that_was_worked_in_since_is_asked_about(root: Path) -> None:
     repository(root, a="one")
     with Command(root):
         repository(root / "clone", x="one")
-        write(root, {"a": "two"})
-    assert undo(root).removed == ()
-    assert (root / "clone" / "x").exists()
-    assert (root / "a").read_text() == "one"
+    write(root / "clone", {"y": "mine"})
+    commit(root / "clone")
+    assert undo(root).conflicts == {b"clone"}
+    assert (root / "clone/y").exists()
 
 
 def test_what_a_sparse_checkout_leaves_out_stays_out(root: Path) -> None:
@@ -247,16 +261,6 @@ def test_objects_may_be_named_by_longer_hashes(root: Path) -> None:
     assert (root / "b").read_text() == "one"
 
 
-def test_no_log_is_kept_of_refs_of_ours(root: Path) -> None:
-    repository(root, a="one")
-    git(root, "config", "core.logAllRefUpdates", "always")
-    state = git_state(root)
-    with Command(root):
-        write(root, {"a": "two"})
-    undo(root)
-    assert git_state(root) == state
-
-
 def test_variables_that_name_another_repository_are_not_followed(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,21 +280,6 @@ def test_variables_that_name_another_repository_are_not_followed(
     undo(root)
     assert (root / "a").read_text() == "one"
     assert git_state(other) == state
-
-
-def test_contents_that_gits_collection_took_are_written_anew(root: Path) -> None:
-    repository(root, a="one")
-    write(root, {"new": "untracked"})
-    with Command(root):
-        write(root, {"a": "two"})
-    for ref in git(root, "for-each-ref", "--format=%(refname)", "refs/aish").splitlines():
-        git(root, "update-ref", "-d", ref)
-    git(root, "-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now")
-    before = look(root)
-    with Command(root):
-        everything_goes(root)
-    undo(root)
-    assert look(root) == before
 
 
 @pytest.mark.parametrize("kind", ["none", "bare", "empty .git", "elsewhere", "stranger's"])
@@ -315,7 +304,6 @@ def test_where_there_is_no_snapshot_it_is_said_why(
             reason = "dubious ownership"
     with pytest.raises(NoUndo, match=reason):
         worker(root).begin("one", "x")
-    assert not (root / "refs" / "aish").exists()
 
 
 def test_without_git_there_is_no_snapshot(
@@ -338,16 +326,3 @@ def test_a_program_of_the_workspace_is_not_taken_for_git(
         write(root, {"a": "one"})
     assert undo(root).removed == (b"a",)
     assert not (tmp_path / "ran").exists()
-
-
-def test_the_refs_are_commits_that_git_shows(root: Path) -> None:
-    repository(root, a="one")
-    with Command(root):
-        write(root, {"a": "two", "b": "new"})
-    [ref] = git(root, "for-each-ref", "--format=%(refname)", "refs/aish/undo").splitlines()
-    assert git(root, "diff", "--name-status", f"{ref}^", ref) == "M\ta\nA\tb"
-    assert git(root, "show", f"{ref}^:a") == "one"
-    assert git(root, "log", "-1", "--format=%an %s", ref) == "aish after: some command"
-    fsck = ["git", "fsck", "--strict"]
-    done = subprocess.run(fsck, cwd=root, env=ENVIRONMENT, capture_output=True, check=True)
-    assert b"error" not in done.stderr

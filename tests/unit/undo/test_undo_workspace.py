@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from undo_parts import commit, git, repository, write
+from undo_parts import commit, records, repository, write
 
 from aish_lsp import undo as undo_module
 from aish_lsp.foundation.errors import Busy, NotFound
 from aish_lsp.foundation.ports import Question, nobody
 from aish_lsp.undo import Undo
 from aish_lsp.undo.git import NoUndo, Nowhere
+from aish_lsp.undo.records import undo_folder
 from aish_lsp.undo.work import Reverted, Worker
 
 pytestmark = [
@@ -70,9 +72,10 @@ async def test_secrets_and_line_ends_of_a_command_are_not_written_down(root: Pat
     await undo.before("one", "curl -H KEY \\\n  > a", root, "s")
     write(root, {"a": "two"})
     await undo.after()
-    [ref] = git(root, "for-each-ref", "--format=%(refname)", "refs/aish").splitlines()
-    assert git(root, "log", "-1", "--format=%s", ref) == r"after: curl -H [masked] \\n  > a"
-    assert "KEY" not in git(root, "log", "--format=%B", ref)
+    [path] = undo_folder(root).glob("*.record")
+    record = json.loads(path.read_text().partition("\n")[2])
+    assert record["label"] == r"curl -H [masked] \\n  > a"
+    assert "KEY" not in path.read_text()
 
 
 async def test_what_changes_while_the_user_thinks_is_not_overwritten(root: Path) -> None:
@@ -121,7 +124,7 @@ async def test_a_cancelled_snapshot_leaves_the_next_one_free(root: Path, seconds
     with suppress(asyncio.CancelledError):
         await task
         await undo.after()  # it was faster
-    assert git(root, "for-each-ref", "refs/aish") == ""
+    assert records(root) == []
     await undo.before("two", "y", root, "s")
     write(root, {"a": "two"})
     await undo.after()
@@ -169,8 +172,10 @@ async def test_what_a_command_does_to_gits_own_folder_is_told(root: Path) -> Non
     assert told.startswith("No undo for .git/hooks: ignored by git, git's own")
     await undo.before("two", "rm -rf *", root, "s")
     shutil.rmtree(root / ".git")
+    (root / "a").unlink()
     [told] = await undo.after()
-    assert told == "It can no longer be undone: the folder is not in a git work tree."
+    assert told.startswith("No undo for .git: ignored by git, git's own")
+    assert (await undo.undo("s", nobody)).restored == ["a"]
 
 
 async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Path) -> None:

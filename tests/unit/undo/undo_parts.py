@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from aish_lsp.undo.git import Git
-from aish_lsp.undo.work import Begun, Reverted, Worker
+from aish_lsp.undo.records import undo_folder
+from aish_lsp.undo.work import Begun, Ended, Reverted, Worker
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -56,20 +57,17 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def worker(folder: Path, seconds: float = 60) -> Worker:
-    def make_git(root: Path, private: Path) -> Git:
-        return Git(root, private, seconds, threading.Event())
-
-    return Worker(folder, make_git)
+    return Worker(folder, lambda top: Git(top, seconds, threading.Event()))
 
 
 class Command:
-    """What runs in its block is a command's doing; ``gone`` is told of it afterwards."""
+    """What runs in its block is a command's doing; ``ended`` tells of it afterwards."""
 
     def __init__(self, folder: Path, group: str = "one") -> None:
         self._worker = worker(folder)
         self._group = group
         self._begun: Begun | None = None
-        self.gone: list[bytes] = []
+        self.ended = Ended([], [], [], [])
 
     def __enter__(self) -> Self:
         self._begun = self._worker.begin(self._group, "some command")
@@ -77,13 +75,22 @@ class Command:
 
     def __exit__(self, *_: object) -> None:
         assert self._begun is not None
-        self.gone = self._worker.finish(self._begun)
+        self.ended = self._worker.finish(self._begun)
 
 
 def undo(
-    folder: Path, overwrite: frozenset[bytes] | None = frozenset(), *, decided: bool = False
+    folder: Path,
+    overwrite: frozenset[bytes] | None = frozenset(),
+    *,
+    decided: bool = False,
+    made: frozenset[bytes] | None = None,
 ) -> Reverted:
-    return worker(folder).revert(overwrite, decided=decided)
+    return worker(folder).revert(overwrite, decided=decided, made=made)
+
+
+def records(folder: Path) -> list[str]:
+    """Return the numbers of a workspace's records."""
+    return sorted(path.stem for path in undo_folder(folder).glob("*.record"))
 
 
 def redo(folder: Path) -> Reverted:
@@ -108,14 +115,13 @@ def look(root: Path) -> dict[bytes, object]:
 
 
 def git_state(root: Path) -> dict[str, object]:
-    """Return what an undo must not touch: index, HEAD, configuration, logs, all other refs."""
+    """Return what an undo must not touch: index, HEAD, configuration, logs, refs, objects."""
     folder = root / ".git"
-    files = {
+    return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and not path.is_relative_to(folder / "objects")
+        if path.is_file()
     }
-    return {name: held for name, held in files.items() if not name.startswith("refs/aish/")}
 
 
 def remove(path: Path) -> None:

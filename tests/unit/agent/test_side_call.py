@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import json
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from types import CodeType
 
+import httpx
 import pytest
+from rooms import PACKAGE
 
 from aish_lsp.agent import Workspace
+from aish_lsp.agent.call import Call
 from aish_lsp.agent.events import Notice
-from aish_lsp.agent.model_call import ModelCall, complete_once
-from aish_lsp.agent.round import Round
+from aish_lsp.agent.fitting import ConversationFitting
 from aish_lsp.agent.services import Services
-from aish_lsp.agent.session import Session
+from aish_lsp.agent.session import Ask, Session
+from aish_lsp.agent.side_call import SideFitting, complete_once, unchanged
+from aish_lsp.agent.turn import ask
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.summary import Fits
+from aish_lsp.context.usage import Category
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, CostCap
 from aish_lsp.foundation.events import Event, Usage
 from aish_lsp.models.request import (
@@ -33,6 +43,7 @@ from aish_lsp.models.request import (
 CONFIG = """
 [models.mine]
 endpoint = "http://127.0.0.1:9"
+model = "m"
 context_window = 8192
 price = {input = 1.0, output = 10.0}
 """
@@ -82,9 +93,14 @@ def preset(session: Session) -> Preset:
     return session.workspace.config.models["mine"]
 
 
-async def received(call: ModelCall, request: ModelRequest) -> list[ModelEvent]:
-    async with aclosing(call.send(request)) as events:
+async def received(call: Call) -> list[ModelEvent]:
+    await call.fit()
+    async with aclosing(call.reply()) as events:
         return [event async for event in events]
+
+
+def side_call(session: Session, category: Category = "main") -> Call:
+    return Call(SideFitting(session, category, unchanged(ASKED)), preset(session))
 
 
 async def test_a_reply_is_kept_as_it_is_passed_on(
@@ -92,9 +108,9 @@ async def test_a_reply_is_kept_as_it_is_passed_on(
 ) -> None:
     called = ToolCall("c1", "look", '{"at": 1}')
     scripted(session, monkeypatch, (*REPLY[:3], called, *REPLY[3:]))
-    call = ModelCall(session, preset(session), "main")
+    call = side_call(session)
     assert not call.answered
-    assert await received(call, ModelRequest(preset(session), ASKED)) == [
+    assert await received(call) == [
         *REPLY[:3],
         called,
         *REPLY[3:],
@@ -108,9 +124,9 @@ async def test_what_it_took_is_counted_with_its_cost_and_written_down(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(session, monkeypatch, REPLY)
-    call = ModelCall(session, preset(session), "memory")
-    await received(call, ModelRequest(preset(session), ASKED))
-    usage = call.account(45)
+    call = side_call(session, "memory")
+    await received(call)
+    usage = call.account()
     assert (usage.input_tokens, usage.output_tokens) == (50, 4)
     assert usage.cost == pytest.approx((50 * 1 + 4 * 10) / 1e6)
     await call.record_usage()
@@ -125,23 +141,69 @@ async def test_what_the_server_does_not_report_is_estimated(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(session, monkeypatch, (Text("word " * 100), Finish("stop")))
-    call = ModelCall(session, preset(session), "main")
-    await received(call, ModelRequest(preset(session), ASKED))
-    usage = call.account(45)
-    assert usage.input_tokens == 45
+    call = side_call(session)
+    await received(call)
+    usage = call.account()
+    assert 5 <= usage.input_tokens <= 50
     assert 80 <= usage.output_tokens <= 150
     await call.record_usage()
     [record] = session.recorder.usage_of_all_sessions()
     assert record.estimated
 
 
+async def test_a_piece_of_a_reply_passes_few_frames(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frames are read where a piece comes in, and where it goes out: of a turn, and a job."""
+    passed: dict[CodeType, None] = {}
+
+    def note_frames() -> None:
+        frame = sys._getframe()
+        while frame.f_back is not None:
+            frame = frame.f_back
+            if Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+                passed[frame.f_code] = None
+
+    async def body() -> AsyncIterator[bytes]:
+        # What kind of body it is shows once, before the first piece.
+        yield b": it begins\n\n"
+        for text, reason in (("All is well.", None), ("", "stop")):
+            note_frames()
+            choice = {"index": 0, "delta": {"content": text}, "finish_reason": reason}
+            yield f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
+            await asyncio.sleep(0)
+        yield b"data: [DONE]\n\n"
+
+    @asynccontextmanager
+    async def respond(*_: object) -> AsyncIterator[httpx.Response]:
+        kind = {"content-type": "text/event-stream"}
+        request = httpx.Request("POST", "http://127.0.0.1:9")
+        yield httpx.Response(200, headers=kind, content=body(), request=request)
+
+    monkeypatch.setattr(session.workspace.services.http, "_respond", respond)
+    job = ask(session, Ask("Well?"))
+    changed = job._changed.wait
+
+    async def waiting() -> bool:
+        note_frames()
+        return await changed()
+
+    monkeypatch.setattr(job._changed, "wait", waiting)
+    assert Text("All is well.") in [event async for event in job.events()]
+    generators = [code for code in passed if code.co_flags & inspect.CO_ASYNC_GENERATOR]
+    names = [code.co_qualname for code in passed]
+    assert len(generators) <= 4, names
+    assert len(names) <= 14, names
+    assert {"Call.reply", "Job.events"} <= set(names)
+
+
 async def test_of_a_call_that_nothing_came_of_nobody_knows_what_it_took(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(session, monkeypatch, (BackendRejected("No."),))
-    call = ModelCall(session, preset(session), "main")
+    call = side_call(session)
     with pytest.raises(BackendRejected):
-        await received(call, ModelRequest(preset(session), ASKED))
+        await received(call)
     assert not call.answered
 
 
@@ -226,13 +288,14 @@ async def test_a_round_that_its_server_finds_too_long_is_sent_once_more_with_les
         conversation.append_user(f"question {number} " + "word " * 300)
         conversation.append_assistant("answer " + "word " * 300)
     conversation.append_user("Well?")
-    round_ = Round(session, conversation, preset(session), emit)
-    await round_.fit()
-    async with aclosing(round_.reply()) as events:
+    fitting = ConversationFitting(session, conversation, emit)
+    call = Call(fitting, preset(session))
+    await call.fit()
+    async with aclosing(call.reply()) as events:
         assert [event async for event in events] == list(REPLY)
     first, second = script.requests
     assert len(second.messages) < len(first.messages)
     assert second.messages[-1].content == "Well?"
-    assert round_.evicted == len(first.messages) - len(second.messages)
+    assert fitting.evicted == len(first.messages) - len(second.messages)
     notices = [event.message for event in told if isinstance(event, Notice)]
     assert "mine found the question too long. It is asked again with less." in notices

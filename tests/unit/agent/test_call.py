@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.agent import call as calls
+from aish_lsp.agent.call import RETRIES, Call, Fitting, Received, pause_before
+from aish_lsp.agent.events import Notice
+from aish_lsp.agent.session import Session
 from aish_lsp.config.schema import Preset
-from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
-from aish_lsp.foundation.events import Level
-from aish_lsp.models import retrying
-from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Reasoning, Text
-from aish_lsp.models.retrying import RETRIES, pause_before, stream_with_retries
+from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.foundation.events import Event, Usage
+from aish_lsp.foundation.job import Emit
+from aish_lsp.models.repetition import MOST
+from aish_lsp.models.request import (
+    Finish,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    Reasoning,
+    Text,
+    WithoutPart,
+)
 
 BUSY = BackendUnavailable("It is busy. Ask again.", status=503, provider_message="busy")
 REPLY: tuple[ModelEvent, ...] = (Text("All is well."), Finish("stop"))
@@ -42,28 +55,57 @@ class Scripted:
             self.closed += 1
 
 
-async def received(
-    model: Scripted, told: list[tuple[Level, str]] | None = None, **preset: Any
-) -> list[ModelEvent]:
-    async def tell(level: Level, message: str) -> None:
-        if told is not None:
-            told.append((level, message))
+class Fixed(Fitting):
+    """Makes the same request each time, for a model that needs no session."""
 
-    request = ModelRequest(Preset(name="mine", **preset), ())
-    async with aclosing(stream_with_retries(model, request, tell)) as stream:
+    def __init__(self, model: Model, emit: Emit, *, guarded: bool = False) -> None:
+        models = SimpleNamespace(is_guarded=lambda _: guarded)
+        session = SimpleNamespace(open_model=lambda _: model, models=models)
+        super().__init__(cast("Session", session), "main", emit)
+
+    async def fit(self, preset: Preset) -> ModelRequest:
+        return ModelRequest(preset, ())
+
+    async def fit_less(self, error: AishError) -> ModelRequest:
+        raise error
+
+    def size(self, _: Received) -> int:
+        return 0
+
+
+@asynccontextmanager
+async def replying(
+    model: Model, told: list[Event] | None = None, *, guarded: bool = False, **preset: Any
+) -> AsyncIterator[AsyncGenerator[ModelEvent, None]]:
+    """Give the reply of ``model`` as a call passes it on."""
+
+    async def emit(event: Event) -> None:
+        if told is not None:
+            told.append(event)
+
+    call = Call(Fixed(model, emit, guarded=guarded), Preset(name="mine", **preset))
+    await call.fit()
+    async with aclosing(call.reply()) as stream:
+        yield stream
+
+
+async def received(
+    model: Scripted, told: list[Event] | None = None, **preset: Any
+) -> list[ModelEvent]:
+    async with replying(model, told, **preset) as stream:
         return [event async for event in stream]
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(calls, "_FIRST_PAUSE", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
 async def test_a_busy_server_is_asked_again_and_the_user_told() -> None:
-    model, told = Scripted((BUSY,), (BUSY,), REPLY), list[tuple[Level, str]]()
+    model, told = Scripted((BUSY,), (BUSY,), REPLY), list[Event]()
     assert await received(model, told) == [*REPLY]
-    assert told == [("info", "It is busy. Trying mine again.")] * 2
+    assert told == [Notice("info", "It is busy. Trying mine again.")] * 2
     assert model.closed == 3
 
 
@@ -93,7 +135,7 @@ async def test_a_refusal_is_not_tried_again() -> None:
 
 @pytest.mark.slow
 async def test_the_last_try_begins_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying, "PATIENCE", 0.3)
+    monkeypatch.setattr(calls, "PATIENCE", 0.3)
     model = Scripted((0.5, BUSY), REPLY)
     with pytest.raises(BackendUnavailable, match="busy"):
         await received(model)
@@ -178,11 +220,12 @@ async def test_a_reply_that_has_begun_may_be_silent_for_longer() -> None:
 
 
 async def test_a_reply_that_takes_too_long_is_cut_and_kept() -> None:
-    model, told = Scripted((Text("All"), 60.0, *REPLY)), list[tuple[Level, str]]()
+    model, told = Scripted((Text("All"), 60.0, *REPLY)), list[Event]()
     assert await received(model, told, total_timeout=0.2) == [Text("All"), Finish("timeout")]
-    [(level, message)] = told
-    assert level == "warning"
-    assert "0.2 s, its `total_timeout`" in message
+    [notice] = told
+    assert isinstance(notice, Notice)
+    assert notice.level == "warning"
+    assert "0.2 s, its `total_timeout`" in notice.message
     assert model.closed == 1
 
 
@@ -195,7 +238,7 @@ async def test_the_whole_is_bounded_before_the_first_token_too() -> None:
 
 async def test_who_listens_no_more_closes_the_stream() -> None:
     model = Scripted(REPLY)
-    async with aclosing(stream_with_retries(model, ModelRequest(Preset(), ()))) as stream:
+    async with replying(model) as stream:
         async for _ in stream:
             break
     assert model.closed == 1
@@ -217,7 +260,7 @@ def test_what_is_yielded_is_one_reply_or_the_beginning_of_one(
 
     async def receive() -> Exception | None:
         try:
-            async with aclosing(stream_with_retries(model, ModelRequest(Preset(), ()))) as stream:
+            async with replying(model) as stream:
                 async for event in stream:
                     events.append(event)  # noqa: PERF401 - what came before an error counts
         except (BackendUnavailable, BackendRejected) as error:
@@ -225,9 +268,62 @@ def test_what_is_yielded_is_one_reply_or_the_beginning_of_one(
         return None
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retrying, "_FIRST_PAUSE", 0.0)
+        patch.setattr(calls, "_FIRST_PAUSE", 0.0)
         raised = asyncio.run(receive())
     said, error = scripts[model.closed - 1]
     assert (events, raised) == (said, error)
     # What came before was nothing but a server that is busy.
     assert all(not said and error is not None for said, error in scripts[: model.closed - 1])
+
+
+PHRASE = "To run the tests, you can run the tests in the tests folder, and then "
+
+
+async def guarded(*events: ModelEvent) -> tuple[list[ModelEvent], list[str]]:
+    """Return what is left of a guarded reply, and what became of its stream."""
+    became: list[str] = []
+
+    class Recorded(Scripted):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            async with aclosing(super().stream(request)) as stream:
+                async for event in stream:
+                    yield event
+                became.append("read to its end")
+
+    model = Recorded(events)
+    left: list[ModelEvent] = []
+    async with replying(model, guarded=True) as stream:
+        async for event in stream:
+            if event == Finish("repetition"):
+                became.append("told when closed" if model.closed else "told")
+            left.append(event)
+    return left, became
+
+
+@pytest.mark.parametrize("kind", [Text, Reasoning])
+async def test_a_repetitive_reply_is_cut_and_closed_before_its_end_is_told(
+    kind: type[Text | Reasoning],
+) -> None:
+    said = [kind(PHRASE * 4) for _ in range(10)]
+    left, became = await guarded(Text("So. "), *said, Usage(1, 1), Finish("stop"))
+    assert became == ["told when closed"]
+    *kept, end = left
+    assert end == Finish("repetition")
+    text = "".join(event.delta for event in kept if isinstance(event, kind))
+    assert text.removeprefix("So. ") == (PHRASE * 40)[: len(text.removeprefix("So. "))]
+    assert (MOST - 1) * len(PHRASE) < len(text) < (MOST + 1) * len(PHRASE)
+
+
+async def test_any_other_reply_passes_the_guard_as_it_is() -> None:
+    said = (Text("Well, "), Reasoning(PHRASE * 6), Text(PHRASE * 6), Usage(1, 1), Finish("stop"))
+    assert await guarded(*said) == ([*said], ["read to its end"])
+
+
+async def test_a_refused_part_is_left_out_once_and_a_refusal_of_everything_is_told() -> None:
+    model, told = Scripted((WithoutPart("no"),), REPLY), list[Event]()
+    assert await received(model, told) == [*REPLY]
+    assert (model.closed, told) == (2, [])
+    model = Scripted(*[(WithoutPart("no"),)] * 20)
+    with pytest.raises(BackendRejected, match="no"):
+        await received(model)
+    assert 1 < model.closed < 20

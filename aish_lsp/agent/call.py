@@ -1,0 +1,458 @@
+"""One call to a model: its request is fitted, sent, and whatever goes wrong is mended, in one loop.
+
+``POLICY`` says what is done about an error before any of the reply has arrived, and how often.
+Retry libraries do not help once a reply has begun to stream, and they do not see an error in a
+response that began with status 200.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from abc import ABC, abstractmethod
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from aish_lsp.agent.events import Notice
+from aish_lsp.context.usage import is_local
+from aish_lsp.foundation.errors import AishError, BackendUnavailable
+from aish_lsp.foundation.events import Usage
+from aish_lsp.models.overflow import overflow_of
+from aish_lsp.models.providers import reasoning_source
+from aish_lsp.models.repetition import RepetitionGuard
+from aish_lsp.models.request import (
+    Finish,
+    Reasoning,
+    ReasoningMetadata,
+    StoredReasoning,
+    Text,
+    ToolCall,
+    WithoutPart,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from aish_lsp.agent.model_choice import FallbackChain
+    from aish_lsp.agent.session import Session
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.context.counter import Counter
+    from aish_lsp.context.usage import Category
+    from aish_lsp.foundation.events import FinishReason, Level
+    from aish_lsp.foundation.job import Emit
+    from aish_lsp.models.request import ModelEvent, ModelRequest
+
+#: How many times a request is retried; only once if the connection is refused.
+RETRIES: Final = 2
+
+#: Seconds after the first attempt within which the last one must begin.
+PATIENCE: Final = 20.0
+
+#: The time limit for the first event of a reply, as a multiple of the preset's ``timeout``.
+FIRST_TOKEN: Final = 3
+
+#: The longest first pause, in seconds; each later pause is twice as long.
+_FIRST_PAUSE: Final = 1.0
+
+#: Statuses for which a retry is useless: not implemented, HTTP version.
+_PERMANENT: Final = frozenset({501, 505})
+
+#: The type or code for an exhausted account at OpenAI and similar servers; the status is 429.
+_NO_CREDIT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+
+#: How servers say that they, or their model, do not support tools: Ollama, OpenRouter, llama.cpp
+#: without templates or with a grammar, vLLM without a parser, Google for Gemma.
+_REFUSES_TOOLS: Final = re.compile(
+    r"(?:not|n't|no \w+ found that) support\b[^.\n]{0,40}\b(?:tool|function call)"
+    r"|\b(?:tools?|function call\w*)\b[^.\n]{0,60}"
+    r"(?:\bnot (?:be )?(?:supported|enabled|available|allowed)|\bunsupported|\brequires? --)"
+    r"|\bunsupported\b[^.\n]{0,40}\b(?:tool|function call)"
+    r"|\btool choice requires --|\bgrammar constraints with tools\b",
+    re.IGNORECASE,
+)
+
+_Way: TypeAlias = Literal["without tools", "another form", "less", "again", "another model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A way to go on after an error, for the errors that it helps against.
+
+    ``times`` is how often it is tried with one model. A remedy that turns out not to help leaves
+    the error to the next one.
+    """
+
+    way: _Way
+    helps: Callable[[AishError], bool]
+    times: int
+
+
+def refuses_tools(error: AishError) -> bool:
+    """Return whether a server says that it, or its model, does not support tools at all."""
+    return _REFUSES_TOOLS.search(str(error.data.get("provider_message", ""))) is not None
+
+
+#: In this order.
+POLICY: Final = (
+    Remedy("without tools", refuses_tools, 1),
+    Remedy("another form", lambda error: isinstance(error, WithoutPart), 8),
+    Remedy("less", lambda error: overflow_of(error) is not None, 1),
+    Remedy("again", lambda error: pause_before(error, 0) is not None, RETRIES),
+    Remedy("another model", lambda _error: True, 100),
+)
+
+
+def pause_before(error: AishError, attempt: int) -> float | None:
+    """Return the seconds to wait before a retry, partly random; None if there is to be no retry.
+
+    There is none if ``attempt`` (from 0) was the last, or if a retry would be useless.
+    """
+    data = error.data
+    permanent = (
+        data.get("status") in _PERMANENT or {data.get("type"), data.get("code")} & _NO_CREDIT
+    )
+    if not isinstance(error, BackendUnavailable) or permanent or overflow_of(error) is not None:
+        return None
+    if "provider_message" in data:
+        retries = RETRIES
+    else:
+        retries = {"broken": RETRIES, "refused": 1}.get(data.get("reason", ""), 0)
+    if attempt >= retries:
+        return None
+    # Random, so that clients that were refused at the same time do not retry at the same time.
+    pause = _FIRST_PAUSE * 2.0**attempt * random.uniform(0.5, 1)  # noqa: S311 - no secret
+    wanted: float | None = data.get("retry_after")
+    return pause if wanted is None else max(pause, wanted + random.uniform(0, 0.25))  # noqa: S311
+
+
+@dataclass(slots=True)
+class Received:
+    """What has arrived of a reply: its pieces, its usage and its finish reason."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    metadata: ReasoningMetadata | None = None
+    usage: Usage | None = None
+    finish: FinishReason = "stop"
+
+    def take(self, event: ModelEvent) -> None:
+        """Add the next event of the stream."""
+        match event:
+            case Text():
+                self.text.append(event.delta)
+            case Reasoning():
+                self.reasoning.append(event.delta)
+            case ToolCall():
+                self.tool_calls.append(event)
+            case ReasoningMetadata():
+                self.metadata = event
+            case Usage():
+                self.usage = event
+            case Finish():
+                self.finish = event.reason
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any part of a reply has arrived. If so, nothing is tried again."""
+        return bool(self.text or self.reasoning or self.tool_calls)
+
+    def said(self) -> tuple[str, ...]:
+        """Return everything that the model wrote, in parts."""
+        calls = (part for call in self.tool_calls for part in (call.name, call.arguments))
+        return ("".join(self.text), "".join(self.reasoning), *calls)
+
+
+class Fitting(ABC):
+    """Makes the request of a call, so that it fits into the model's window and the cost cap.
+
+    Args:
+        session: the session that is charged.
+        category: what the usage is counted as.
+        emit: reports notices.
+
+    Attributes:
+        counter: counts for the model that the request goes to; set by ``fit``.
+    """
+
+    counter: Counter
+
+    def __init__(self, session: Session, category: Category, emit: Emit) -> None:
+        self.session = session
+        self.category: Category = category
+        self.emit = emit
+
+    @abstractmethod
+    async def fit(self, preset: Preset) -> ModelRequest:
+        """Return the request to ``preset``.
+
+        Raises:
+            OverBudget: it does not fit, whatever is left out. Nothing is lost.
+            CostCap: it might exceed the session's cap. Nothing is lost either.
+        """
+
+    @abstractmethod
+    async def fit_less(self, error: AishError) -> ModelRequest:
+        """Return a shorter request, since ``error`` says that the last one is too long.
+
+        Raises:
+            AishError: ``error`` itself, if nothing is left to leave out.
+            CostCap: as for ``fit``.
+        """
+
+    @abstractmethod
+    def size(self, received: Received) -> int:
+        """Return the tokens of the request, as far as its reply shows them."""
+
+
+class Call:
+    """One request and the reply to it. Call ``fit`` before ``reply``.
+
+    Args:
+        fitting: makes the request, and says for whom.
+        preset: the model.
+        chain: the models that are asked if this one does not answer; None for no other.
+
+    Attributes:
+        preset: the model that is asked now.
+        received: what has arrived of the reply.
+        usage: what the call used; set by ``account``.
+    """
+
+    def __init__(
+        self, fitting: Fitting, preset: Preset, chain: FallbackChain | None = None
+    ) -> None:
+        self.received = Received()
+        self.usage: Usage | None = None
+        self._fitting = fitting
+        self._session = fitting.session
+        self._chain = chain
+        self._estimated = True
+        self._request: ModelRequest
+        self._begin(preset)
+
+    def _begin(self, preset: Preset) -> None:
+        """Begin with a model: nothing has been tried with it."""
+        self.preset = preset
+        self._sent = False
+        self._tried = [0] * len(POLICY)
+        self._restart_clock()
+
+    def _restart_clock(self) -> None:
+        """Begin the time that a request and its retries may take."""
+        self._begun = asyncio.get_running_loop().time()
+
+    @property
+    def answered(self) -> bool:
+        """Whether anything came back. If nothing did, the usage of the call is not known."""
+        return self._sent and (self.received.has_begun or self.received.usage is not None)
+
+    @property
+    def reasoning(self) -> StoredReasoning | None:
+        """The reasoning, and the metadata that its provider needs back; None without either."""
+        text = "".join(self.received.reasoning)
+        metadata = self.received.metadata.metadata if self.received.metadata else {}
+        if not text and not metadata:
+            return None
+        return StoredReasoning(text, reasoning_source(self.preset), metadata)
+
+    async def fit(self) -> None:
+        """Compose the request.
+
+        Raises:
+            OverBudget, CostCap: as ``Fitting.fit``.
+        """
+        self._request = await self._fitting.fit(self.preset)
+
+    async def reply(self) -> AsyncGenerator[ModelEvent, None]:
+        """Send the request and yield the reply; mend what ``POLICY`` has a remedy for.
+
+        A reply that takes longer than the preset's ``total_timeout`` is cut off and ends as
+        ``timeout``, one that keeps repeating itself ends as ``repetition``; either after its
+        connection is closed.
+
+        Raises:
+            AishError: there was no reply, or it broke off. What was yielded remains valid.
+        """
+        clock = asyncio.get_running_loop().time
+        self._restart_clock()
+        while True:
+            now, end = clock(), self._begun + self.preset.total_timeout
+            # The HTTP client limits the time between two packets. For it, a comment that keeps the
+            # connection alive is a packet; here, it does not count as a reply.
+            limit = min(end, now + FIRST_TOKEN * self.preset.timeout)
+            guards = self._guards()
+            stream = self._session.open_model(self.preset).stream(self._request)
+            ending: Finish | None = None
+            started = False
+            self._sent = True
+            try:
+                async with aclosing(stream):
+                    while ending is None:
+                        async with asyncio.timeout_at(limit):
+                            event = await anext(stream, None)
+                        if event is None:
+                            return
+                        limit, started = end, True
+                        event, ending = _guarded(event, guards)
+                        self.received.take(event)
+                        yield event
+            except TimeoutError:
+                if not started:
+                    await self._mend(_no_reply(self.preset, limit - now, in_all=limit == end))
+                else:
+                    ending = Finish("timeout")
+                    await self._notice("warning", _cut_off(self.preset))
+            except AishError as error:
+                if started:
+                    raise
+                await self._mend(error)
+            if ending is not None:
+                self.received.take(ending)
+                yield ending
+                return
+
+    def _guards(self) -> dict[type[ModelEvent], RepetitionGuard]:
+        """Return guards for text and for reasoning, if the model's replies are guarded."""
+        is_guarded = self._session.models.is_guarded(self.preset)
+        return {kind: RepetitionGuard() for kind in (Text, Reasoning)} if is_guarded else {}
+
+    async def _mend(self, error: AishError) -> None:
+        """Prepare the next attempt after ``error``, by the first remedy that helps.
+
+        Raises:
+            AishError: none helps; the error says why, and ``error`` itself if it is the only one.
+        """
+        for number, remedy in enumerate(POLICY):
+            if self._tried[number] < remedy.times and remedy.helps(error):
+                self._tried[number] += 1
+                try:
+                    if await self._try(remedy.way, error, self._tried[number]):
+                        return
+                except AishError as another:
+                    error = another
+        raise error
+
+    async def _try(self, way: _Way, error: AishError, time: int) -> bool:
+        """Try one way to go on, for the first ``time`` or a later one; return whether it helps.
+
+        If it does, the request can be sent once more.
+
+        Raises:
+            AishError: it does not help, for this reason.
+        """
+        match way:
+            case "without tools":
+                return await self._leave_out_tools()
+            case "another form":
+                return True
+            case "less":
+                self._request = await self._fitting.fit_less(error)
+                message = f"{self.preset.name} found the question too long. It is asked again with"
+                await self._notice("warning", f"{message} less.")
+            case "again":
+                return await self._wait(error, time)
+            case "another model":
+                return await self._fall_back(error)
+        self._restart_clock()
+        return True
+
+    async def _leave_out_tools(self) -> bool:
+        """Make the request again without tools, which the model's server does not accept."""
+        if not self._request.tools:
+            return False
+        self._session.workspace.services.catalog.refused_tools(self.preset)
+        message = f"{self.preset.name} does not support tools here, so it answers without them."
+        if self._session.first_time(message):
+            await self._notice("info", message)
+        await self.fit()
+        self._restart_clock()
+        return True
+
+    async def _wait(self, error: AishError, time: int) -> bool:
+        """Wait before the next attempt; return whether there is time for one."""
+        pause = pause_before(error, time - 1)
+        now = asyncio.get_running_loop().time()
+        patience = min(PATIENCE, self.preset.total_timeout)
+        if pause is None or now + pause > self._begun + patience:
+            return False
+        await self._notice("info", f"{error.cause} Trying {self.preset.name} again.")
+        await asyncio.sleep(pause)
+        return True
+
+    async def _fall_back(self, error: AishError) -> bool:
+        """Make the request for the next model in line.
+
+        Raises:
+            AishError: no model is left. The message says why each of them did not answer.
+        """
+        if self._chain is None:
+            return False
+        while self._chain.advance(error):
+            failed, preset = self.preset.name, self._chain.current
+            name = "the offline model" if preset.provider == "offline" else preset.name
+            message = f"{failed} does not answer; {name} answers instead. {error.cause}"
+            await self._notice("warning", message)
+            self._begin(preset)
+            try:
+                await self.fit()
+            except AishError as unfit:
+                error = unfit
+            else:
+                return True
+        raise self._chain.error from error
+
+    async def _notice(self, level: Level, message: str) -> None:
+        await self._fitting.emit(Notice(level, message))
+
+    def account(self) -> Usage:
+        """Charge the call to the session and return its usage, with its cost.
+
+        What the server did not report is estimated. A cost that it reported is used unchanged.
+        """
+        session, counter = self._session, self._fitting.counter
+        output = sum(counter.settled(counter.text(text)) for text in self.received.said())
+        estimate = Usage(self._fitting.size(self.received), output)
+        usage, self._estimated = session.accounting.charged(
+            self.preset, session.workspace.config, self.received.usage, estimate
+        )
+        self.usage = session.accounting.call_ended(self.preset, self._fitting.category, usage)
+        return self.usage
+
+    async def record_usage(self) -> None:
+        """Log the usage that ``account`` returned."""
+        assert self.usage is not None, "account() was not called"
+        local = is_local(self.preset) and self.usage.cost is None
+        await self._session.recorder.usage(
+            self.preset, self._fitting.category, self.usage, local=local, estimated=self._estimated
+        )
+
+
+def _guarded(
+    event: ModelEvent, guards: dict[type[ModelEvent], RepetitionGuard]
+) -> tuple[ModelEvent, Finish | None]:
+    """Return ``event``, cut where the reply begins to repeat itself, and its end in that case."""
+    if guards and isinstance(event, Text | Reasoning):
+        at = guards[type(event)].take(event.delta)
+        if at is not None:
+            return replace(event, delta=event.delta[:at]), Finish("repetition")
+    return event, None
+
+
+def _no_reply(preset: Preset, seconds: float, *, in_all: bool) -> BackendUnavailable:
+    """Return the error for a reply that did not begin, in the time for it or for ``in_all``."""
+    setting = "total_timeout" if in_all else "timeout"
+    return BackendUnavailable(
+        f"{preset.name} did not begin to reply within {round(seconds, 1):g} s. If it needs longer, "
+        f"raise `{setting}`.",
+        reason="timeout",
+    )
+
+
+def _cut_off(preset: Preset) -> str:
+    return (
+        f"The reply of {preset.name} was cut after {preset.total_timeout:g} s, its `total_timeout`."
+        " Ask it to continue."
+    )

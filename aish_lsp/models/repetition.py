@@ -1,0 +1,121 @@
+"""A guard against endless repetition, as the replies of small models sometimes have it.
+
+A text repeats itself if the same 50 characters occur 10 times within 1,000 characters, adjacent or
+not. In a fenced block, a table or a list, where repetition is normal, the limit is 40 times within
+4,000 characters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: Characters that are compared.
+GRAM: Final = 50
+
+#: How many times they occur in a repetitive text, and within how many characters.
+MOST: Final = 10
+WITHIN: Final = 1_000
+
+#: The same in a fenced block, a table or a list.
+MOST_ALIKE: Final = 40
+WITHIN_ALIKE: Final = 4_000
+
+#: Characters at the start of a line that show what kind of line it is.
+_HEAD: Final = 40
+
+_MARKS: Final = r"(?:[ \t]|>|[-*+][ \t]|\d{1,9}[.)][ \t])*"
+_FENCE: Final = re.compile(rf"{_MARKS}(`{{3,}}|~{{3,}})(.*)")
+_TABLE_OR_LIST: Final = re.compile(r"[ \t>]*(?:\||(?:[-*+]|\d{1,9}[.)])[ \t])")
+#: A line that continues the one before, or may still become one of the above.
+_CONTINUES: Final = re.compile(r"[ \t>]*(?:[-*+`~]{0,3}|\d{0,9}[.)]?)|[ \t]{2}.*")
+
+
+class RepetitionGuard:
+    """Detects repetition in a text that arrives in pieces, however it is split."""
+
+    def __init__(self) -> None:
+        # The last ``WITHIN_ALIKE`` characters.
+        self._tail = ""
+        # How many times each run of ``GRAM`` characters has occurred, by its hash: since the last
+        # multiple of ``WITHIN_ALIKE`` characters, and in the ``WITHIN_ALIKE`` before that.
+        self._counts: dict[int, int] = {}
+        self._counts_before: dict[int, int] = {}
+        self._length = 0
+        self._place = _Place()
+
+    def take(self, delta: str) -> int | None:
+        """Add the next piece; return after how many of its characters the text repeats itself.
+
+        None if it does not.
+        """
+        text = self._tail + delta
+        begin = looked = len(self._tail)
+        for end in range(begin + 1, len(text) + 1):
+            if self._length % WITHIN_ALIKE == 0:
+                self._counts_before, self._counts = self._counts, {}
+            self._length += 1
+            # How often this run occurred in the last ``WITHIN_ALIKE`` characters, or more: the
+            # count includes overlaps, some older occurrences and, rarely, another run with the
+            # same hash.
+            key = hash(text[end - GRAM if end > GRAM else 0 : end])
+            times = self._counts[key] = self._counts.get(key, 0) + 1
+            # Most runs are new: for these, neither the search nor the place is needed.
+            if times + self._counts_before.get(key, 0) < MOST:
+                continue
+            if _times(text, end, WITHIN_ALIKE) >= MOST:
+                self._place.take(text[looked:end])
+                looked = end
+                if self._is_repetition(text, end):
+                    return end - begin
+        self._place.take(text[looked:])
+        self._tail = text[-WITHIN_ALIKE:]
+        return None
+
+    def _is_repetition(self, text: str, end: int) -> bool:
+        """Return whether the run before ``end`` occurs too often for the place that it is in."""
+        if not self._place.is_repetitive():
+            return _times(text, end, WITHIN) >= MOST
+        # A wide table consists mostly of blanks and rules.
+        has_words = any(map(str.isalnum, text[end - GRAM : end]))
+        return has_words and _times(text, end, WITHIN_ALIKE) >= MOST_ALIKE
+
+
+def _times(text: str, end: int, within: int) -> int:
+    """Return how often the run before ``end`` occurs in the last ``within``, without overlaps."""
+    return text.count(text[max(0, end - GRAM) : end], max(0, end - within), end)
+
+
+class _Place:
+    """What the end of the text is in: a fenced block, a table or a list, or prose."""
+
+    def __init__(self) -> None:
+        self._head = ""
+        self._fence = ""
+        self._was_repetitive = False
+
+    def take(self, text: str) -> None:
+        """Add the next piece of the text."""
+        *lines, rest = text.split("\n")
+        for line in lines:
+            self._head += line[: _HEAD - len(self._head)]
+            self._end_of_line()
+        self._head += rest[: _HEAD - len(self._head)]
+
+    def _end_of_line(self) -> None:
+        fence = _FENCE.fullmatch(self._head)
+        if fence is not None and not self._fence:
+            self._fence = fence[1]
+        elif fence is not None and fence[1].startswith(self._fence) and not fence[2].strip():
+            self._fence = ""
+        self._was_repetitive = not self._fence and self._line_is_repetitive()
+        self._head = ""
+
+    def is_repetitive(self) -> bool:
+        """Return whether repetition is normal here."""
+        return bool(self._fence) or self._line_is_repetitive()
+
+    def _line_is_repetitive(self) -> bool:
+        if _TABLE_OR_LIST.match(self._head):
+            return True
+        return self._was_repetitive and _CONTINUES.fullmatch(self._head) is not None
