@@ -19,6 +19,7 @@ from lsprotocol import types
 
 from aish_lsp.agent import Workspace
 from aish_lsp.foundation.errors import NotFound
+from aish_lsp.foundation.opening import name_in
 from aish_lsp.foundation.text import count_of, escaped, shown, shown_path
 from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.messages import path_of
@@ -134,11 +135,11 @@ class Workspaces:
         return self._open.get(path)
 
     def folder_of(self, uri: str) -> Path | None:
-        """Return the innermost folder that a document is in."""
+        """Return the innermost folder that a document is in, under whatever name of the folder."""
         path = path_of(uri)
         if path is None:
             return None
-        inside = [folder for folder in self._folders if path.is_relative_to(folder)]
+        inside = [folder for folder in self._folders if path == folder or name_in(folder, path)]
         return max(inside, key=lambda folder: len(folder.parts), default=None)
 
     def all(self) -> list[Workspace]:

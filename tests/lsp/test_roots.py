@@ -105,3 +105,23 @@ async def test_a_folder_of_another_machine_is_named_and_not_replaced_in_silence(
         assert any(uri in notice for notice in said)
         with pytest.raises(RpcError, match="not open"):
             await client.command_result("aish.status", {"workspace": uri})
+
+
+async def test_a_folder_and_its_chat_are_known_by_another_name(
+    folder: Path, tmp_path: Path, clean_home: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    async with Client() as client:
+        await client.initialize(link)
+        chat = await client.command_result("aish.chat.open", {"uri": (folder / "a.py").as_uri()})
+        assert not client.notified("window/showMessage")
+        text = "# Chat\n\n## You\n\n:help\n"
+        uri = (folder / ".aish" / "chat.md").as_uri()
+        document = {"uri": uri, "languageId": "markdown", "version": 1, "text": text}
+        await client.notify("textDocument/didOpen", {"textDocument": document})
+        place = {"start": {"line": 4, "character": 0}, "end": {"line": 4, "character": 0}}
+        params = {"textDocument": {"uri": uri}, "range": place, "context": {"diagnostics": []}}
+        actions = await client.request("textDocument/codeAction", params)
+    assert chat["uri"] in (uri, (link / ".aish" / "chat.md").as_uri())
+    assert any("chat.send" in str(action) for action in actions)
