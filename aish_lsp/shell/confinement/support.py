@@ -131,6 +131,19 @@ class Confinement:
             self._layered.add(root)
         return why_not
 
+    async def work_support(self) -> Support:
+        """Return whether commands can run in the profile ``work`` here, tried in a new folder."""
+        with tempfile.TemporaryDirectory(prefix=PROBE) as folder:
+            root = Path(folder)
+            if why := await self.why_no_work(root):
+                return Support(False, why)
+            sandbox = await self.work_sandbox(root)
+            _, printed = await self._run("echo $$", root, sandbox)
+        # The shell is the second process of its namespace.
+        ends = printed["stdout"] == "2\n"
+        how = "ended as a whole" if ends else "searched for, frozen and killed"
+        return Support(True, f"{sandbox.mechanism}; what a command leaves running is {how}")
+
     async def _made(self, make: Callable[[], Sandbox]) -> Sandbox:
         making = asyncio.create_task(self._made_alone(make))
         try:
@@ -323,7 +336,7 @@ class _WorkRun:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        own = private_dir(workspace_dir(root) / "aside")
+        own = workspace_dir(root) / "aside"
         _remove_old(own, "*", _ASIDE_SECONDS)
         self.aside = own / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(3).hex()}"
         self._folder: Path | None = None

@@ -155,6 +155,7 @@ def put_aside(plan: dict[str, Any]) -> list[str]:
     Returns:
         The names of what could not be moved.
     """
+    os.umask(0o077)
     remove_placeholders(plan["made"], plan["root"])
     known, root, aside = set(plan["known"]), os.fsdecode(plan["root"]), os.fsdecode(plan["aside"])
     placeholders = {identity for _, identity in plan["made"]}
@@ -164,16 +165,14 @@ def put_aside(plan: dict[str, Any]) -> list[str]:
         if identity in placeholders:
             # Its folder was moved.
             remove_placeholders([(os.fsencode(path), identity)], plan["root"])
-        elif identity not in known and not _is_moved(path, aside, name):
+        elif identity not in known and not _is_moved(path, os.path.join(aside, name)):
             left.append(name)
     return left
 
 
-def _is_moved(path: str, aside: str, name: str) -> bool:
-    """Move a file or folder into the folder ``aside``; return whether it is gone."""
-    to = os.path.join(aside, name)
+def _is_moved(path: str, to: str) -> bool:
+    """Move a file or folder to another place; return whether it is gone from the first."""
     try:
-        os.makedirs(aside, 0o700, exist_ok=True)
         os.makedirs(os.path.dirname(to), exist_ok=True)
         os.rename(path, to)
     except OSError:
