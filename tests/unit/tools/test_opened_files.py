@@ -115,6 +115,24 @@ async def test_a_name_that_is_listed_or_found_is_one_entry_and_can_be_read(
         assert result.text.partition("\n")[2] == text
 
 
+@pytest.mark.parametrize("with_ripgrep", [True, False])
+async def test_a_search_follows_no_link_and_counts_lines_as_a_read_does(
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, with_ripgrep: bool
+) -> None:
+    if with_ripgrep and shutil.which("rg") is None:
+        pytest.skip("ripgrep is not installed")
+    if not with_ripgrep:
+        monkeypatch.setattr("aish_lsp.tools.reading._RIPGREP", "no-ripgrep-here")
+    place.put("ignored/a.txt", "hidden needle\n")
+    (place.folder / "link.txt").symlink_to("ignored/a.txt")
+    place.put("a.txt", b"one\rtwo\r\nthree\rfour\na needle\x0b\xe2\x80\xa8here\r\n")
+    place.put("wide.txt", "needle\n".encode("utf-16"))
+    found = await place.call("search", pattern="needle")
+    assert found.text == "a.txt:5: a needle  here\n"
+    part = await place.call("read_file", path="a.txt", start=5, end=5)
+    assert "a needle" in part.text
+
+
 @given(st.text(max_size=20))
 @example("a\U000e0041b")
 def test_a_quoted_path_is_on_one_line_and_says_which(name: str) -> None:
