@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import re
+import shutil
 from collections.abc import Coroutine
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
@@ -18,7 +19,7 @@ from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument,
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand
-from aish_lsp.shell.environment import reading_environment
+from aish_lsp.shell.environment import program_not_found, reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
@@ -62,6 +63,13 @@ _WAS_CONFINED = (
 _WANTS_TERMINAL = (
     "The command needs a terminal (for an editor, a password or a question), and there is none"
     " here. Run it in your own:"
+)
+
+#: The exit status of a shell that did not find a program.
+_NOT_FOUND: Final = 127
+_IN_LOGIN_SHELL = (
+    "Your login shell would find it ({}), but the editor was started without that shell's"
+    " environment. `login = true` under `[shell]` in config.toml gives it to all commands."
 )
 
 #: A command that only changes its own shell.
@@ -328,18 +336,14 @@ class Execution:
                 return self._not_run("cancelled")
         await self._keep_output(result)
         file = await run_uncancellable(self._try_to_save(self._output_file.close()))
-        if result.wants_terminal:
-            line = escaped(line_for_terminal(planned.text, planned.cwd))
-            await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
-        if result.refused:
-            await self._offer_unconfined()
-        if changed := _CHANGES_SHELL.fullmatch(planned.text):
-            await self._emit(Notice("info", _SHELL_IS_GONE.format(changed[1])))
+        await self._explain(result)
         return self._outcome(result, file)
 
     async def _judge(self) -> Verdict:
         """Return the risk, and decide what the command is confined to."""
         workspace, planned = self._workspace, self._plan
+        if why_not := await workspace.load_environment():
+            await self._emit(Notice("warning", why_not))
         can_confine = not planned.free and await workspace.can_confine()
         acts_alone = self._pursuit is not None and self._pursuit.acts_alone
         is_approved = planned.request.approved
@@ -371,6 +375,30 @@ class Execution:
         info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
         await self._emit(Command(info))
         await self._emit(Notice("info", _WAS_CONFINED))
+
+    async def _explain(self, result: RunResult) -> None:
+        """Say what the user can do about how the command ended."""
+        planned = self._plan
+        if result.wants_terminal:
+            line = escaped(line_for_terminal(planned.text, planned.cwd))
+            await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
+        if result.refused:
+            await self._offer_unconfined()
+        if result.exit_code == _NOT_FOUND and (path := await self._in_login_shell(result.output)):
+            await self._emit(Notice("info", _IN_LOGIN_SHELL.format(escaped(path))))
+        if changed := _CHANGES_SHELL.fullmatch(planned.text):
+            await self._emit(Notice("info", _SHELL_IS_GONE.format(changed[1])))
+
+    async def _in_login_shell(self, output: str) -> str | None:
+        """Return where the login shell would find a program that was not found, if it would."""
+        name = program_not_found(output)
+        if not name or self._workspace.config.shell.login:
+            return None
+        try:
+            login = await self._workspace.services.login_environment()
+        except AishError:
+            return None
+        return shutil.which(name, path=login.get("PATH", ""))
 
     def _not_run(self, reason: FinishReason) -> Outcome[RunReport]:
         return self._outcome(RunResult(None, None, "", False, 0, reason))
