@@ -130,7 +130,7 @@ class Looking:
         root, place = self._workplace.root, await locate(self._workplace.root, named)
         try:
             file, is_secret = await asyncio.to_thread(_read, root, place.name)
-        except (FileNotFoundError, NotADirectoryError) as error:
+        except FileNotFoundError as error:
             text = self._workplace.open_text(place.path)
             if text is not None:
                 return Seen(place, text, is_open=True)

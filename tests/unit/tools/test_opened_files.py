@@ -170,6 +170,14 @@ async def test_a_file_that_is_read_only_is_not_replaced(place: Place, mode: int)
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one\n", mode)
 
 
+async def test_a_file_is_no_folder(place: Place) -> None:
+    place.put("a.txt", "one\n")
+    for name, arguments in CHANGES:
+        result = await place.call(name, **arguments | {"path": "a.txt/b.txt"})
+        assert "A folder on the way to it is a symbolic link, or a file" in result.text
+    assert place.asked == []
+
+
 async def test_a_write_breaks_a_hard_link_and_says_so(place: Place) -> None:
     path = place.put("a.txt", "one\n", 0o640)
     outside = place.root / "cache.txt"
