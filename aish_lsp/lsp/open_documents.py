@@ -21,6 +21,7 @@ from aish_lsp.context.selection import Point
 from aish_lsp.foundation.opening import is_same_file
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.base_server import can
+from aish_lsp.lsp.messages import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import EditOpen
@@ -252,7 +253,8 @@ def _opened(document: TextDocument | None) -> OpenDocument | None:
 
 def _is_same(document: TextDocument, path: Path) -> bool:
     """Return whether ``document`` is the file ``path`` under whatever name."""
-    return document.path is not None and is_same_file(Path(document.path), path)
+    known = path_of(document.uri)
+    return known is not None and is_same_file(known, path)
 
 
 def setup(server: BaseServer, documents: OpenDocuments) -> None:

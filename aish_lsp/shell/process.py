@@ -244,14 +244,15 @@ class SupervisedProcess:
         reports = dict(lines)
         if "failed" in reports:
             self.ended.set_exception(_start_error(int(reports["failed"])))
-        for refused, by in {
-            "unconfined": "",
-            "namespaces": "there are no namespaces for it: ",
-        }.items():
-            if refused in reports:
-                reason = f"{by}{os.strerror(int(reports[refused]))}"
-                msg = f"The command was not run, since it could not be confined: {reason}."
-                self.ended.set_exception(Denied(msg))
+        for kind in {"unconfined", "namespaces"} & reports.keys():
+            number = int(reports[kind])
+            reason = os.strerror(number)
+            if kind == "namespaces":
+                # The kernel's limit on them, not a disk.
+                reason = "the limit on them is reached" if number == errno.ENOSPC else reason
+                reason = f"there are no namespaces for it: {reason}"
+            msg = f"The command was not run, since it could not be confined: {reason}."
+            self.ended.set_exception(Denied(msg))
         if "exit" in reports:
             self.exit_code = int(reports["exit"])
         if "signal" in reports:

@@ -11,7 +11,7 @@ imports nothing of ours, and little else. Its arguments were made by the server.
 """
 
 # pathlib and contextlib would double the supervisor's start-up time.
-# ruff: noqa: SIM105, PTH102, PTH106, PTH108, PTH109, PTH112, PTH208
+# ruff: noqa: SIM105, PTH101, PTH102, PTH106, PTH108, PTH109, PTH112, PTH208
 
 from __future__ import annotations
 
@@ -401,7 +401,7 @@ def _open(name: str | bytes | os.PathLike[str], at: int | None) -> int:
     try:
         descriptor = os.open(name, _FOLDER, dir_fd=at)
     except PermissionError:
-        os.chmod(name, 0o700, dir_fd=at)  # No process is left that could put a link there.
+        _make_accessible(name, at)
         return os.open(name, _FOLDER, dir_fd=at)
     if not os.fstat(descriptor).st_mode & 0o200:
         try:
@@ -409,3 +409,20 @@ def _open(name: str | bytes | os.PathLike[str], at: int | None) -> int:
         except OSError:
             pass  # It belongs to somebody else, and is removed as far as possible.
     return descriptor
+
+
+def _make_accessible(name: str | bytes | os.PathLike[str], at: int | None) -> None:
+    """Let a folder's owner do everything with it; a link that has taken its place is not followed.
+
+    Raises:
+        OSError: it is no folder any more, or belongs to somebody else.
+    """
+    if not hasattr(os, "O_PATH"):
+        os.chmod(name, 0o700, dir_fd=at, follow_symlinks=False)
+        return
+    # Linux changes a mode without following links only by what is already opened.
+    folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        os.chmod(f"/proc/self/fd/{folder}", 0o700)
+    finally:
+        os.close(folder)

@@ -116,6 +116,19 @@ class Confinement:
             raise asyncio.CancelledError
         return "" if result.exit_code == 0 else "even an empty command fails in the sandbox"
 
+    async def work_support(self) -> Support:
+        """Return whether commands can run in the profile ``work`` here, tried in a new folder."""
+        with tempfile.TemporaryDirectory(prefix=PROBE) as folder:
+            root = Path(folder)
+            if why := await self.why_no_work(root):
+                return Support(False, why)
+            sandbox = await self.work_sandbox(root)
+            _, printed = await self._run("echo $$", root, sandbox)
+        # The shell is the second process of its namespace.
+        ends = printed["stdout"] == "2\n"
+        how = "ended as a whole" if ends else "searched for, frozen and killed"
+        return Support(True, f"{sandbox.mechanism}; what a command leaves running is {how}")
+
     async def _made(self, make: Callable[[], Sandbox]) -> Sandbox:
         making = asyncio.create_task(self._made_alone(make))
         try:
