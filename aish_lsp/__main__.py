@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.stream import EarlyInitialize
 
 #: The options if there are no arguments.
-_ON_STDIO = SimpleNamespace(tcp=None, ws=None, log_level=None, log_file=None)
+_ON_STDIO = SimpleNamespace(ws=None, log_level=None, log_file=None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,9 +39,8 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
     Returns 1 if it cannot listen or log. Otherwise this ends the process, even if a thread hangs.
     """
     options = _parse(arguments) if arguments else _ON_STDIO
-    listens = options.tcp or options.ws
     try:
-        stdio = None if listens else _take_stdio(answer=create is None)
+        stdio = None if options.ws else _take_stdio(answer=create is None)
     except KeyboardInterrupt:
         return 130
     # Importing lsprotocol creates only young garbage. Scanning old objects repeatedly takes up to a
@@ -58,7 +57,7 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
         server = create() if create else create_server()
         gc.freeze()
         gc.set_threshold(*thresholds)
-        code = run(server, partial(connect_stdio, *stdio) if stdio else _listening(options))
+        code = run(server, partial(connect_stdio, *stdio) if stdio else _listening(*options.ws))
     except OSError as error:
         sys.stderr.write(f"aish-lsp: {error}\n")
         return 1
@@ -80,12 +79,10 @@ def _take_stdio(*, answer: bool) -> tuple[int, int, EarlyInitialize]:
     return source, sink, early
 
 
-def _listening(options: SimpleNamespace) -> Open:
-    from aish_lsp.lsp import sockets  # noqa: PLC0415 - only to listen
+def _listening(host: str, port: int) -> Open:
+    from aish_lsp.lsp.websocket import websocket  # noqa: PLC0415 - only to listen
 
-    if options.tcp is not None:
-        return sockets.tcp(*options.tcp)
-    return sockets.websocket(*options.ws)
+    return websocket(host, port)
 
 
 def _parse(arguments: Sequence[str]) -> SimpleNamespace:
@@ -97,11 +94,7 @@ def _parse(arguments: Sequence[str]) -> SimpleNamespace:
     parser = argparse.ArgumentParser(
         prog="aish-lsp serve", description="Serve an editor, on stdin and stdout by default."
     )
-    listen = parser.add_mutually_exclusive_group()
-    listen.add_argument(
-        "--tcp", metavar="HOST:PORT", type=parse_address, help="serve one client over TCP"
-    )
-    listen.add_argument(
+    parser.add_argument(
         "--ws", metavar="HOST:PORT", type=parse_address, help="serve one client over WebSocket"
     )
     parser.add_argument(

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import re
+import shutil
 from collections.abc import Coroutine
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
@@ -18,9 +19,9 @@ from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument,
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand
-from aish_lsp.shell.environment import reading_environment
+from aish_lsp.shell.environment import program_not_found, reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
-from aish_lsp.shell.risk import Verdict
+from aish_lsp.shell.risk import Verdict, runs_only_git
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.suggestions import (
     Origin,
@@ -47,10 +48,8 @@ R = TypeVar("R")
 DEFAULT_TIMEOUT = 3600.0
 
 _NO_UNDO = "it could not be undone"
+_NO_LAYER = "what git writes cannot be kept apart here"
 _NOT_ALONE = "another command is running, and changes made since it started could not be undone"
-
-#: Found in every command that may change git's own files on purpose.
-_MENTIONS_GIT = re.compile(r"(?<![\w.-])git(?![\w.-])")
 
 _NOT_RUNNABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -62,6 +61,13 @@ _WAS_CONFINED = (
 _WANTS_TERMINAL = (
     "The command needs a terminal (for an editor, a password or a question), and there is none"
     " here. Run it in your own:"
+)
+
+#: The exit status of a shell that did not find a program.
+_NOT_FOUND: Final = 127
+_IN_LOGIN_SHELL = (
+    "Your login shell would find it ({}), but the editor was started without that shell's"
+    " environment. `login = true` under `[shell]` in config.toml gives it to all commands."
 )
 
 #: A command that only changes its own shell.
@@ -204,7 +210,9 @@ def _runnable_text(info: CommandInfo) -> str:
     """
     if info.placeholders:
         gaps = ", ".join(info.placeholders[:3])
-        raise InvalidArgument(f"Not run: fill in {gaps} first (*Edit and run*).", path="edited")
+        raise InvalidArgument(
+            f"Not run: fill in {gaps} first (*Edit and run*, or `:run COMMAND`).", path="edited"
+        )
     return info.text
 
 
@@ -290,6 +298,8 @@ class Execution:
         # What it is confined to: reading, or changes of the work tree, which a step of a goal may
         # make without asking.
         self._profile: Literal["reading", "work"] | None = None
+        # Whether all of its commands are git's.
+        self._is_gits = False
         folder = self._workspace.folder / ".aish"
         self._output_file = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -326,18 +336,14 @@ class Execution:
                 return self._not_run("cancelled")
         await self._keep_output(result)
         file = await run_uncancellable(self._try_to_save(self._output_file.close()))
-        if result.wants_terminal:
-            line = escaped(line_for_terminal(planned.text, planned.cwd))
-            await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
-        if result.refused:
-            await self._offer_unconfined()
-        if changed := _CHANGES_SHELL.fullmatch(planned.text):
-            await self._emit(Notice("info", _SHELL_IS_GONE.format(changed[1])))
+        await self._explain(result)
         return self._outcome(result, file)
 
     async def _judge(self) -> Verdict:
         """Return the risk, and decide what the command is confined to."""
         workspace, planned = self._workspace, self._plan
+        if why_not := await workspace.load_environment():
+            await self._emit(Notice("warning", why_not))
         can_confine = not planned.free and await workspace.can_confine()
         acts_alone = self._pursuit is not None and self._pursuit.acts_alone
         is_approved = planned.request.approved
@@ -353,6 +359,11 @@ class Execution:
         if can_confine and verdict.risk == "safe" and verdict.confine:
             self._profile = "reading"
         elif can_confine and verdict.risk == "caution" and acts_alone and not is_approved:
+            self._is_gits = runs_only_git(planned.text)
+            assert workspace.root is not None
+            confinement = workspace.services.confinement
+            if self._is_gits and (why_not := await confinement.why_no_layers(workspace.root)):
+                return replace(verdict, reasons=(*verdict.reasons, f"{_NO_LAYER}: {why_not}"))
             self._profile = "work"
         return verdict
 
@@ -369,6 +380,30 @@ class Execution:
         info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
         await self._emit(Command(info))
         await self._emit(Notice("info", _WAS_CONFINED))
+
+    async def _explain(self, result: RunResult) -> None:
+        """Say what the user can do about how the command ended."""
+        planned = self._plan
+        if result.wants_terminal:
+            line = escaped(line_for_terminal(planned.text, planned.cwd))
+            await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
+        if result.refused:
+            await self._offer_unconfined()
+        if result.exit_code == _NOT_FOUND and (path := await self._in_login_shell(result.output)):
+            await self._emit(Notice("info", _IN_LOGIN_SHELL.format(escaped(path))))
+        if changed := _CHANGES_SHELL.fullmatch(planned.text):
+            await self._emit(Notice("info", _SHELL_IS_GONE.format(changed[1])))
+
+    async def _in_login_shell(self, output: str) -> str | None:
+        """Return where the login shell would find a program that was not found, if it would."""
+        name = program_not_found(output)
+        if not name or self._workspace.config.shell.login:
+            return None
+        try:
+            login = await self._workspace.services.login_environment()
+        except AishError:
+            return None
+        return shutil.which(name, path=login.get("PATH", ""))
 
     def _not_run(self, reason: FinishReason) -> Outcome[RunReport]:
         return self._outcome(RunResult(None, None, "", False, 0, reason))
@@ -433,8 +468,7 @@ class Execution:
             sandbox = await confinement.sandbox(workspace.root)
         elif self._profile == "work":
             assert workspace.root is not None
-            keep_git = _MENTIONS_GIT.search(planned.text) is None
-            sandbox = await confinement.work_sandbox(workspace.root, keep_git=keep_git)
+            sandbox = await confinement.work_sandbox(workspace.root, layered=self._is_gits)
         with sandbox as made:
             self._check_folder()
             # Tell listeners that it runs: it may print nothing for a long time.

@@ -22,7 +22,7 @@ from aish_lsp.context.prompt import (
     summary_block,
     tree_part,
 )
-from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.files import config_file, data_dir, expanded, workspace_dir
 from aish_lsp.foundation.masking import MASK, Mask, withhold
 from aish_lsp.foundation.redaction import is_telling, redact
@@ -35,7 +35,7 @@ from aish_lsp.shell.runner import inside
 from aish_lsp.undo import Undo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from aish_lsp.agent.services import Services
     from aish_lsp.config.loading import Configuration
@@ -62,7 +62,8 @@ class FolderContext:
         self.data = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self._memory_path = self._configured_memory()
         self.memory = self._open_memory()
-        self._masking: tuple[tuple[frozenset[str], frozenset[str]], Mask] | None = None
+        self._masking: tuple[tuple[frozenset[str], frozenset[str], int], Mask] | None = None
+        self._environ: Mapping[str, str] | None = None
         self._listeners: list[Callable[[], None]] = []
         #: Made by the first session that may use them.
         self.tool_servers: ToolServers | None = None
@@ -144,10 +145,12 @@ class FolderContext:
             from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - rarely needed
 
             printed = frozenset(printed_keys())
-        if self._masking is None or self._masking[0] != (names, printed):
-            # The environment does not change after the start.
-            values = {*filter(is_telling, secret_values(self.services.environ, names) | printed)}
-            self._masking = (names, printed), Mask(values)
+        environ = self.environ
+        if self._masking is None or self._masking[0] != (names, printed, id(environ)):
+            # Neither environment changes once it is read.
+            given = secret_values(self.services.environ, names) | secret_values(environ, names)
+            values = {*filter(is_telling, given | printed)}
+            self._masking = (names, printed, id(environ)), Mask(values)
             withhold(values)
         return self._masking[1]
 
@@ -229,9 +232,30 @@ class FolderContext:
             kept=kept,
         )
 
+    async def load_environment(self) -> str:
+        """Read the login shell's environment, if commands are to run with it.
+
+        Return why it cannot be read, the first time; else an empty text.
+        """
+        if not self.config.shell.login or self._environ is not None:
+            return ""
+        try:
+            self._environ = await self.services.login_environment()
+        except AishError as error:
+            self._environ = self.services.environ
+            return f"Commands run with the editor's environment: {error.message}."
+        return ""
+
     def command_environment(self) -> dict[str, str]:
-        """Return the environment that commands run with."""
-        return command_environment(self.services.environ, self.secret_names())
+        """Return the environment that commands run with; see ``load_environment``."""
+        return command_environment(self.environ, self.secret_names())
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment that commands begin with: the editor's, or the login shell's."""
+        if self._environ is None or not self.config.shell.login:
+            return self.services.environ
+        return self._environ
 
     async def can_confine(self) -> bool:
         """Return whether safe commands run confined here."""

@@ -15,6 +15,7 @@ from aish_lsp.foundation.ports import NoLookUp, nobody, nothing_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.models.providers import protocol
+from aish_lsp.shell.environment import login_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,6 +80,7 @@ class Services:
         #: A front end with settings sets it.
         self.settled: Settled = nobody
         self._saving: asyncio.Task[None] | None = None
+        self._login: asyncio.Task[dict[str, str]] | None = None
         # By protocol, endpoint and model.
         self._counting: dict[tuple[str, str, str], _Counting] = {}
 
@@ -113,6 +115,16 @@ class Services:
         from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - not at start
 
         return Confinement(self.environ)
+
+    async def login_environment(self) -> dict[str, str]:
+        """Return the environment of the user's login shell, which is started only once.
+
+        Raises:
+            StoreUnavailable: it could not be read.
+        """
+        if self._login is None:
+            self._login = asyncio.create_task(login_environment(self.environ))
+        return await asyncio.shield(self._login)
 
     def keep_calibration(self) -> None:
         """Save what was learned, in the background."""
@@ -165,6 +177,9 @@ class Services:
 
     async def aclose(self) -> None:
         """Save what was learned, and close all connections."""
+        if self._login is not None:
+            self._login.cancel()
+            await asyncio.gather(self._login, return_exceptions=True)
         try:
             if self._saving is not None:
                 await asyncio.wait([self._saving])

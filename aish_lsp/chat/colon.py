@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from aish_lsp.context.mentions import proposals, typed_name
+from aish_lsp.context.mentions import proposals, typed_names
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question
@@ -346,15 +346,20 @@ class Completions:
 
 async def completions_at(workspace: Workspace | None, line_prefix: str, chat: str) -> Completions:
     """Return the completions at the cursor of a ``chat``: a command, its argument, or a file."""
-    typed = None if line_prefix.startswith(":") else typed_name(line_prefix)
-    if workspace is None or typed is None:
+    names_typed = [] if line_prefix.startswith(":") else [*typed_names(line_prefix)]
+    if workspace is None or not names_typed:
         return Completions(await _commands(workspace, line_prefix, chat), are_files=False)
     names = [*await workspace.files.lately()]
-    files = [
-        Completion(one.name, one.insert, "", typed.start, "folder" if one.is_folder else "file")
-        for one in await asyncio.to_thread(proposals, typed.name, names)
-    ]
-    return Completions(files, are_files=True)
+    for typed in names_typed:
+        if found := await asyncio.to_thread(proposals, typed.name, names):
+            files = [
+                Completion(
+                    one.name, one.insert, "", typed.start, "folder" if one.is_folder else "file"
+                )
+                for one in found
+            ]
+            return Completions(files, are_files=True)
+    return Completions([], are_files=True)
 
 
 async def _commands(workspace: Workspace | None, line_prefix: str, chat: str) -> list[Completion]:

@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--version", action="version", version=f"aish-lsp {__version__}")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser(
-        "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
+        "serve", help="serve an editor: on stdio, or over WebSocket with --ws HOST:PORT"
     )
     for add in (
         *(ask.add_parser, chat.add_parser, ask.add_norris, demo.add_parser, setup.add_parser),

@@ -7,33 +7,46 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import select
 import signal
+import stat
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Step, Text, Tool
 from aish_lsp.chat.transcript import call_ended, run_ending, step_ended
 from aish_lsp.cli import terminal
-from aish_lsp.cli.command import add_command, caller_of, open_workspace
+from aish_lsp.cli.command import Shell, add_command, caller_of, open_workspace
 from aish_lsp.cli.terminal import read_line
+from aish_lsp.context.attached import piped
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.dispatch import begin
+from aish_lsp.operations.operation import Subject
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
+    from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.job import Job
     from aish_lsp.operations.operation import Caller
 
 R = TypeVar("R")
+
+#: Seconds within which something must come from a pipe.
+_PATIENCE: Final = 1.0
+#: Bytes that are kept of each end of what is piped in.
+_PIPED_END: Final = 1 << 17
 
 
 def add_parser(commands: Any) -> None:
     """Add ``ask`` to the command line."""
     ask = add_command(commands, "ask", run, "ask a question")
     ask.add_argument("question", help="the question; - reads it from stdin")
+    ask.add_argument("--no-stdin", action="store_true", help="do not send along what is piped in")
     ask.add_argument("--model", metavar="M", help="the model that answers")
     ask.add_argument(
         "--yes-safe", action="store_true", help="run read-only commands without asking"
@@ -42,10 +55,14 @@ def add_parser(commands: Any) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     """Ask, stream the reply and offer its commands; return the exit code."""
-    question = sys.stdin.read() if arguments.question == "-" else arguments.question
+    if arguments.question == "-":
+        question, attached = sys.stdin.read(), None
+    else:
+        question, attached = arguments.question, None if arguments.no_stdin else await _piped()
     async with open_workspace(arguments) as workspace:
         params = {"prompt": question, "model": arguments.model}
-        job = await begin("ask", params, caller_of(workspace))
+        caller = replace(caller_of(workspace), face=_Asking(attached))
+        job = await begin("ask", params, caller)
         result = await watched(job, as_json if arguments.json else _print_turn)
         if arguments.json:
             as_json(result)
@@ -53,6 +70,62 @@ async def run(arguments: argparse.Namespace) -> int:
             for command in result.commands:
                 await _offer(workspace, command, safe_unasked=arguments.yes_safe)
         return 0 if result.finish_reason in ("stop", "length", "tool") else 1
+
+
+class _Asking(Shell):
+    """The shell with what was piped into it."""
+
+    def __init__(self, attached: Attached | None) -> None:
+        self._attached = attached
+
+    async def subject(self, _params: Any) -> Subject:
+        """Return what was piped in: the question is about that."""
+        return Subject((self._attached,) if self._attached else ())
+
+
+async def _piped() -> Attached | None:
+    """Return what is piped in, from a pipe or a file that nobody else reads."""
+    if not _is_ours():
+        return None
+    fd = sys.stdin.fileno()
+    readable, _, _ = await asyncio.to_thread(select.select, [fd], [], [], _PATIENCE)
+    if not readable:
+        terminal.tell(
+            f"Nothing came from the pipe for {_PATIENCE:.0f} s: the question goes without it."
+            " `--no-stdin` never waits for one."
+        )
+        return None
+    head, tail, size = bytearray(), bytearray(), 0
+    while piece := await asyncio.to_thread(os.read, fd, 1 << 16):
+        size += len(piece)
+        room = max(0, _PIPED_END - len(head))
+        head += piece[:room]
+        tail += piece[room:]
+        if len(tail) > 2 * _PIPED_END:
+            del tail[:-_PIPED_END]
+    del tail[: max(0, len(tail) - _PIPED_END)]
+    left_out = size - len(head) - len(tail)
+    return piped(bytes(head), bytes(tail), left_out)
+
+
+def _is_ours() -> bool:
+    """Return whether stdin is a pipe or a file whose contents are meant for this command alone.
+
+    A loop such as ``while read`` has the same stdin as the commands in it, which must leave it.
+    """
+    try:
+        fd = sys.stdin.fileno()
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode):
+            return os.lseek(fd, 0, os.SEEK_CUR) == 0 and status.st_size > 0
+        if not stat.S_ISFIFO(status.st_mode):
+            return False
+    except (OSError, ValueError):
+        return False  # It is closed, or no file at all.
+    try:
+        return not os.path.samestat(status, os.stat(f"/proc/{os.getppid()}/fd/0"))  # noqa: PTH116
+    except OSError:
+        return True  # There is no such folder, or it is another user's.
 
 
 async def watched(job: Job[R], show: Callable[[Event], None]) -> R:

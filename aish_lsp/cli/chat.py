@@ -237,7 +237,8 @@ class TerminalChat(Face):
             terminal.out.end_line()
             for one in waiting:
                 first, *more = escaped_lines(one.info.text)
-                terminal.out.line(f"  [{one.number}] {first}  ({one.info.risk})")
+                gaps = "".join(f", fill in {escaped(gap)}" for gap in one.info.placeholders)
+                terminal.out.line(f"  [{one.number}] {first}  ({one.info.risk}{gaps})")
                 for line in more:
                     terminal.out.line(f"      {line}")
             terminal.out.line("`:run N` runs one of them.")

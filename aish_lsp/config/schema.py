@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 T = TypeVar("T")
 
-Provider = Literal["openai", "openai-responses", "anthropic", "gemini", "offline"]
+Provider = Literal["openai", "openai-responses", "anthropic", "gemini", "ollama", "offline"]
 
 #: The class of a question (see aish_lsp.agent.model_choice).
 QuestionClass = Literal["shell", "code", "chat", "reasoning"]
@@ -297,6 +297,16 @@ class Safety:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """Where commands find their programs."""
+
+    login: bool = key(
+        False,
+        "run commands with the environment of your login shell, read once, instead of the editor's",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Norris:
     """Limits of the autonomous loop."""
 
@@ -330,4 +340,5 @@ class Config:
     suggestions: Suggestions = field(default_factory=Suggestions)
     tools: Tools = field(default_factory=Tools)
     safety: Safety = field(default_factory=Safety)
+    shell: Shell = field(default_factory=Shell)
     norris: Norris = field(default_factory=Norris)

@@ -11,8 +11,10 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -27,10 +29,10 @@ from aish_lsp.context.selection import (
     language_of,
     selection,
 )
-from aish_lsp.foundation.opening import read_head
+from aish_lsp.foundation.opening import FileText, NotRegular, Outside, read_text, real_name
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.redaction import is_secret_file
-from aish_lsp.foundation.text import clipped, count_of, escaped, one_line, with_line_feeds
+from aish_lsp.foundation.text import clipped, count_of, escaped, one_line
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.suggestions import new_id
 
@@ -62,102 +64,176 @@ class Found:
 async def named_files(question: str, files: FileNames, open_text: OpenText) -> Found:
     """Return the contents of the files that ``question`` names."""
     found = Found()
-    named = [mention for mention in mentions(question) if TERMINAL not in mention.readings]
+    named = [mention for mention in mentions(question) if not mention.is_terminal]
     if not named:
         return found
     root = files.root
     if root is None:
-        if any(mention.is_path for mention in named):
+        if any(mention.is_path and mention.is_clear for mention in named):
             found.notices.append("No folder is open, so files named with @ were not sent.")
         return found
-    if len(named) > MOST:
-        found.notices.append(f"Only the first {MOST} names with @ were looked up.")
-    places = [await _located(root, mention, open_text) for mention in named[:MOST]]
+    places = await _located(root, named, open_text, found)
     paths = [place.path for place in places if place.state == "file"]
     left_out = await files.left_out(paths) if paths else set()
-    for place in dict.fromkeys(places):
-        attached, notice = await asyncio.to_thread(_read, root, place, left_out)
+    for place in places:
+        attached, notices = await asyncio.to_thread(_sent, place, left_out)
         # Two names may lead to one file, and two lines may be in one definition.
         found.attached += (part for part in attached if part not in found.attached)
         if attached and (is_secret_file(place.path) or is_secret_file(place.named.name)):
             found.secret.add(place.path)
-        if notice:
-            found.notices.append(notice)
+        found.notices += (notice for notice in notices if notice not in found.notices)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What was found for a name. ``path`` is real, relative to the workspace, ``/``-separated."""
+    """What was found for a name.
+
+    Attributes:
+        named: the name, as it was understood.
+        state: what is there.
+        path: its real path in the workspace, ``/``-separated.
+        file: its text as it was read, if it is a file on the disk.
+        is_secret: whether that is also a file in a secret place.
+        text: its text in an editor, if it is open.
+        end: where the name ends in what is written.
+        missing: what is written, if that goes on as the name of another file might.
+    """
 
     named: Named
-    state: Literal["file", "unsaved", "folder", "special", "outside", "missing", "nothing"]
+    state: Literal["file", "unsaved", "folder", "special", "outside", "unreadable", "missing"]
     path: str = ""
+    file: FileText | None = None
+    is_secret: bool = False
     text: str | None = None
+    end: int = 0
+    missing: str = ""
 
 
-async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
-    """Return which file a mention means, and its text if an editor has it open."""
-    places = await asyncio.to_thread(lambda: [_on_disk(root, named) for named in mention.readings])
-    for place in places:
-        if place.state == "file":
-            return replace(place, text=open_text(root / place.path))
-    for place in places:
-        # A new file that was never saved.
-        if place.path and (text := open_text(root / place.path)) is not None:
-            return replace(place, state="unsaved", text=text)
-    # The last reading is the one without punctuation that may belong to the sentence.
-    worst = next((place for place in places if place.state != "missing"), places[-1])
-    if worst.state == "missing" and not mention.is_path:
-        return replace(worst, state="nothing", path="")
-    return worst
+async def _located(
+    root: Path, named: Sequence[Mention], open_text: OpenText, found: Found
+) -> list[_Place]:
+    """Return what the mentions mean, each once; at most ``MOST`` names are looked up."""
+    known: dict[tuple[str, str | None], _Place | None] = {}
+    end = looked_up = 0
+    for mention in named:
+        if mention.start < end:
+            continue  # It is part of the name before it.
+        key = mention.written, mention.lines
+        if key not in known:
+            if looked_up == MOST:
+                found.notices.append(f"Only the first {MOST} names with @ were looked up.")
+                break
+            known[key] = await _meant(root, mention, open_text)
+            looked_up += mention.is_clear or known[key] is not None
+        if (place := known[key]) is not None:
+            end = mention.start + place.end
+    return [place for place in known.values() if place is not None]
 
 
-def _on_disk(root: Path, named: Named) -> _Place:
+async def _meant(root: Path, mention: Mention, open_text: OpenText) -> _Place | None:
+    """Return what a mention means; None if it may be no name of a file."""
+    place = await asyncio.to_thread(_on_disk, root, mention)
+    end = place.end if place is not None else 0
+    for open_end, named, path in await asyncio.to_thread(_longer, root, mention, end):
+        if (text := open_text(root / path)) is not None:
+            return _Place(named, "unsaved", path, text=text, end=open_end)
+    if place is None:
+        return await asyncio.to_thread(_not_a_file, root, mention) if mention.is_clear else None
+    return replace(place, text=open_text(root / place.path)) if place.file is not None else place
+
+
+def _longer(root: Path, mention: Mention, end: int) -> list[tuple[int, Named, str]]:
+    """Return the longer names than that at ``end`` that a new file in an editor could have."""
+    found = []
+    for longer, named in mention.readings():
+        if longer <= end:
+            break
+        with suppress(OSError, ValueError):
+            path = real_name(root, named.name)
+            if path and (root / path).parent.is_dir():
+                found.append((longer, named, path))
+    return found
+
+
+def _on_disk(root: Path, mention: Mention) -> _Place | None:
+    """Return the longest name of a mention that is a file, with its text; None if none is."""
+    for end, named in mention.readings():
+        # Most beginnings of a name are no files.
+        if os.path.lexists(root / named.name) and (place := _opened(root, named)):
+            rest = mention.written[end:] if mention.lines is None else ""
+            missing = mention.spoken[-1] if _GOES_ON.match(rest) else ""
+            return replace(place, end=end, missing=missing)
+    return None
+
+
+#: What is behind a file's name as if that went on. (``app.py.`` is the end of a sentence.)
+_GOES_ON: Final = re.compile(r"\.\w|[/\\]")
+
+
+def _opened(root: Path, named: Named) -> _Place | None:
+    """Return what is there under a name; None if it is a folder, or nothing."""
+    # Imported late, so that the start does not wait for its table.
+    from aish_lsp.shell.confinement.places import is_linked_from_secret  # noqa: PLC0415 - as above
+
     try:
-        real_root = os.path.realpath(root)
-        real = Path(os.path.realpath(Path(real_root, named.name)))
-        is_inside = real.is_relative_to(real_root)
-        path = real.relative_to(real_root).as_posix() if is_inside else ""
-        if not real.exists():
-            return _Place(named, "missing", path)
-        if not is_inside:
-            return _Place(named, "outside")
-        if real.is_file():
-            return _Place(named, "file", path)
-        return _Place(named, "folder" if real.is_dir() else "special", path)
-    except (OSError, ValueError):
-        # No file can have this name: it is too long, or contains a null character.
-        return _Place(named, "missing")
+        file = read_text(root, named.name, LARGEST)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
+        return None
+    except Outside:
+        return None if (root / named.name).is_dir() else _Place(named, "outside")
+    except NotRegular:
+        return _Place(named, "special")
+    except OSError:
+        return _Place(named, "unreadable")
+    return _Place(named, "file", file.name, file, is_linked_from_secret(file.status, root))
 
 
-def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[Attached], str]:
-    """Return what is attached for a name, and a message if not all of it is sent."""
+def _not_a_file(root: Path, mention: Mention) -> _Place | None:
+    """Return what is told of a name that is no file; None if it may be no name, either."""
+    for name in mention.spoken:
+        try:
+            if (root / name).is_dir():
+                real_name(root, name)
+                return _Place(Named(name), "folder", end=len(mention.written))
+        except Outside:
+            return _Place(Named(name), "outside", end=len(mention.written))
+        except (OSError, ValueError):
+            break
+    return _Place(Named(mention.spoken[-1]), "missing") if mention.is_path else None
+
+
+def _sent(place: _Place, left_out: Collection[str]) -> tuple[list[Attached], list[str]]:
+    """Return what is attached for a name, and messages if not all of it is sent."""
     name = escaped(place.named.name)
     told = {
-        "nothing": "",
         "missing": f"There is no file {name} in the workspace; the name was sent as you wrote it.",
         "folder": f"{name} is a folder. Name a file in it.",
         "special": f"{name} is not a regular file and was not sent.",
         "outside": f"{name} is outside the workspace and was not sent.",
+        "unreadable": f"{name} cannot be read, so it was not sent.",
     }
     if place.state in told:
-        return [], told[place.state]
+        return [], [told[place.state]]
     if place.path in left_out and place.path != _CHAT:
-        return (
-            [],
-            f"{name} is ignored (.gitignore) or belongs to another repository: it was not sent.",
-        )
+        reason = "is ignored (.gitignore) or belongs to another repository: it was not sent."
+        return [], [f"{name} {reason}"]
+    if place.is_secret:
+        return [], [f"{name} is also a file in a secret place, and was not sent."]
+    notices = []
+    if place.missing:
+        notices.append(f"There is no file {escaped(place.missing)}: {name} was sent.")
     text = place.text
     if text is None:
-        head = read_head(root, place.path, LARGEST, secret=True)
-        if head is None:
-            return [], f"{name} is binary or cannot be read, so it was not sent."
-        if not head[1]:
-            return [], f"{name} is larger than {LARGEST >> 20} MiB, and was not sent."
-        text = with_line_feeds(head[0])
+        assert place.file is not None
+        if place.file.problem:
+            return [], [f"{name} {place.file.problem}, and was not sent."]
+        if not place.file.is_utf8:
+            notices.append(f"{name} is not UTF-8: \ufffd was sent for what could not be read.")
+        text = place.file.text
     document = Document(place.path, text, language_of(place.path))
-    return _attached(document, place.named)
+    attached, notice = _attached(document, place.named)
+    return attached, [*notices, notice] if notice else notices
 
 
 def _attached(document: Document, named: Named) -> tuple[list[Attached], str]:
@@ -242,9 +318,6 @@ class FileNames:
         await self._picture.refresh(self._config(), patience=patience)
 
 
-#: How a question names the terminal. A file of this name is ``@./terminal``.
-TERMINAL: Final = Named("terminal")
-
 #: Characters at the end of an output that are examined, and of a command that are shown.
 _MOST_OUTPUT: Final = 1 << 20
 _COMMAND: Final = 200
@@ -252,7 +325,7 @@ _COMMAND: Final = 200
 
 async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attached], str]:
     """Return what the terminal ran, if ``question`` names it, or else why that is not sent."""
-    if not any(TERMINAL in mention.readings for mention in mentions(question)):
+    if not any(mention.is_terminal for mention in mentions(question)):
         return [], ""
     shown = await read()
     if shown is None:
@@ -265,6 +338,20 @@ async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attach
     ran = f"$ {shown.command}\n" if shown.command else ""
     text = f"{ran}{output}\n" + (f"({head})\n" if head else "")
     return [shortened(Attached("terminal", command, text, "console"), EACH_END)], ""
+
+
+def piped(head: bytes, tail: bytes, left_out: int) -> Attached | None:
+    """Return what was piped into a command, of which ``left_out`` bytes in the middle are missing.
+
+    None if it is blank.
+    """
+    parts = [clean_output(part.decode("utf-8", "replace")) for part in (head, tail)]
+    gap = f"\n[... {count_of(left_out, 'byte')} left out ...]\n" if left_out else ""
+    text = gap.join(parts)
+    if not text.strip():
+        return None
+    whole = Attached("piped", "what was piped in", f"{text.rstrip()}\n", "console")
+    return replace(shortened(whole, EACH_END), cut=bool(left_out) or len(text) > 2 * EACH_END)
 
 
 # The user's consent before a file of keys or passwords goes to a model, and what was then sent.
@@ -365,6 +452,7 @@ _IN_WORDS = {
     "problems": "the problems reported there",
     "file": "{}",
     "terminal": "the terminal's last command ({})",
+    "piped": "{}",
 }
 
 

@@ -1,8 +1,8 @@
 """Keeping a request within its budget (context.md; seed: aish-context-lua).
 
-First whole exchanges are moved into the rolling summary, oldest first; then long output is cut,
-then blocks are omitted, then attachments are cut. A request that is still too large is refused, and
-nothing is lost. A cut keeps the head and the tail of a text.
+First whole exchanges are moved into the rolling summary, oldest first; then long results are cut,
+oldest first, then blocks are omitted, then attachments are cut. A request that is still too large
+is refused, and nothing is lost. A cut keeps the head and the tail of a text.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ _SUMMARY_SHARE = 8
 
 #: The least characters per token of a summary, in most written languages.
 _CHARS_PER_TOKEN = 3
+
+#: A result is cut by at most one part in so many more than needed.
+_EXACT: Final = 16
 
 #: Characters; a shorter summary would say nothing.
 _SHORTEST_SUMMARY = 80
@@ -136,10 +139,11 @@ class Budget:
         """Return the next request, made to fit. Nothing is changed yet: ``apply`` does that.
 
         Whole exchanges are evicted first, never the current user message. When none is left,
-        command output is cut to its head and tail, then the oldest of the exchange's own tool calls
-        are dropped with their results, then ``[project]``, then ``[background]``, then what is
-        attached to the question is cut. With ``summarize``, room is left for a summary of what is
-        evicted.
+        results are cut to their head and tail, the oldest first and only as far as needed; then the
+        oldest of the exchange's own tool calls are dropped with their results; only then are the
+        results cut that the model waits for, then ``[project]`` goes, then ``[background]``, then
+        what is attached to the question is cut. With ``summarize``, room is left for a summary of
+        what is evicted.
 
         Raises:
             OverBudget: it still does not fit.
@@ -257,13 +261,53 @@ class Budget:
         Raises:
             OverBudget: no form of it fits.
         """
-        for form in _forms(self._blocks.in_force(), messages):
-            draft = self._draft(form.blocks, form.messages)
-            await fetch(draft, self._counter)
-            size = measure(draft, self._counter, None if form.cut else anchor)
-            if self._fits(size):
-                return self._prepared(draft, size, form.cut)
+        for level in _levels(self._blocks.in_force(), messages):
+            size, prepared = await self._cut(level, len(level.cuttable), _LEAST, anchor)
+            if prepared is not None:
+                return await self._least_cut(level, prepared)
         raise _over_budget(size, self._limit)
+
+    async def _least_cut(self, level: _Level, prepared: Prepared) -> Prepared:
+        """Return the request with the fewest results of ``level`` cut, and the last only in part.
+
+        ``prepared`` is the one in which all are cut as short as allowed; it fits.
+        """
+        fewest, count = 0, len(level.cuttable)
+        while fewest < count:
+            some = (fewest + count) // 2
+            _, fits = await self._cut(level, some, _LEAST)
+            if fits is None:
+                fewest = some + 1
+            else:
+                prepared, count = fits, some
+        if not count:
+            return prepared
+        each, most = _LEAST, _longest(level.messages[level.cuttable[count - 1]]) // 2
+        while most - each > each // _EXACT:
+            longer = (each + most) // 2
+            _, fits = await self._cut(level, count, longer)
+            if fits is None:
+                most = longer
+            else:
+                prepared, each = fits, longer
+        return prepared
+
+    async def _cut(
+        self, level: _Level, count: int, each: int, anchor: MeasuredPrefix | None = None
+    ) -> tuple[Measure, Prepared | None]:
+        """Return the size of a level's request, and the request if it fits.
+
+        Of its results, the first ``count`` are cut: the last of these to ``each`` characters at
+        both ends, the others as short as allowed.
+        """
+        messages = list(level.messages)
+        for number, at in enumerate(level.cuttable[:count], 1):
+            messages[at] = with_cut_output(messages[at], each if number == count else _LEAST)
+        cut = (("command output",) if count else ()) + level.cut
+        draft = self._draft(level.blocks, messages)
+        await fetch(draft, self._counter)
+        size = measure(draft, self._counter, None if cut else anchor)
+        return size, self._prepared(draft, size, cut) if self._fits(size) else None
 
     async def _without(
         self, conversation: Conversation, end: int, anchor: MeasuredPrefix | None
@@ -289,32 +333,61 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """One way to make a request, and the names of what is given up in it."""
+class _Level:
+    """One way to make a request.
+
+    Attributes:
+        blocks: the system message's parts.
+        messages: the messages, with their results whole.
+        cuttable: the indexes of the messages whose results may be cut, in that order.
+        cut: the names of what else is given up.
+    """
 
     blocks: Blocks
     messages: list[Message]
+    cuttable: tuple[int, ...] = ()
     cut: tuple[str, ...] = ()
 
 
-def _forms(blocks: Blocks, messages: list[Message]) -> Iterator[_Form]:
-    """Yield the whole request, then forms of it with more and more given up."""
-    form = _Form(blocks.in_force(), messages)
-    yield form
-    shorter = [with_cut_output(message) for message in messages]
-    *_, fewest = [shorter, *_with_fewer_calls(shorter)]
-    without_project = replace(form.blocks, tree="", instructions="")
+def _levels(blocks: Blocks, messages: list[Message]) -> Iterator[_Level]:
+    """Yield the whole request, then ways to make it with more and more given up.
+
+    The round that the model waits for is cut after all earlier ones have been left out.
+    """
+    yield _Level(blocks, messages)
+    fewest = messages
+    for fewer in (messages, *_with_fewer_calls(messages)):
+        cut = ("older tool calls",) if fewer is not messages else ()
+        earlier = tuple(at for at in _cuttable(fewer) if at < _newest(fewer))
+        if earlier or cut:
+            yield _Level(blocks, fewer, earlier, cut)
+        fewest = fewer
+    cut = ("older tool calls",) if fewest is not messages else ()
+    cuttable = _cuttable(fewest)
+    without_project = replace(blocks, tree="", instructions="")
     bare = replace(without_project, background="")
+    level = _Level(blocks, fewest, cuttable, cut)
+    yield level
     for name, less, left in (
-        ("command output", form.blocks, shorter),
-        *(("older tool calls", form.blocks, fewer) for fewer in _with_fewer_calls(shorter)),
         ("[project]", without_project, fewest),
         ("[background]", bare, fewest),
         ("what the question is about", bare, [with_cut_attached(message) for message in fewest]),
     ):
-        if less != form.blocks or left != form.messages:
-            form = _Form(less, left, tuple(dict.fromkeys((*form.cut, name))))
-            yield form
+        if less != level.blocks or left != level.messages:
+            level = _Level(less, left, cuttable, (*level.cut, name))
+            yield level
+
+
+def _newest(messages: list[Message]) -> int:
+    """Return where the round begins that the model waits for: its calls, or the question."""
+    return max(
+        (at for at, one in enumerate(messages) if one.role == "user" or one.tool_calls), default=0
+    )
+
+
+def _cuttable(messages: list[Message]) -> tuple[int, ...]:
+    """Return the indexes of the messages whose results can be cut."""
+    return tuple(at for at, one in enumerate(messages) if with_cut_output(one) is not one)
 
 
 def _with_fewer_calls(messages: list[Message]) -> Iterator[list[Message]]:
@@ -368,21 +441,28 @@ _LEAST: Final = 400
 _WORTH: Final = 40
 
 
-def with_cut_output(message: Message) -> Message:
-    """Return ``message`` with a tool's result and commands' output cut as short as allowed.
+def with_cut_output(message: Message, each: int = _LEAST) -> Message:
+    """Return ``message`` with at most ``each`` characters of both ends of its results.
 
-    If there is nothing to cut, the same object is returned, whose size is already known.
+    These are a tool's result and the output of commands. If there is nothing to cut, the same
+    object is returned, whose size is already known.
     """
     content = message.content
     if message.role == "tool":
-        content = head_and_tail(content, _LEAST)
-    outputs = [head_and_tail(out.output, _LEAST) for out in message.exec]
+        content = head_and_tail(content, each)
+    outputs = [head_and_tail(out.output, each) for out in message.exec]
     if content == message.content and outputs == [out.output for out in message.exec]:
         return message
     pairs = zip(message.exec, outputs, strict=True)
     return replace(
         message, content=content, exec=tuple(replace(out, output=text) for out, text in pairs)
     )
+
+
+def _longest(message: Message) -> int:
+    """Return the characters of the longest result in ``message``."""
+    results = [out.output for out in message.exec]
+    return max(map(len, [*results, message.content] if message.role == "tool" else results))
 
 
 def with_cut_attached(message: Message, each: int = _LEAST) -> Message:

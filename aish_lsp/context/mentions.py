@@ -1,6 +1,8 @@
 """Files that a question names: ``@src/app.py``, ``@src/app.py:10-20``, ``@"a name.txt"``.
 
-Only the text is parsed here; whether such files exist is not checked.
+Only the text is parsed here; whether such files exist is not checked. Any beginning of what follows
+the ``@`` may be the name, and the longest one that is a file counts: in languages without spaces,
+between quotation marks and in lists, nothing else tells where a name ends.
 
 ``proposals`` completes a name that the user is typing after an ``@``.
 """
@@ -8,25 +10,28 @@ Only the text is parsed here; whether such files exist is not checked.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import islice
 from typing import Final
 
 from aish_lsp.foundation.text import is_seen
 from aish_lsp.project.known import FOLDED
 
-#: ``@`` begins a name only at the beginning of a word: ``me@host`` is an address.
+#: Not within an address (``me@host``), though emphasis may precede it (``_@a.py_``).
+_AT: Final = r"(?<![A-Za-z0-9@\\])(?<![A-Za-z0-9]_)@"
+#: What may follow a name, or be part of it: lines, or a line and a column.
+_LINES: Final = r"(?::|\#L)(\d{1,9})(?:-L?(\d{1,9})|:\d{1,9})?"
 _MENTION: Final = re.compile(
-    r"""(?:^|(?<=[\s(\[{]))@
-    (?: "(?P<quoted>(?:[^"\\\n]|\\.){1,1024})"(?P<lines>:\d{1,9}(?:-\d{1,9})?)?
-      | (?P<bare>(?:\\[^\n]|[^\s\\"`]){1,1024}) )""",
-    re.VERBOSE | re.MULTILINE,
+    rf"""{_AT}
+    (?: "(?P<quoted>(?:[^"\\\n]|\\.){{1,1024}})"(?P<lines>{_LINES})?
+      | (?P<bare>(?:\\[^\n]|[^\s\\"`]){{1,1024}}) )""",
+    re.VERBOSE,
 )
+_LINES_AFTER: Final = re.compile(_LINES)
 _ESCAPE: Final = re.compile(r"\\(.)")
 _SPECIAL: Final = re.compile(r"[\\\"`]")
-_LINES: Final = re.compile(r"(.+?)(?::|\#L)(\d{1,9})(?:-L?(\d{1,9}))?", re.DOTALL)
 
 #: The most names that are examined; a text with more was pasted.
 _MOST_READ: Final = 1000
@@ -37,6 +42,9 @@ _PUNCTUATION: Final = ".,;:!?)]}>'\u2019\u201d\u00bb*_\u2026"
 #: How many of these characters may be removed from the end of a name.
 _MOST_STRIPPED: Final = 8
 
+#: A name does not end within such a word: ``@dataclass`` is not the file ``data``.
+_IN_WORD: Final = re.compile(r"(?<=[A-Za-z0-9_])_*[A-Za-z0-9]")
+
 #: What looks like the name of a file, unlike that of a decorator or a person.
 _PATH: Final = re.compile(r".*/.*|.*[^.]\.\w{1,8}", re.DOTALL)
 
@@ -45,6 +53,9 @@ _FENCED: Final = re.compile(
     r"^ {0,3}(`{3,}+|~{3,}+).*?(?:^ {0,3}\1[ `~]*$|\Z)", re.DOTALL | re.MULTILINE
 )
 _CODE: Final = re.compile(r"(?<!\\)`[^`\n]{1,1000}`")
+
+#: How a question names the terminal. A file of this name is ``@./terminal``.
+_TERMINAL: Final = re.compile(r"terminal(?![\w/\\-]|\.\w)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +72,71 @@ class Mention:
     """What may be the name of a file.
 
     Attributes:
-        readings: what may be meant; the first that exists counts.
-        is_path: whether it is certainly the name of a file.
+        written: what follows the ``@`` and any quote, as it is written.
+        lines: the lines behind a name in quotes; None if the name has no quotes.
+        is_clear: whether it begins a word; if not, it is a name only if there is such a file.
+        start, end: where ``written`` is in the question without its code.
     """
 
-    readings: tuple[Named, ...]
-    is_path: bool
+    written: str
+    lines: str | None
+    is_clear: bool
+    start: int
+    end: int
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """The name as it is written, and without the punctuation behind it that may not be its."""
+        name = _ESCAPE.sub(r"\1", self.written)
+        if self.lines is not None:
+            return (name,)
+        shorter = name[:-_MOST_STRIPPED] + name[-_MOST_STRIPPED:].rstrip(_PUNCTUATION)
+        return tuple(dict.fromkeys((name, shorter or name[0])))
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it is certainly the name of a file."""
+        return self.lines is not None or any(map(_PATH.fullmatch, self.spoken))
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it names the terminal, and no file."""
+        return self.lines is None and _TERMINAL.match(self.written) is not None
+
+    def readings(self) -> Iterator[tuple[int, Named]]:
+        """Yield what may be meant, the longest first, each with its end in ``written``.
+
+        A backslash quotes the character behind it, or else stands for a slash. A letter with an
+        accent may be one character or two in a file's name.
+        """
+        if self.lines is not None:
+            for name in _forms(self.written):
+                yield len(self.written), _with_lines(name, self.lines)
+            return
+        for end in range(len(self.written), 0, -1):
+            if not _IN_WORD.match(self.written, end):
+                for name in _forms(self.written[:end]):
+                    yield end, _with_lines(name, self.written[end:])
 
 
 def mentions(question: str) -> list[Mention]:
-    """Return what a question names, in order and each once; names in code do not count."""
+    """Return what a question may name, in order; names in code do not count.
+
+    One may begin within another: which is meant depends on the files that there are.
+    """
     if "@" not in question:
         return []
-    found = islice(_MENTION.finditer(_without_code(question)), _MOST_READ)
-    return list(dict.fromkeys(map(_read, found)))
+    text = _CODE.sub(" ", _FENCED.sub("", question))
+    found: list[Mention] = []
+    at = 0
+    while len(found) < _MOST_READ and (match := _MENTION.search(text, at)):
+        kind = "bare" if match["quoted"] is None else "quoted"
+        is_clear = not match.start() or text[match.start() - 1] in " \t\r\n([{"
+        lines = None if kind == "bare" else match["lines"] or ""
+        start, end = match.span(kind)
+        found.append(Mention(match[kind], lines, is_clear, start, end))
+        at = match.start() + 1 if kind == "bare" else match.end()
+    return found
 
 
 def mention_of(name: str, first: int = 0, last: int = 0) -> str:
@@ -91,47 +153,32 @@ def mention_of(name: str, first: int = 0, last: int = 0) -> str:
     return f"@{shown}{lines if first else ''}"
 
 
-def _read(match: re.Match[str]) -> Mention:
-    if match["quoted"] is not None:
-        name = _ESCAPE.sub(r"\1", match["quoted"])
-        lines = _lines(f"{name}{match['lines']}") if match["lines"] else None
-        return Mention((lines or Named(name),), is_path=True)
-    readings = tuple(dict.fromkeys(_readings(match["bare"])))
-    return Mention(readings, any(_PATH.fullmatch(reading.name) for reading in readings))
+def _forms(written: str) -> Iterator[str]:
+    """Yield the names that may be written so, each once."""
+    plain = [_ESCAPE.sub(r"\1", written)]
+    if "\\" in written:
+        plain.append(written.replace("\\", "/"))
+    for name in plain:
+        yield name
+        if not name.isascii():
+            yield from {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} - {name}
 
 
-def _readings(bare: str) -> Iterator[Named]:
-    """Yield what may be meant: exactly that name, then the name without punctuation at its end."""
-    text = bare
-    for _ in range(_MOST_STRIPPED):
-        name = _ESCAPE.sub(r"\1", text)
-        yield Named(name)
-        if lines := _lines(name):
-            yield lines
-        if text[-1] not in _PUNCTUATION or len(text) == 1:
-            return
-        text = text[:-1]
-
-
-def _lines(text: str) -> Named | None:
-    match = _LINES.fullmatch(text)
-    if match is None:
-        return None
-    first = int(match[2])
-    last = int(match[3] or first)
-    return Named(match[1], min(first, last), max(first, last)) if first and last else None
-
-
-def _without_code(text: str) -> str:
-    """Return ``text`` without its code: fenced blocks, and what backticks enclose."""
-    return _CODE.sub(" ", _FENCED.sub("", text))
+def _with_lines(name: str, after: str) -> Named:
+    """Return the file ``name``, with the lines that the text behind it names, if it does."""
+    match = _LINES_AFTER.match(after)
+    if match is None or not int(match[1]):
+        return Named(name)
+    first = int(match[1])
+    last = int(match[2] or first) or first
+    return Named(name, min(first, last), max(first, last))
 
 
 #: Names that are proposed at the same time.
 MOST: Final = 100
 
 _TYPED: Final = re.compile(
-    r"""(?:^|(?<=[\s(\[{]))@(?:"(?P<quoted>(?:[^"\\]|\\.)*)|(?P<bare>(?:\\.|[^\s\\"`])*))\Z"""
+    rf"""{_AT}(?:"(?P<quoted>(?:[^"\\]|\\.)*)|(?P<bare>(?:\\.|[^\s\\"`])*\\?))\Z"""
 )
 
 
@@ -156,23 +203,35 @@ class Proposal:
         return self.name.endswith("/")
 
 
-def typed_name(line_prefix: str) -> Typed | None:
-    """Return the part of a name before the cursor; None if no name is being typed."""
-    match = _TYPED.search(line_prefix)
-    if match is None:
-        return None
-    written = match["bare"] if match["quoted"] is None else match["quoted"]
-    return Typed(_ESCAPE.sub(r"\1", written), match.start())
+def typed_names(line_prefix: str) -> Iterator[Typed]:
+    """Yield what may be the part of a name before the cursor, the longest first, if any is typed.
+
+    As in ``mentions``, one may begin within another, and a backslash may stand for a slash.
+    """
+    at = 0
+    while match := _TYPED.search(line_prefix, at):
+        written = match["bare"] if match["quoted"] is None else match["quoted"]
+        yield Typed(_ESCAPE.sub(r"\1", written), match.start())
+        if "\\" in written:
+            yield Typed(written.replace("\\", "/"), match.start())
+        if match["quoted"] is not None:
+            return
+        at = match.start() + 1
 
 
 def proposals(typed: str, names: Iterable[str]) -> list[Proposal]:
     """Return what may be meant, the likeliest first, at most MOST.
 
     Names in the same folder that continue it come first, then longer paths and those that begin
-    with it in another case, then names that contain it in any case.
+    with it in another case, then names that contain it in any case. Letters with accents are the
+    same whether they are one character or two.
     """
-    found = nsmallest(MOST, _ranked(typed, names))
+    found = nsmallest(MOST, _ranked(_composed(typed), names))
     return [Proposal(name, _inserted(name)) for _, _, name in found]
+
+
+def _composed(name: str) -> str:
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def _ranked(typed: str, names: Iterable[str]) -> Iterator[tuple[int, int, str]]:
@@ -184,14 +243,16 @@ def _ranked(typed: str, names: Iterable[str]) -> Iterator[tuple[int, int, str]]:
         if name.endswith((FOLDED, "/")) or not is_seen(name):
             continue
         depth = name.count("/")
-        if name.startswith(typed):
-            below, slash, _ = name[len(folder) :].partition("/")
-            if slash and (inner := f"{folder}{below}/") not in folders:
+        composed = _composed(name)
+        if composed.startswith(typed):
+            slash = composed.find("/", len(folder)) >= 0
+            inner = "".join(f"{part}/" for part in name.split("/")[: folder.count("/") + 1])
+            if slash and inner not in folders:
                 folders.add(inner)
                 yield 0, inner.count("/") - 1, inner
             yield (2 if slash else 0), depth, name
             continue
-        plain = name.casefold()
+        plain = composed.casefold()
         if wanted not in plain:
             continue
         own = plain.rpartition("/")[2]

@@ -22,7 +22,7 @@ class ExecOutput:
     output: str
 
 
-AttachedKind = Literal["selection", "definition", "problems", "file", "terminal"]
+AttachedKind = Literal["selection", "definition", "problems", "file", "terminal", "piped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Attached:
 
     Attributes:
         kind: the selection, the definition around it, the problems that an editor reports there, a
-            file that the question names, or what the terminal's last command printed.
+            file that the question names, what the terminal's last command printed, or what was
+            piped into ``aish-lsp ask``.
         path: relative to the workspace if it is inside; for a terminal, the command.
         text: the text, with LF as line ends.
         language: its language, as editors or file names call it; may be empty.

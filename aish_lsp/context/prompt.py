@@ -49,7 +49,7 @@ GOAL: blocked: REASON"""
 #: Headings that only aish writes. A line of data that looks like one gets a leading blank.
 _HEADINGS = re.compile(
     r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
-    r"|selection|definition|problems|file|norris)\]|\[tool:|\[NORRIS )",
+    r"|selection|definition|problems|file|terminal|piped|norris)\]|\[tool:|\[NORRIS )",
     re.MULTILINE | re.IGNORECASE,
 )
 

@@ -76,6 +76,19 @@ def real_name(root: Path, named: str) -> str:
     raise Outside(errno.EXDEV, "It is outside of the folder")
 
 
+def name_in(folder: Path, path: Path) -> str:
+    """Return ``path`` relative to ``folder``, by its own name or else its real one.
+
+    It is empty if it is outside, or ``folder`` itself.
+    """
+    if path.is_relative_to(folder):
+        return "/".join(path.parts[len(folder.parts) :])
+    try:
+        return real_name(folder, str(path))
+    except (OSError, ValueError):
+        return ""
+
+
 def _real_path(path: str) -> Path:
     for left in reversed(range(_TRIES)):
         try:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +24,10 @@ from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import attrs
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcParseError
-from pygls.uris import to_fs_path
 
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.text import accepted, shown, well_formed
@@ -258,6 +258,18 @@ def is_uri(text: str) -> bool:
 
 
 def path_of(uri: str) -> Path | None:
-    """Return the path of a ``file:`` URI; None for any other, and for one that is malformed."""
-    path = to_fs_path(uri) if uri.startswith("file:") and is_uri(uri) else None
-    return Path(path) if path else None
+    """Return the path of a file of this machine; None for any other URI.
+
+    ``file:`` may be written in any case, and its host may be ``localhost``. pygls' function takes
+    that for the name of another machine, and a drive (``file:///c%3A/w``) for a relative path.
+    """
+    if not is_uri(uri):
+        return None
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or parts.netloc.lower() not in ("", "localhost"):
+        return None
+    try:
+        path = os.fsdecode(unquote_to_bytes(parts.path))
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return None
+    return Path(path) if path.startswith("/") else None

@@ -18,8 +18,10 @@ from pygls.workspace import TextDocument
 from aish_lsp.chat.insertion import Edit, line_end_of
 from aish_lsp.chat.markdown import Position
 from aish_lsp.context.selection import Point
+from aish_lsp.foundation.opening import is_same_file
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.base_server import can
+from aish_lsp.lsp.messages import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import EditOpen
@@ -118,7 +120,7 @@ class OpenDocuments:
         return _opened(self._server.workspace.text_documents.get(unquote(uri)))
 
     def document(self, path: Path) -> OpenDocument | None:
-        """Return the open document of ``path``, however the client spells its URI."""
+        """Return the open document of the file ``path``, under whatever name it is open."""
         documents = self._server.workspace.text_documents
         return self.opened(path.as_uri()) or _opened(
             next((document for document in documents.values() if _is_same(document, path)), None)
@@ -250,13 +252,9 @@ def _opened(document: TextDocument | None) -> OpenDocument | None:
 
 
 def _is_same(document: TextDocument, path: Path) -> bool:
-    """Return whether ``document`` is the file ``path`` under another spelling."""
-    if document.path is None or Path(document.path).name.lower() != path.name.lower():
-        return False
-    try:
-        return path.samefile(document.path)
-    except OSError:
-        return False
+    """Return whether ``document`` is the file ``path`` under whatever name."""
+    known = path_of(document.uri)
+    return known is not None and is_same_file(known, path)
 
 
 def setup(server: BaseServer, documents: OpenDocuments) -> None:

@@ -535,20 +535,22 @@ def _client_error(error: Any) -> types.ResponseError:
 #: Changes are sent as ranges.
 TEXT_SYNC = types.TextDocumentSyncKind.Incremental
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
+
+
+#: Of each unit in which positions are counted, but characters: Python's codec and its bytes.
+_CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2)}
 
 
 class Document(TextDocument):
-    """A text document whose lines end where LSP says.
+    """A text document whose lines end where LSP says, and whose changes cost what they touch.
 
     An editor may send half of a surrogate pair, which no file can hold. It is replaced by U+FFFD,
     which has the same width in UTF-16.
     """
 
-    def apply_change(self, change: types.TextDocumentContentChangeEvent) -> None:
-        """Apply a change; pygls takes halves of surrogate pairs."""
-        change.text = well_formed(change.text)
-        super().apply_change(change)
+    #: The lines, once they were needed; the text is joined again when it is needed.
+    _lines: list[str] | None = None
 
     @property
     def lines(self) -> Sequence[str]:
@@ -557,7 +559,57 @@ class Document(TextDocument):
         pygls ends a line where Python does (form feed, U+2028 and more); LSP has three line ends.
         Every position after any other would be off, and an edit would garble the text.
         """
-        return tuple(_LINE.findall(self.source))
+        return self._split()
+
+    def _split(self) -> list[str]:
+        if self._lines is None:
+            self._lines = _LINE.findall(self.source)
+        return self._lines
+
+    @property
+    def source(self) -> str:
+        """The text; pygls keeps no lines to make it of."""
+        if self._source is None and self._lines is not None:
+            self._source = "".join(self._lines)
+        text: str = super().source
+        return text
+
+    def apply_change(self, change: types.TextDocumentContentChangeEvent) -> None:
+        """Apply a change.
+
+        pygls splits and joins the whole document for each one, takes halves of surrogate pairs, and
+        puts what is beyond the end of the last line before its last character.
+        """
+        text = well_formed(change.text)
+        if not isinstance(change, types.TextDocumentContentChangePartial):
+            self._source, self._lines = text, None
+            return
+        lines = self._split()
+        start = self._place(change.range.start)
+        last, end = max(start, self._place(change.range.end))
+        first, column = start
+        before = lines[first][:column] if first < len(lines) else ""
+        after = lines[last][end:] if last < len(lines) else ""
+        self._source = None
+        if first == last < len(lines) and not re.search("[\r\n]", text):
+            lines[first] = before + text + after
+            return
+        # With the lines around: CR and LF may come together there, or be parted.
+        around = slice(max(first - 1, 0), last + 2)
+        above, below = "".join(lines[around.start : first]), "".join(lines[last + 1 : around.stop])
+        lines[around] = _LINE.findall(above + before + text + after + below)
+
+    def _place(self, at: types.Position) -> tuple[int, int]:
+        """Return the line and the character of a position, at most those of the end."""
+        lines = self._split()
+        if at.line >= len(lines):
+            return len(lines), 0
+        line = lines[at.line].rstrip("\r\n")
+        encoding = str(getattr(self.position_codec.encoding, "value", self.position_codec.encoding))
+        if line.isascii() or encoding not in _CODECS:
+            return at.line, min(at.character, len(line))
+        codec, width = _CODECS[encoding]
+        return at.line, len(line.encode(codec)[: at.character * width].decode(codec, "ignore"))
 
 
 class Documents(Workspace):

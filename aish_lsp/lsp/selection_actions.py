@@ -23,6 +23,7 @@ from aish_lsp.context.selection import (
     replacement,
 )
 from aish_lsp.foundation.errors import Denied, NotFound
+from aish_lsp.foundation.opening import name_in
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.text import (
     clipped,
@@ -96,7 +97,7 @@ class _Looking:
         self._lines = lines
         path = path_of(uri)
         #: Its path in the workspace; empty if it is outside.
-        self._path = path.relative_to(folder).as_posix() if path and folder else ""
+        self._path = name_in(folder, path) if path and folder else ""
         self._name = escaped(self._path or (path.name if path else "this document"))
 
     def holds_text(self, range_: types.Range) -> bool:

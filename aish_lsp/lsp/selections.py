@@ -7,7 +7,6 @@ editor or in a file.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from aish_lsp.context.selection import (
     selection,
 )
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
-from aish_lsp.foundation.opening import read_head
+from aish_lsp.foundation.opening import read_head, real_name
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
 from aish_lsp.lsp.messages import is_uri, path_of
 from aish_lsp.shell.blocks import Block, fenced_blocks
@@ -165,7 +164,7 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
     found = [
         (reading, opened)
         for mention in mentions(message)
-        for reading in mention.readings
+        for _, reading in mention.readings()
         if reading.first and (opened := documents.document(root / reading.name))
     ]
     if len(found) != 1:
@@ -322,8 +321,10 @@ def path_in(workspace: Workspace, uri: str) -> str:
 
 def _inside(root: Path, path: Path) -> str:
     """Return a path relative to a folder, by the real paths of both; empty if it is outside."""
-    real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
-    return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else ""
+    try:
+        return real_name(root, str(path))
+    except (OSError, ValueError):
+        return ""
 
 
 async def _document(

@@ -28,15 +28,8 @@ LARGEST_SKIPPED = 1 << 30
 LONGEST_LINE = 64 << 10
 
 _LENGTH = re.compile(rb"content-length[ \t]*:(.*)", re.IGNORECASE)
-_TYPE = re.compile(rb"content-type[ \t]*:", re.IGNORECASE)
 #: Where the next header may begin in the line that ends an unread body.
 _NEXT_HEADER = re.compile(rb"[}\]](?=content-(?:length|type)[ \t]*:)", re.IGNORECASE)
-#: Bytes of a line that an error shows.
-_SHOWN = 80
-
-
-class ForeignHeaderError(Exception):
-    """What arrives is not the language server protocol, but, for example, HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +45,9 @@ def frame(body: bytes) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream into the bodies of its messages, however the bytes arrive.
+    """Cuts a stream into the bodies of its messages, however the bytes arrive."""
 
-    A ``strict`` one is for a stream that any program may have opened. A web page may send a request
-    whose body contains messages for us, so nothing is read after a line that is not an LSP header.
-    """
-
-    def __init__(self, *, strict: bool = False) -> None:
-        self._strict = strict
+    def __init__(self) -> None:
         self._buffer = bytearray()
         self._body_length: int | None = None
         self._to_skip = 0
@@ -68,12 +56,7 @@ class FrameReader:
         self._lost = False
 
     def feed(self, data: bytes) -> list[bytes | BadFrame]:
-        """Return the messages that ``data`` completes, in order.
-
-        Raises:
-            ForeignHeaderError: the reader is strict, and a line is not an LSP header. The rest of
-                the stream must not be read.
-        """
+        """Return the messages that ``data`` completes, in order."""
         self._buffer += data
         return list(self._frames())
 
@@ -87,11 +70,12 @@ class FrameReader:
             line = self._line()
             if line is None:
                 if len(self._buffer) > LONGEST_LINE:
-                    self._refuse_if_strict(self._buffer)
                     self._buffer.clear()
                     yield BadFrame("a header line is too long")
                 return
-            if bad := self._read_header(line):
+            if line:
+                self._read_header(line)
+            elif self._in_header and (bad := self._end_header()):
                 yield bad
 
     def _skipping(self) -> bool:
@@ -110,27 +94,18 @@ class FrameReader:
         end = self._buffer.find(b"\n")
         return None if end < 0 else self._take(end + 1).rstrip(b"\r\n")
 
-    def _read_header(self, line: bytes) -> BadFrame | None:
-        if not line:
-            return self._end_header() if self._in_header else None
+    def _read_header(self, line: bytes) -> None:
         self._in_header = True
         if self._lost and (garbage := _NEXT_HEADER.search(line)):
             line = line[garbage.end() :]
         if match := _LENGTH.fullmatch(line):
             self._declared = match.group(1).strip(b" \t")
-        elif not _TYPE.match(line):
-            self._refuse_if_strict(line)
-        return None
-
-    def _refuse_if_strict(self, line: bytes | bytearray) -> None:
-        if self._strict:
-            raise ForeignHeaderError(f"{bytes(line[:_SHOWN])!r} is not a message header")
 
     def _end_header(self) -> BadFrame | None:
         """Determine from the header what follows; return the error if that is not possible."""
         declared, self._declared, self._in_header = self._declared, None, False
         # A body may follow unrecognized: then the next header is at the end of its last line.
-        self._lost = not self._strict
+        self._lost = True
         if declared is None:
             return BadFrame("a message has no Content-Length")
         # At most 19 digits: int() of very many is slow, and Python refuses it.

@@ -19,7 +19,8 @@ from lsprotocol import types
 
 from aish_lsp.agent import Workspace
 from aish_lsp.foundation.errors import NotFound
-from aish_lsp.foundation.text import count_of, escaped
+from aish_lsp.foundation.opening import name_in
+from aish_lsp.foundation.text import count_of, escaped, shown, shown_path
 from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.project.current import PENDING_LIMIT
@@ -62,6 +63,10 @@ class Workspaces:
     def _folders(self) -> list[Path]:
         """The folders that are open now, except those on other machines."""
         return [path for uri in self._uris() if (path := path_of(uri)) is not None]
+
+    def elsewhere(self) -> str:
+        """Return the URI of a folder of another machine, if all open folders are; for a message."""
+        return "" if self._folders else next((shown(uri) for uri in self._uris()), "")
 
     def removed(self, uri: str) -> None:
         """Close the workspace of a folder, unless the folder is still open.
@@ -111,12 +116,16 @@ class Workspaces:
             last = self._last if self._last in folders else folders[0]
             return self._get(last), "the folder last used"
         workspace = self._get(folders[0] if folders else None)
-        if target.uri is None:
-            return workspace, ""
-        if not folders:
-            return workspace, "since the editor has opened no folder"
-        name = escaped(unquote(target.uri).rpartition("/")[2])
-        return workspace, f"the folder that is open; {name} is outside it"
+        return workspace, "" if target.uri is None else self._why_outside(target.uri)
+
+    def _why_outside(self, uri: str) -> str:
+        """Return, as a clause, why a document that is in no folder gets the one that it gets."""
+        if far := self.elsewhere():
+            return f"since {far} is not on this machine"
+        if not self._folders:
+            return "since the editor has opened no folder"
+        name = escaped(unquote(uri).rpartition("/")[2])
+        return f"the folder that is open; {name} is outside it"
 
     def of_document(self, uri: str) -> Workspace | None:
         """Return the workspace that a document is in, if the workspace is open already."""
@@ -126,11 +135,11 @@ class Workspaces:
         return self._open.get(path)
 
     def folder_of(self, uri: str) -> Path | None:
-        """Return the innermost folder that a document is in."""
+        """Return the innermost folder that a document is in, under whatever name of the folder."""
         path = path_of(uri)
         if path is None:
             return None
-        inside = [folder for folder in self._folders if path.is_relative_to(folder)]
+        inside = [folder for folder in self._folders if path == folder or name_in(folder, path)]
         return max(inside, key=lambda folder: len(folder.parts), default=None)
 
     def all(self) -> list[Workspace]:
@@ -163,6 +172,14 @@ def setup(server: BaseServer, workspaces: Workspaces) -> None:
             server.workspace.add_folder(folder)
         for folder in params.event.removed:
             workspaces.removed(folder.uri)
+
+    @workspaces.on_open
+    def _opened(workspace: Workspace) -> None:
+        if workspace.root is None and (far := workspaces.elsewhere()):
+            server.tell(
+                f"{far} is not a folder of this machine, so aish-lsp works in"
+                f" {shown_path(workspace.folder)} instead. Start it where the folder is."
+            )
 
     server.on_shutdown(workspaces.aclose)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
@@ -23,6 +24,7 @@ from aish_lsp.foundation.errors import (
 )
 from aish_lsp.models.address import exposes, is_loopback, origin, without_secrets
 from aish_lsp.models.faults import quoted, redactor, refusal
+from aish_lsp.models.loose_json import decoded
 
 if TYPE_CHECKING:
     import httpx
@@ -63,14 +65,16 @@ class HttpClient:
         for client in clients:
             await client.aclose()
 
-    async def stream_sse(
+    async def stream(
         self, url: str, body: Mapping[str, Any], *, headers: Mapping[str, str], timeout_s: float
     ) -> AsyncGenerator[str, None]:
-        """Post ``body`` as JSON and yield the data of each server-sent event as it arrives.
+        """Post ``body`` as JSON and yield the data of each event as it arrives.
 
-        Only the data: every provider's JSON says what kind of event it is. ``timeout_s`` limits the
-        time between two packets. A JSON reply is yielded as one event. Closing the generator closes
-        the connection.
+        A stream is recognized by its first bytes, since some servers give it another content type:
+        server-sent events, of which only the data is used, since every provider's JSON says what
+        kind of event it is; or JSON, of which each line is an event, or the whole if its first line
+        is not complete. ``timeout_s`` limits the time between two packets. Closing the generator
+        closes the connection.
 
         Raises:
             BackendUnavailable: no answer, or it broke off. What was yielded remains valid.
@@ -80,13 +84,15 @@ class HttpClient:
         from httpx_sse import EventSource  # noqa: PLC0415 - brings httpx
 
         async with self._respond(url, body, headers, timeout_s) as response:
-            kind = _content_type(response)
-            if kind == "application/json":
-                yield (await _read(response, BODY_LIMIT)).decode("utf-8", "replace")
+            content, kind = _Body(response.aiter_bytes(), url), _content_type(response)
+            start = await content.start()
+            is_stream = _SSE_FIELD.match(start) is not None
+            if start[:1] in (b"{", b"[") or (kind == "application/json" and not is_stream):
+                while (text := await content.json()) is not None:
+                    yield text
                 return
-            if kind not in {"text/event-stream", "text/plain", ""}:
-                raise await _unexpected(url, response, "a stream of events")
-            content = _Events(response.aiter_bytes(), url)
+            if not is_stream and kind not in {"text/event-stream", "text/plain", ""}:
+                raise await _unexpected(url, response, "a stream of events", await content.rest())
             repaired = httpx.Response(200, headers=_SSE_HEADERS, content=content)
             repaired.encoding = "utf-8-sig"
             async with aclosing(EventSource(repaired).aiter_sse()) as events:
@@ -108,7 +114,7 @@ class HttpClient:
         ``timeout_s`` limits the whole request.
 
         Raises:
-            BackendUnavailable, BackendRejected: as ``stream_sse``.
+            BackendUnavailable, BackendRejected: as ``stream``.
         """
         await self._client(url)  # Loading httpx does not count as the server's time.
         try:
@@ -349,11 +355,19 @@ EVENT_LIMIT = 64 << 20
 # Some servers omit the content type.
 _SSE_HEADERS = {"Content-Type": "text/event-stream"}
 
+_SSE_FIELD = re.compile(rb"(?:data|event|id|retry)?:")
 
-class _Events:
-    """The bytes of a stream of events, which end with a blank line even if the server omits it.
+#: What may precede the first event: blanks and a byte order mark.
+_BLANK = b" \t\r\n\xef\xbb\xbf"
 
-    ``pending`` counts the bytes since the last event; the reader of the events resets it. Iterating
+#: Bytes that show whether a body begins with the name of a field.
+_FIELD_NAME = 6
+
+
+class _Body:
+    """The body of a reply, as bytes that end with a blank line even if the server omits it.
+
+    ``pending`` counts the bytes since the last event; the reader of the events resets it. Reading
     raises BackendUnavailable if an event is longer than ``EVENT_LIMIT``.
     """
 
@@ -361,18 +375,59 @@ class _Events:
         self.pending = 0
         self._pieces = pieces
         self._url = url
+        self._read = bytearray()
         self._has_ended = False
 
-    def __aiter__(self) -> _Events:
+    async def start(self) -> bytes:
+        """Return how the body begins, without blanks; it is still to be read."""
+        while len(start := self._read.lstrip(_BLANK)) < _FIELD_NAME and await self._read_more():
+            pass
+        return bytes(start[:_FIELD_NAME])
+
+    async def rest(self) -> bytes:
+        """Return what is left of the body, truncated after about ``REFUSAL_LIMIT`` bytes."""
+        while len(self._read) < REFUSAL_LIMIT and await self._read_more():
+            pass
+        return bytes(self._read)
+
+    async def json(self) -> str | None:
+        """Return the next line, or the whole body if its first line is not JSON; None at the end.
+
+        A whole body is truncated after about ``BODY_LIMIT`` bytes.
+        """
+        searched, is_whole = 0, False
+        while True:
+            end = -1 if is_whole else self._read.find(b"\n", searched)
+            if end >= 0:
+                line = bytes(self._read[:end])
+                if is_whole := bool(line.strip()) and decoded(line) is None:
+                    continue
+                del self._read[: end + 1]
+                searched = 0
+                if line.strip():
+                    return line.decode("utf-8", "replace")
+                continue
+            searched = len(self._read)
+            if searched >= BODY_LIMIT or not await self._read_more():
+                text, self._read = self._read.decode("utf-8", "replace"), bytearray()
+                return text if text.strip() else None
+
+    async def _read_more(self) -> bool:
+        """Read the next piece; return whether there was one."""
+        piece = await anext(self._pieces, None)
+        self._read += piece or b""
+        return piece is not None
+
+    def __aiter__(self) -> _Body:
         return self
 
     async def __anext__(self) -> bytes:
-        piece = await anext(self._pieces, None)
-        if piece is None:
+        if not self._read and not await self._read_more():
             if self._has_ended:
                 raise StopAsyncIteration
             self._has_ended = True
             return b"\n\n"
+        piece, self._read = bytes(self._read), bytearray()
         self.pending += len(piece)
         if self.pending > EVENT_LIMIT:
             msg = f"{origin(self._url)} sent an event that never ends. Is it a model server?"

@@ -36,7 +36,7 @@ _TAG: Final = re.compile(r"[\w-]+")
 #: A placeholder for something that only the user knows.
 _PLACEHOLDER: Final = re.compile(
     r"""
-      (?<![<\\?]) (?<!\?P) (?<!include[ ])               # a here-document, a group, a header
+      (?<![<\\?\w]) (?<!\?P) (?<!include[ ])             # a here-document, a group, List<String>
       <(?!/) [A-Za-z] (?: [\w ./|:@-]{0,60} [\w.] )? >     # <name>, <your name>, <user/repo>
     | \b (?i: your ) [_-] \w [\w.-]*                       # YOUR_TOKEN, your-app.example
     | (?<! \w ) (?i: /? path/to ) (?: / [\w.-]* )*          # path/to/file, /path/to/project
@@ -115,9 +115,8 @@ def shell_block(info: str, body: str, at: int = 0) -> FoundCommand | None:
     text = "\n".join(_without_blank_ends(lines))
     if not any(map(is_code, text.split("\n"))):
         return None
-    placeholders = tuple(dict.fromkeys(_placeholders(text)))
     # The two fences count, too.
-    return FoundCommand(text, at, body.count("\n") + 2, "fence", shell, placeholders)
+    return FoundCommand(text, at, body.count("\n") + 2, "fence", shell, (*placeholders_of(text),))
 
 
 def is_code(line: str) -> bool:
@@ -130,12 +129,14 @@ def _without_blank_ends(lines: list[str]) -> list[str]:
     return lines[full[0] : full[-1] + 1] if full else []
 
 
-def _placeholders(text: str) -> Iterator[str]:
+def placeholders_of(text: str) -> list[str]:
+    """Return the placeholders in a command, each once: ``<branch>``, ``YOUR_TOKEN``, ``...``."""
     elements = _VOID | set(_CLOSING_TAG.findall(text))
-    for match in _PLACEHOLDER.finditer(text):
-        name = match[0].strip("<>").partition(" ")[0]
-        if not match[0].startswith("<") or name not in elements:
-            yield match[0]
+    return [
+        found
+        for found in dict.fromkeys(match[0] for match in _PLACEHOLDER.finditer(text))
+        if not found.startswith("<") or found.strip("<>").partition(" ")[0] not in elements
+    ]
 
 
 # What was typed into a terminal, read from what the terminal showed.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import pwd
+import re
+import secrets
 import shutil
+import signal
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -13,6 +18,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import is_secret_name, is_secret_variable, is_telling, secrets_in
 
@@ -134,6 +140,65 @@ def _without_own_folder(path: str, active: str | None) -> str:
     scripts = os.path.realpath(Path(own, "bin"))
     folders = path.split(os.pathsep)
     return os.pathsep.join(f for f in folders if not f or os.path.realpath(f) != scripts)
+
+
+# The environment of the user's login shell: an editor that was started from a desktop lacks it.
+
+#: Seconds within which a login shell must have started.
+_LOGIN_SECONDS: Final = 10.0
+#: Variables that are about the shell itself.
+_OF_THE_SHELL: Final = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
+
+
+async def login_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that the user's login shell has once it has started.
+
+    It is started as a terminal would start it, interactive, but without a terminal.
+
+    Raises:
+        StoreUnavailable: it cannot be started, takes longer than ten seconds, or says nothing.
+    """
+    shell = environ.get("SHELL") or pwd.getpwuid(os.geteuid()).pw_shell
+    # What start-up files print comes before the mark.
+    mark = secrets.token_hex(16)
+    process = None
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(shell, "-ilc", f"echo {mark}; env -0"),
+            env=environ,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        printed, _ = await asyncio.wait_for(process.communicate(), _LOGIN_SECONDS)
+    except TimeoutError as error:
+        msg = f"{shell} had not started after {_LOGIN_SECONDS:.0f} s"
+        raise StoreUnavailable(msg, path=shell) from error
+    except OSError as error:
+        raise StoreUnavailable(f"{shell}: {error.strerror}", path=shell) from error
+    finally:
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    _, found, entries = printed.partition(f"{mark}\n".encode())
+    if not found:
+        raise StoreUnavailable(f"{shell} did not say what its environment is", path=shell)
+    pairs = (os.fsdecode(entry).partition("=") for entry in entries.split(b"\0") if entry)
+    return {name: value for name, _, value in pairs if name not in _OF_THE_SHELL}
+
+
+#: How shells say that they did not find a program.
+_NOT_FOUND: Final = re.compile(
+    r"command not found: (\S+)|: (?:line )?\d*:? ?(\S+): (?:command )?not found", re.MULTILINE
+)
+
+
+def program_not_found(output: str) -> str:
+    """Return the program that a shell says it did not find; empty if it says nothing of one."""
+    match = _NOT_FOUND.search(output)
+    return (match[1] or match[2]) if match else ""
 
 
 _POWERSHELLS: Final = frozenset({"pwsh", "powershell"})

@@ -9,13 +9,14 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import FinishReason
+from aish_lsp.foundation.text import escaped
 from aish_lsp.shell.output import (
     KeptOutput,
     ends_in_question,
@@ -43,7 +44,10 @@ _LONGEST_REFUSAL = 200
 _POSIX_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})
 
 _LEFT_RUNNING = "[aish: the processes that the command left running were ended]\n"
-_SUPERVISOR_GONE = "[aish: the command was ended: its supervisor process was killed]\n"
+_SUPERVISOR_GONE = (
+    "[aish: the command was ended: its supervisor process was killed;"
+    " processes that had left its group may still run]\n"
+)
 _NO_KEYS = "[aish: the command was ended: it waits for a terminal, and there is none]\n"
 
 
@@ -121,7 +125,8 @@ async def run_command(
     There is no stdin and no terminal. The pieces of output are passed to ``on_output`` one at a
     time; while it is awaited, that stream is not read, so a slow listener slows the command down.
     Background processes that outlive the shell by more than it takes to print a last line are
-    ended, and a note at the end of the output says so; on Linux this includes daemons.
+    ended, and a note at the end of the output says so; on Linux this includes daemons. Another note
+    names what could not be ended.
 
     After ``timeout`` seconds, or when the task is cancelled, the command and all that it started
     get TERM and, 2 s later, KILL; so does an editor that waits for keys from a terminal that does
@@ -138,6 +143,14 @@ async def run_command(
     with SupervisedProcess(arguments, cwd, env, sandbox) as process:
         delivery = _Delivery(process, on_output, refusal_pattern(env) if sandbox else None)
         reason = await _until_end(process, delivery, timeout)
+        if sandbox is not None and sandbox.settle is not None:
+            ended_by_itself = reason == "stop" and not delivery.waited
+            settling = asyncio.ensure_future(asyncio.to_thread(sandbox.settle, ended_by_itself))
+            await _wait_despite_cancel([settling])
+            told = settling.result()
+            if name := process.not_put_aside:
+                told.append(f"{escaped(name)} is new, decides what runs, and cannot be put aside")
+            await delivery.tell(told)
         output, truncated = delivery.kept.text()
         failed = process.exit_code != 0 and reason == "stop"
         return RunResult(
@@ -185,7 +198,7 @@ async def _until_end(
             # Only the listener can be slow now: that is not a time-out of the command.
             await asyncio.wait(delivery.tasks, return_when=asyncio.FIRST_EXCEPTION)
             reason = "error" if process.lost else "stop"
-            await delivery.add_note()
+            await delivery.add_notes()
         else:
             reason = "timeout"
     except asyncio.CancelledError:
@@ -197,13 +210,16 @@ async def _until_end(
         process.kill()
         await _wait_despite_cancel([process.ended])
         await _wait_despite_cancel(delivery.tasks, LISTENER_SECONDS)
+        if reason in ("timeout", "cancelled"):
+            delivery.tasks.append(asyncio.create_task(delivery.add_notes()))
+            await _wait_despite_cancel(delivery.tasks, LISTENER_SECONDS)
         await delivery.end()
     process.ended.result()
     return reason
 
 
 async def _wait_despite_cancel(
-    futures: Collection[asyncio.Future[None]], seconds: float | None = None
+    futures: Collection[asyncio.Future[Any]], seconds: float | None = None
 ) -> None:
     """Wait for ``futures``, for ``seconds`` at most, even if the task is cancelled meanwhile."""
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -297,16 +313,30 @@ class _Delivery:
         self.kept.add(text)
         self._at_line_start = text.endswith("\n")
 
-    async def add_note(self) -> None:
-        """Add a note if the command did not end by itself."""
+    async def tell(self, sentences: Iterable[str]) -> None:
+        """Add what came of the command when it had ended, without waiting long for the listener."""
+        note = "".join(f"[aish: {sentence}]\n" for sentence in sentences)
+        if note:
+            telling = asyncio.ensure_future(self._note(note))
+            await _wait_despite_cancel([telling], LISTENER_SECONDS)
+            telling.cancel()
+
+    async def _note(self, note: str) -> None:
+        await self._deliver("stderr", note if self._at_line_start else f"\n{note}")
+
+    async def add_notes(self) -> None:
+        """Add a note if the command did not end by itself, and one on what could not be ended."""
+        process = self._process
         notes = {
-            _SUPERVISOR_GONE: self._process.lost,
+            _SUPERVISOR_GONE: process.lost,
             _NO_KEYS: self.waited,
-            _LEFT_RUNNING: self._process.left_running,
+            _LEFT_RUNNING: process.left_running,
         }
-        note = next((note for note, due in notes.items() if due), None)
-        if note is not None:
-            await self._deliver("stderr", note if self._at_line_start else f"\n{note}")
+        due = [note for note, is_due in notes.items() if is_due][:1]
+        if process.survivors:
+            due.append(f"[aish: could not be ended: {', '.join(process.survivors)}]\n")
+        for note in due:
+            await self._note(note)
 
     async def end(self) -> None:
         """Keep what is still in the pipes, without the listener if it was too slow.

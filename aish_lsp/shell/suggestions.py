@@ -30,6 +30,7 @@ from aish_lsp.shell.blocks import (
     Source,
     is_code,
     is_shell,
+    placeholders_of,
     shell_block,
 )
 from aish_lsp.shell.unfinished import Unfinished
@@ -174,8 +175,11 @@ class SuggestionScanner:
             lines = lines[:1]
         text = "\n".join(lines)
         self._given.add(text.strip())
-        missing = (command.missing,) if command.missing else ()
-        return FoundCommand(text, self._first, len(lines), placeholders=missing)
+        missing = [command.missing] if command.missing else []
+        # What a here-document holds is to be written as it is. Other forms may be meant on a line.
+        named = placeholders_of(lines[0] if "<<" in text else text)
+        placeholders = (*missing, *(one for one in named if one.startswith("<")))
+        return FoundCommand(text, self._first, len(lines), placeholders=placeholders)
 
     def _in(self, blocks: Iterable[Block]) -> list[FoundCommand]:
         """Return the commands of blocks, except those that ``CMD: `` lines have already given.

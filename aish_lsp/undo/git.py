@@ -52,7 +52,10 @@ class GitFailed(NoUndo):
         self.stderr = stderr
         lines = stderr.decode("utf-8", "replace").splitlines()
         said = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
-        super().__init__(f"git failed ({escaped(said or 'it was killed')[:300]})")
+        # For another user's repository git says what allows it.
+        advice = next((line.strip() for line in lines if "--add safe.directory" in line), "")
+        more = f"; if you trust it: `{escaped(advice)}`" if advice else ""
+        super().__init__(f"git failed ({escaped(said or 'it was killed')[:300]}{more})")
 
 
 class TooSlow(NoUndo):

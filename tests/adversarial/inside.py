@@ -19,13 +19,12 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from inside_confined import Confined
-
-sys.path.insert(0, str(Path(__file__).parent))
-import scene
+sys.path[:0] = json.loads(sys.argv[1])
+# At once: in a checkout in a temporary folder nothing of it could be found after ``wall``.
+import scene  # noqa: E402
+from inside_confined import Confined  # noqa: E402
 
 ROOT: Final = Path("/tmp/aish")
 #: The folders that anybody may write; what is in them is the scene, or new.
@@ -52,26 +51,48 @@ _REST: Final = 0.5
 # --- the sandbox ---------------------------------------------------------------------------------
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_MOUNT_SETATTR: Final = 442
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _RDONLY, _REMOUNT, _BIND, _MOVE, _PRIVATE = 1, 32, 4096, 8192, 1 << 18
 _BOUNDING_DROP, _NO_NEW_PRIVILEGES = 24, 38
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 
 
-def wall() -> None:
-    """Leave nothing writable but new, empty temporary folders, and no privilege."""
+def wall() -> list[Path]:
+    """Leave nothing writable but new, empty temporary folders, and no privilege.
+
+    Python and its modules stay where they are, read-only; those in a temporary folder are returned.
+    """
     _set_mounts(propagation=_PRIVATE)
     _set_mounts(attributes=_RDONLY)
+    kept = [(path, _copy(path)) for path in _code()]
     for folder in ("/tmp", "/var/tmp"):
         _mount("tmpfs", folder, "tmpfs", data="size=256m,mode=1777")
     _devices()
     # In a container whose /proc is masked there is no new one to be had; the old one is read-only.
     with suppress(OSError):
         _mount("proc", "/proc", "proc", _RDONLY)
+    for path, tree in kept:
+        path.mkdir(parents=True, exist_ok=True)
+        _check(_LIBC.syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, bytes(path), 4), f"mount {path}")
     for capability in range(64):
         _LIBC.prctl(_BOUNDING_DROP, capability, 0, 0, 0)
     _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
+    return [path for path, _ in kept]
+
+
+def _code() -> list[Path]:
+    """Return the folders of Python and its modules that are in a temporary folder."""
+    named = {*map(Path, sys.path), Path(sys.prefix), Path(sys.base_prefix)}
+    found = {path for path in named if path.is_dir() and any(map(path.is_relative_to, WATCHED))}
+    return sorted(path for path in found if not found & set(path.parents))
+
+
+def _copy(path: Path) -> int:
+    flags = 1 | _AT_RECURSIVE  # OPEN_TREE_CLONE
+    tree: int = _LIBC.syscall(_OPEN_TREE, _AT_FDCWD, bytes(path), flags)
+    _check(int(tree < 0), f"copy of {path}")
+    return tree
 
 
 def _devices() -> None:
@@ -115,12 +136,14 @@ def _check(result: int, what: str) -> None:
 class Stage:
     """The scene, and what it looks like while nothing has changed it."""
 
-    def __init__(self, *, confined: bool) -> None:
+    def __init__(self, kept: list[Path], *, confined: bool) -> None:
+        self._without = {str(path) for path in (ROOT / "tmp", *kept)}
         self._template = ROOT / "tmp" / "template"
         scene.build(ROOT)
         for part in ("work", "home"):
             shutil.copytree(ROOT / part, self._template / part, symlinks=True)
-        self._confined = _confined() if confined else None
+        environment = {**os.environ, "AISH_DATA_DIR": str(ROOT / "tmp" / "data")}
+        self._confined = Confined(environment) if confined else None
         self._before = self._look()
 
     def run(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +169,7 @@ class Stage:
         return {"changes": changes, "calls": calls, "output": output, "timed_out": timed_out}
 
     def _look(self) -> scene.State:
-        return scene.snapshot(WATCHED, without=ROOT / "tmp")
+        return scene.snapshot(WATCHED, self._without)
 
     def _restore(self, changed: list[str]) -> None:
         """Put back what has changed, and everything where that is not enough."""
@@ -282,16 +305,9 @@ def _is_writing(line: str) -> bool:
     return not _FREE.search(opened or arguments)
 
 
-def _confined() -> Confined:
-    from inside_confined import Confined
-
-    return Confined({**os.environ, "AISH_DATA_DIR": str(ROOT / "tmp" / "data")})
-
-
 def main() -> None:
     """Build the sandbox and the scene, say that they are ready, and answer."""
-    wall()
-    stage = Stage(confined="confined" in sys.argv[1:])
+    stage = Stage(wall(), confined="confined" in sys.argv[2:])
     print(json.dumps({"ready": True}), flush=True)  # noqa: T201 - the answer to `sandbox`
     for line in sys.stdin:
         print(json.dumps(stage.run(json.loads(line))), flush=True)  # noqa: T201

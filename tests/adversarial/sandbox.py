@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,7 +62,7 @@ class Sandbox:
 
     def __init__(self, *, confined: bool = False) -> None:
         self._process = subprocess.Popen(
-            [*_how(), sys.executable, "-I", str(_INSIDE), *(["confined"] if confined else [])],
+            [*_how(), *_script(confined=confined)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=ENVIRONMENT,
@@ -140,28 +139,10 @@ def run_all(
         yield from stack.enter_context(ThreadPoolExecutor(jobs)).map(run, asked)
 
 
-@cache
-def why_not() -> str:
-    """Return why no sandbox is to be had here; nothing where one is."""
-    if missing := [name for name in ("unshare", "bash", "git") if shutil.which(name) is None]:
-        return f"{' and '.join(missing)} not found"
-    try:
-        with Sandbox() as sandbox:
-            made = sandbox.run("touch mark").changes
-    except (OSError, RuntimeError) as error:
-        return f"no namespaces of our own: {error}"
-    return "" if made else "a change is not seen"
-
-
-@cache
-def why_not_confined() -> str:
-    """Return why commands cannot be confined in a sandbox; nothing where they can."""
-    try:
-        with Sandbox(confined=True) as sandbox:
-            made = sandbox.run("touch mark").changes
-    except (OSError, RuntimeError) as error:
-        return str(error)
-    return "it does not hold" if made else ""
+def _script(*, confined: bool) -> Sequence[str]:
+    """Return the script's command; it finds its modules where this process does."""
+    paths = json.dumps([str(Path(path).absolute()) for path in sys.path if path])
+    return (sys.executable, "-I", str(_INSIDE), paths, *(["confined"] if confined else []))
 
 
 def _how() -> Sequence[str]:

@@ -14,6 +14,7 @@ import subprocess
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -157,9 +158,9 @@ def refresh(root: Path) -> None:
         os.utime(changed, (_OLD, _OLD))
 
 
-def snapshot(folders: tuple[Path, ...], without: Path) -> State:
+def snapshot(folders: tuple[Path, ...], without: AbstractSet[str]) -> State:
     """Return the state of all files: what no change leaves as it was (its ``ctime`` is there)."""
-    return {path: _state(path) for folder in folders for path in _walk(str(folder), str(without))}
+    return {path: _state(path) for folder in folders for path in _walk(str(folder), without)}
 
 
 def _state(path: str) -> tuple[int, ...]:
@@ -176,15 +177,15 @@ def changes(before: State, after: State) -> list[str]:
     return sorted(told)
 
 
-def _walk(folder: str, without: str = "") -> Iterator[str]:
-    """Yield ``folder`` and all that is in it, but for the folder ``without``."""
+def _walk(folder: str, without: AbstractSet[str] = frozenset()) -> Iterator[str]:
+    """Yield ``folder`` and all that is in it, but for the folders ``without``."""
     yield folder
     try:
         entries = list(os.scandir(folder))
     except OSError:
         return
     for entry in entries:
-        if entry.path == without:
+        if entry.path in without:
             continue
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(entry.path, without)

@@ -23,6 +23,7 @@ import sandbox
 import search
 import settings_traps
 from derive import Case
+from machine import without_landlock, without_namespaces, without_programs
 
 FULL: Final = os.environ.get("TESTS_FULL") == "1"
 
@@ -40,14 +41,14 @@ pytestmark = pytest.mark.timeout(7200 if FULL else 120)
 @pytest.fixture(scope="module")
 def room() -> None:
     """Skip where there is no sandbox to be had."""
-    if reason := sandbox.why_not():
+    if reason := without_programs("unshare", "bash", "git") or without_namespaces():
         pytest.skip(f"NOTHING THAT IS CALLED SAFE IS RUN, since there is no sandbox: {reason}")
 
 
 @pytest.fixture(scope="module")
 def confined(room: None) -> None:
-    """Skip where commands cannot be confined in a sandbox."""
-    if reason := sandbox.why_not_confined():
+    """Skip where the kernel cannot confine."""
+    if reason := without_landlock():
         pytest.skip(f"NOTHING IS RUN CONFINED: {reason}")
 
 

@@ -10,9 +10,9 @@ import llama_server
 import pytest
 import tiny_model
 from calling_proxy import Caller
-from conversing import cannot_work
 from editor_parts import Place
 from fault_server import served
+from machine import needs, without_namespaces
 from test_neovim import opened, place
 from test_neovim_plugin import FLOAT, fixture_profile, opened_chat
 
@@ -21,7 +21,7 @@ __all__ = ["fixture_profile", "place"]
 pytestmark = [
     pytest.mark.editor,
     pytest.mark.llama,
-    pytest.mark.skipif(bool(cannot_work()), reason=cannot_work() or "there are namespaces"),
+    needs(without_namespaces()),
 ]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "norris.md"

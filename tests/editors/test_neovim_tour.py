@@ -17,9 +17,10 @@ import llama_server
 import pytest
 import tiny_model
 from calling_proxy import Caller
-from conversing import cannot_work, forward_to
+from conversing import forward_to
 from editor_parts import Place
 from fault_server import Peer, Request, served
+from machine import needs, without_namespaces
 from test_neovim import Neovim, opened
 from test_neovim_plugin import BELOW, FLOAT, VIRTUAL, fixture_profile
 from test_neovim_tools import ROWS
@@ -29,7 +30,7 @@ __all__ = ["fixture_profile"]
 pytestmark = [
     pytest.mark.editor,
     pytest.mark.llama,
-    pytest.mark.skipif(bool(cannot_work()), reason=cannot_work() or "there are namespaces"),
+    needs(without_namespaces()),
 ]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "editors" / "neovim-screens.md"

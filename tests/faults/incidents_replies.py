@@ -153,7 +153,7 @@ async def listening(root: Path) -> str:
         calls = await watched.calls()
         assert calls
         assert not [call for call in calls if call.startswith(("bind", "listen"))]
-    return "none is opened unless you start it with `--tcp` or `--ws`; `--ws` needs its token"
+    return "none is opened unless you start it with `--ws`, which needs its token"
 
 
 @incident("A key goes where it should not")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from machine import without_namespaces, without_programs
 
 #: What every script begins with. Its folder is the disk, and ``deny`` makes that one that is
 #: "read-only" or "forbidden".
@@ -77,25 +77,11 @@ def run_on_a_small_disk(script: str, folder: Path, denied: str = "") -> None:
 
     ``denied`` is what its ``deny`` makes of it: "read-only" or "forbidden".
     """
-    _skip_where_nothing_can_be_mounted()
+    if missing := without_programs("unshare", "setpriv") or without_namespaces():
+        pytest.skip(f"no disk was full, and none denied: {missing}")
     folder.mkdir()
     mounted = [*_MOUNTED, 'mount -t tmpfs -o size=256k small "$1" && shift && exec "$@"', "sh"]
     python = [*_WITHOUT_PASS, sys.executable, "-c", PRELUDE + script]
     command = [*mounted, folder, *python, folder, denied]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-@functools.cache
-def _can_mount() -> bool:
-    script = 'mount -t tmpfs small /mnt && mount --bind /mnt /mnt && exec "$@" true'
-    command = [*_MOUNTED, script, "sh", *_WITHOUT_PASS]
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
-def _skip_where_nothing_can_be_mounted() -> None:
-    if not _can_mount():
-        pytest.skip("nothing can be mounted here: no disk was full, and none denied")

@@ -7,7 +7,6 @@ removed, with the fsync of its folder.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from machine import without_tracing
 
 #: What every traced script begins with.
 PRELUDE = """
@@ -52,15 +52,13 @@ def traced(script: str, folder: Path, *arguments: object) -> list[Step]:
 
     A file that is renamed unsynced fails at once: the power could leave it empty.
     """
-    if shutil.which("strace") is None:
-        pytest.skip("there is no strace here: nothing is known of what the power may take")
+    if missing := without_tracing():
+        pytest.skip(f"nothing is known of what the power may take: {missing}")
     trace = folder.with_name("trace")
     calls = ",".join(_NAMES + _BYTES + _SYNCS)
     command = ["strace", "-f", "-y", "-s", "200", "-e", f"trace={calls}", "-o", str(trace)]
     command += [sys.executable, "-c", PRELUDE + script, *map(str, (folder, *arguments))]
     done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode and not done.stderr.startswith(b"begin"):
-        pytest.skip(f"strace may not trace here: {done.stderr[-200:]!r}")
     assert done.returncode == 0, done.stderr
     return list(_steps(_whole_lines(trace.read_text()), f"{folder}"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -181,14 +180,6 @@ class Watched:
         ]
         self._log = log
         self._seen = 0
-
-    @staticmethod
-    def missing() -> str | None:
-        """Return why nobody can be watched here."""
-        if shutil.which("strace") is None:
-            return "there is no strace here"
-        done = subprocess.run(["strace", "-qq", "true"], capture_output=True, check=False)
-        return None if done.returncode == 0 else "strace may not trace here"
 
     async def calls(self) -> list[str]:
         """Return the calls since the last time, without those that are known to have failed."""

@@ -80,3 +80,5 @@ def test_paths_of_addresses() -> None:
     for name in NAMES:
         path = Path("/w") / name
         assert path_of(path.as_uri()) == path
+    for uri in ("file://box/x", "vscode-remote://box/x", "file:x", "x", "file:///%00", "file://["):
+        assert path_of(uri) is None

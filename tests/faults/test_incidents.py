@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from incidents import INCIDENTS, Incident
+from machine import without_tracing
 from safety_matrix import rows
 from safety_page import incident_row, matrix_row, part, protected_table
-from safety_scene import Watched
 
 
 @pytest.mark.parametrize("one", INCIDENTS, ids=lambda one: one.what)
 async def test_an_incident(one: Incident, tmp_path: Path) -> None:
-    if one.watched and (missing := Watched.missing()):
+    if one.watched and (missing := without_tracing()):
         pytest.skip(f"{missing}: nobody sees what the server starts")
     outcome = await one.act(tmp_path)
     assert incident_row(one, outcome) in part("the incidents").splitlines(keepends=True)

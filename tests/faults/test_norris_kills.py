@@ -18,14 +18,15 @@ from typing import Any, Final
 
 import pytest
 from client import RpcError
-from conversing import Place, ask, cannot_work, yes
+from conversing import Place, ask, yes
 from fault_server import FaultServer, Peer, Request, chunk_of
 from figures import tell
+from machine import needs, without_namespaces
 from marked import Marked
 from test_tool_kills import FILES, tree
 
 pytestmark = [
-    pytest.mark.skipif(bool(cannot_work()), reason=cannot_work() or "there are namespaces"),
+    needs(without_namespaces()),
     pytest.mark.timeout(7200 if "TESTS_FULL" in os.environ else 300),
 ]
 

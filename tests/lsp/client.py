@@ -1,4 +1,4 @@
-"""A small LSP client for tests, against a real server process over stdio, TCP or WebSocket."""
+"""A small LSP client for tests, against a real server process over stdio or WebSocket."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any, Literal, Self, TypeAlias, cast
 import fork_server
 import protocol_check
 
-Transport: TypeAlias = Literal["stdio", "tcp", "ws"]
+Transport: TypeAlias = Literal["stdio", "ws"]
 #: What answers a request of the server: its params in, the result out, or an RpcError raised.
 Answer: TypeAlias = Callable[[Any], Any]
 
-TRANSPORTS: tuple[Transport, ...] = ("stdio", "tcp", "ws")
+TRANSPORTS: tuple[Transport, ...] = ("stdio", "ws")
 TIMEOUT = 30.0
 
 #: A client that can do all that the server asks for; merge your own over it, or replace it.
@@ -86,7 +86,7 @@ class Client:
         cwd: str | Path | None = None,
     ) -> None:
         self.transport = transport
-        listen = {"stdio": [], "tcp": ["--tcp", "127.0.0.1:0"], "ws": ["--ws", "127.0.0.1:0"]}
+        listen = {"stdio": [], "ws": ["--ws", "127.0.0.1:0"]}
         options = [*listen[transport], *arguments]
         serve = ["serve"] if options and "-m" in command else []
         self.command = [*command, *serve, *options]
@@ -431,14 +431,11 @@ def _unknown(_: Any) -> Any:
     raise RpcError(-32601, "this client does not know the method")
 
 
-async def connect(address: str) -> _Stream | _WebSocket:
+async def connect(address: str) -> _WebSocket:
     """Connect to a server that listens."""
-    if address.startswith("ws"):
-        from websockets.asyncio.client import connect as connect_websocket
+    from websockets.asyncio.client import connect as connect_websocket
 
-        return _WebSocket(await connect_websocket(address, max_size=None, ping_interval=None))
-    host, _, port = address.removeprefix("tcp://").rpartition(":")
-    return _Stream(*await asyncio.open_connection(host.strip("[]"), int(port)))
+    return _WebSocket(await connect_websocket(address, max_size=None, ping_interval=None))
 
 
 class _Stream:

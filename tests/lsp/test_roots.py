@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client import Client
+from client import Client, RpcError
 
 
 def root_of(folder: Path, spelling: str) -> dict[str, Any]:
@@ -61,3 +61,67 @@ async def test_of_a_document_outside_every_folder_it_is_told_which_counts(
         await client.command_result("aish.ask", asked)
         said = [event["message"] for event in client.progress["t"] if event["kind"] == "notice"]
         assert f"Asked in {clean_home}, since the editor has opened no folder." in said
+
+
+@pytest.mark.parametrize(
+    "spelling", ["file:", "file://", "FILE://", "File://localhost", "file://LOCALHOST"]
+)
+async def test_a_folder_of_this_machine_is_known_however_it_is_spelled(
+    tmp_path: Path, spelling: str
+) -> None:
+    folder = tmp_path / "c:" / "wörk 1"
+    folder.mkdir(parents=True)
+    path = folder.as_uri().removeprefix("file://").replace(":", "%3A")
+    (folder / "a.py").write_text("old\n")
+    async with Client() as client:
+        folders = [{"uri": spelling + path, "name": "w"}]
+        await client.initialize(workspaceFolders=folders)
+        item = {
+            "uri": f"{spelling}{path}/a.py",
+            "languageId": "python",
+            "version": 1,
+            "text": "new",
+        }
+        await client.notify("textDocument/didOpen", {"textDocument": item})
+        ran = {"text": "pwd", "partialResultToken": "t", "workspace": folder.as_uri()}
+        assert (await client.command_result("aish.run", ran))["output"] == f"{folder}\n"
+        shown = await client.command_result("aish.prompt.show", {"prompt": "what is in @a.py?"})
+        assert "new" in str(shown["messages"])
+        assert client.notified("window/showMessage") == []
+
+
+@pytest.mark.parametrize("uri", ["vscode-remote://ssh-remote%2Bbox/home/w", "file://box/home/w"])
+async def test_a_folder_of_another_machine_is_named_and_not_replaced_in_silence(
+    clean_home: Path, uri: str
+) -> None:
+    async with Client() as client:
+        await client.initialize(workspaceFolders=[{"uri": uri, "name": "w"}])
+        asked = {"prompt": "how do I list files?", "uri": f"{uri}/a.py", "partialResultToken": "t"}
+        await client.command_result("aish.ask", asked)
+        [told] = [params["message"] for params in client.notified("window/showMessage")]
+        assert uri in told
+        assert str(clean_home) in told or "~" in told
+        said = [event["message"] for event in client.progress["t"] if event["kind"] == "notice"]
+        assert any(uri in notice for notice in said)
+        with pytest.raises(RpcError, match="not open"):
+            await client.command_result("aish.status", {"workspace": uri})
+
+
+async def test_a_folder_and_its_chat_are_known_by_another_name(
+    folder: Path, tmp_path: Path, clean_home: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    async with Client() as client:
+        await client.initialize(link)
+        chat = await client.command_result("aish.chat.open", {"uri": (folder / "a.py").as_uri()})
+        assert not client.notified("window/showMessage")
+        text = "# Chat\n\n## You\n\n:help\n"
+        uri = (folder / ".aish" / "chat.md").as_uri()
+        document = {"uri": uri, "languageId": "markdown", "version": 1, "text": text}
+        await client.notify("textDocument/didOpen", {"textDocument": document})
+        place = {"start": {"line": 4, "character": 0}, "end": {"line": 4, "character": 0}}
+        params = {"textDocument": {"uri": uri}, "range": place, "context": {"diagnostics": []}}
+        actions = await client.request("textDocument/codeAction", params)
+    assert chat["uri"] in (uri, (link / ".aish" / "chat.md").as_uri())
+    assert any("chat.send" in str(action) for action in actions)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from client import RpcError
-from conversing import Place, ask, events, streamed
+from conversing import Place, ask, events, streamed, yes
 from fault_server import FaultServer, Peer, Request, chunk_of
 
 DIAGNOSTICS = {"name": "diagnostics", "arguments": "{}"}
@@ -133,3 +133,31 @@ async def test_the_client_is_asked_about_the_code(place: Place, answer: Any, tol
     assert asked == [{"what": "diagnostics", "uri": None, "query": "", "position": None}]
     assert model.sent[1][-1]["content"].startswith(told)
     assert result["text"] == "I see."
+
+
+async def test_a_file_that_is_open_under_another_name_is_changed_in_the_editor(
+    place: Place,
+) -> None:
+    """The folder was given through a link, and the file is open as a link to it."""
+    (place.folder / "AGENTS.md").write_text("on the disk\n")
+    (place.folder / "CLAUDE.md").symlink_to("AGENTS.md")
+    (place.root / "other").symlink_to(place.folder)
+    arguments = {"path": "AGENTS.md", "old": "unsaved", "new": "changed"}
+    model = Model(CALL | {"function": {"name": "edit_file", "arguments": json.dumps(arguments)}})
+    uri = (place.folder / "CLAUDE.md").as_uri()
+    async with FaultServer(model) as server:
+        place.configure(server.url, context_window=8192)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = yes
+            await client.initialize(place.root / "other")
+            document = {"uri": uri, "languageId": "markdown", "version": 1, "text": "unsaved\n"}
+            await client.notify("textDocument/didOpen", {"textDocument": document})
+            await ask(client, "Change @AGENTS.md please", "t")
+            [edit] = client.asked("workspace/applyEdit")
+    assert "unsaved" in model.sent[0][-1]["content"]
+    assert model.sent[1][-1]["content"].startswith("Changed AGENTS.md: 1 line added, 1 removed.")
+    changed = edit["edit"]
+    assert [*changed.get("changes", ())] == [uri] or (
+        changed["documentChanges"][0]["textDocument"]["uri"] == uri
+    )
+    assert (place.folder / "AGENTS.md").read_text() == "on the disk\n"

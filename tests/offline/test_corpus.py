@@ -11,13 +11,13 @@ import os
 import pytest
 from corpus import Entry, entries
 from grading import grade
+from machine import needs, without_own_proc, without_programs
 from outcomes import recorded
-from world import can_isolate
 
 #: Each how many of the entries are asked in a normal run.
 _EACH = 1 if os.environ.get("TESTS_FULL") else 10
 
-pytestmark = pytest.mark.skipif(not can_isolate(), reason="no namespaces can be made here")
+pytestmark = needs(without_programs("unshare", "bash", "ip") or without_own_proc())
 
 
 @pytest.mark.parametrize("entry", entries()[::_EACH], ids=lambda entry: entry.id)

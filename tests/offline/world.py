@@ -38,15 +38,6 @@ done
 """
 
 
-def can_isolate() -> bool:
-    """Return whether this machine lets a test make namespaces."""
-    command = ["unshare", "-rpnmf", "--kill-child", "--mount-proc", "ip", "link", "set", "lo", "up"]
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class Done:
     """What a command came to."""

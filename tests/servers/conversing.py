@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -186,12 +183,3 @@ def forward_to(port: int, pause: float = 0.0) -> Script:
             writer.close()
 
     return script
-
-
-@cache
-def cannot_work() -> str:
-    """Return why nobody can run commands in namespaces here; empty where that can be."""
-    if sys.platform != "linux":
-        return "namespaces are Linux's"
-    done = subprocess.run(["unshare", "-Umn", "true"], capture_output=True, check=False)
-    return "" if done.returncode == 0 else "this machine forbids namespaces"

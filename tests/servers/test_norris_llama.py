@@ -17,9 +17,10 @@ import pytest
 import tiny_model
 from calling_proxy import Caller, Reply
 from client import RpcError
-from conversing import SHOWS_NOTHING, Place, begin, cannot_work, chat_holds, events
+from conversing import SHOWS_NOTHING, Place, begin, chat_holds, events
 from fault_server import FaultServer
 from llama_server import LlamaServer
+from machine import needs, without_namespaces
 
 pytestmark = pytest.mark.llama
 
@@ -71,7 +72,7 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 #: What runs unasked needs it.
-works = pytest.mark.skipif(bool(cannot_work()), reason=cannot_work() or "there are namespaces")
+works = needs(without_namespaces())
 
 
 def pressed(number: int, asked: Any) -> Any:

@@ -15,6 +15,7 @@ from aish_lsp.chat.colon import COLON_COMMANDS, help_text
 from aish_lsp.lsp import reference
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.server import create_server
+from aish_lsp.models.providers import ollama
 from aish_lsp.operations import context
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,9 +53,12 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_the_command_that_contributing_shows_is_there_as_it_is_shown() -> None:
-    (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+def test_what_contributing_shows_is_there_as_it_is_shown() -> None:
+    shown, protocol = re.findall(
+        r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
+    )
     assert shown in inspect.getsource(context)
+    assert protocol in inspect.getsource(ollama)
     assert "aish.context.reset" in create_server().protocol.fm.commands
     assert "aish.context.reset" in reference.render()
     assert "`:reset`" in help_text(COLON_COMMANDS)

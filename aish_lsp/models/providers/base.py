@@ -159,7 +159,7 @@ class StreamingModel(ABC):
             headers = self._headers(headers, body)
             reader = self._reader(url, body)
             has_begun = False
-            events = self._http.stream_sse(url, body, headers=headers, timeout_s=preset.timeout)
+            events = self._http.stream(url, body, headers=headers, timeout_s=preset.timeout)
             try:
                 async with aclosing(events):
                     while (data := await _next(events, reader)) is not None:

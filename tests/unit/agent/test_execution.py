@@ -304,3 +304,27 @@ async def test_an_unanswered_question_is_told_to_user_and_model(place: Place) ->
     told = [one.message for one in place.events if isinstance(one, Notice)]
     assert any("needs a terminal" in message for message in told)
     assert place.pending[-1][2].endswith("[aish: it needs a terminal, and has none]\n")
+
+
+@pytest.mark.slow
+async def test_a_program_of_the_login_shell_is_found_or_named(place: Place) -> None:
+    home = place.folder.parent / "home"
+    (home / "tools").mkdir(parents=True)
+    (home / ".bash_profile").write_text(
+        f"PATH=$PATH:{home}/tools; export MY_TOKEN=kept-by-login-1\n"
+    )
+    tool = home / "tools" / "my-tool"
+    tool.write_text("#!/bin/sh\necho it runs, $MY_TOKEN\n")
+    tool.chmod(0o755)
+    services = place.workspace.services
+    services.environ = {**services.environ, "HOME": str(home), "SHELL": "/bin/bash"}
+    report = await place.run(text="my-tool", origin="user")
+    assert report.exit_code == 127
+    told = [one.message for one in place.events if isinstance(one, Notice)]
+    assert any(str(tool) in message and "[shell]" in message for message in told)
+    place.workspace.configuration.initialize({"aish": {"shell": {"login": True}}})
+    report = await place.run(text="my-tool", origin="user")
+    assert report.exit_code == 0
+    assert "it runs, kept-by-login-1" in report.output
+    # What the login shell keeps secret is masked as well.
+    assert place.pending[-1][2] == "it runs, [secret]\n"

@@ -28,6 +28,7 @@ async def http() -> AsyncIterator[HttpClient]:
         ("openai-responses", "ResponsesModel"),
         ("anthropic", "AnthropicModel"),
         ("gemini", "GeminiModel"),
+        ("ollama", "OllamaModel"),
         ("offline", "OfflineModel"),
     ],
 )

@@ -165,6 +165,8 @@ async def test_a_piece_of_a_reply_passes_few_frames(
                 passed[frame.f_code] = None
 
     async def body() -> AsyncIterator[bytes]:
+        # What kind of body it is shows once, before the first piece.
+        yield b": it begins\n\n"
         for text, reason in (("All is well.", None), ("", "stop")):
             note_frames()
             choice = {"index": 0, "delta": {"content": text}, "finish_reason": reason}

@@ -86,6 +86,85 @@ def test_exit_codes_tell_misuse_from_failure(
     assert "Traceback" not in done.stderr
 
 
+def shell(environment: dict[str, str], script: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell script in which ``$ASK`` is the command."""
+    ask = f"{sys.executable} -m aish_lsp ask"
+    return subprocess.run(
+        ["bash", "-c", script],
+        env={**environment, "ASK": ask, "AISH_DISCOVERY": "off"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+
+
+@pytest.mark.slow
+def test_what_is_piped_in_goes_along_as_data(environment: dict[str, str], tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def script(request: Request, peer: Peer) -> None:
+        if request.method != "POST":
+            await peer.reply({"data": [{"id": "m"}]})
+            return
+        asked.append(request.json["messages"][-1]["content"])
+        await peer.head()
+        await peer.event(chunk_of("Because."))
+        await peer.event("[DONE]")
+
+    with served(script) as url:
+        config = tmp_path / "config.toml"
+        config.write_text(
+            f'default_model = "m"\n[models.m]\nmodel = "m"\nendpoint = "{url}"\n'
+            "context_window = 32768\n"
+        )
+        environment |= {"AISH_CONFIG": str(config), "SHOP_TOKEN": "known-by-its-value-1"}
+        done = shell(environment, "(echo $SHOP_TOKEN; seq 1 300000; echo LAST) | $ASK 'why?'")
+        assert done.returncode == 0, done.stderr
+        assert "Sent along: what was piped in, cut to its head and tail." in done.stderr
+        [question] = asked
+        assert "why?" in question
+        assert "[piped] what was piped in" in question
+        assert "\n1\n2\n3\n" in question
+        assert "\nLAST\n" in question
+        assert "left out ...]" in question
+        assert "known-by-its-value" not in question
+        assert len(question) < 60_000
+        # Not with the option, nor if it is the question itself.
+        shell(environment, "echo DATA | $ASK --no-stdin 'why?'")
+        shell(environment, "echo DATA | $ASK -")
+        assert "DATA" not in asked[1]
+        assert asked[2].startswith("DATA")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["printf 'a\\nb\\n' | while read -r f", "while read -r f"])
+def test_a_loop_keeps_its_lines(
+    environment: dict[str, str], project: Path, source: str, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("a\nb\n")
+    after = "" if source.startswith("printf") else f"<{lines}"
+    done = shell(
+        environment, f"cd {project}; {source}; do echo got $f; $ASK 'list files'; done {after}"
+    )
+    assert "got a\n" in done.stdout
+    assert "got b\n" in done.stdout
+    assert "Sent along" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_pipe_from_which_nothing_comes_is_not_waited_for(
+    environment: dict[str, str], project: Path
+) -> None:
+    done = shell(
+        environment, f"cd {project}; (sleep 60 & echo $! >pid) | $ASK 'list files'; kill $(cat pid)"
+    )
+    assert "ls -la" in done.stdout
+    assert "Nothing came from the pipe for 1 s" in done.stderr
+
+
 @pytest.mark.slow
 def test_at_a_terminal_each_command_is_offered(environment: dict[str, str], project: Path) -> None:
     said = at_terminal(

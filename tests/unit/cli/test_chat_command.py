@@ -272,6 +272,14 @@ async def test_a_command_below_a_text_is_asked_for(project: Path) -> None:
         await chat.until("Remembered as item 1")
 
 
+async def test_a_placeholder_is_to_be_filled_in_and_is_not_run(project: Path) -> None:
+    async with chatting(project) as chat:
+        await chat.line("delete a folder")
+        await chat.until("[1] rm -r <folder>  (destructive, fill in <folder>)")
+        await chat.line(":run 1")
+        await chat.until("Not run: fill in <folder> first (*Edit and run*, or `:run COMMAND`).")
+
+
 async def test_lines_from_a_pipe(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AISH_CONFIG", str(project.parent / "config.toml"))
     monkeypatch.setenv("AISH_DATA_DIR", str(project.parent / "data"))

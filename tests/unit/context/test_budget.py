@@ -465,7 +465,8 @@ def test_output_is_cut_to_its_head_and_tail_before_any_block() -> None:
     sent = prepared.messages[-1].content
     assert sent.startswith(f"[exec output]\n$ make (exit 2)\n{output[:400]}")
     assert sent.endswith(f"{output[-400:].rstrip()}\n\nwhy?")
-    assert f"\n[... {len(output) - 800:,} characters left out ...]\n" in sent
+    assert "characters left out ...]\n" in sent
+    assert prepared.measure.total >= 0.95 * (size - 500)
     assert prepared.messages[0].content == FULL.text()
     assert conversation.messages[-1].exec[0].output == output
 
@@ -474,11 +475,59 @@ def test_tool_results_of_the_current_exchange_are_cut_too() -> None:
     conversation = talk(0)
     conversation.append_assistant("", tool_calls=[ToolCall("1", "read", "{}")])
     conversation.append_tool("1", "x" * 500 + "y" * 5000 + "z" * 500)
-    prepared = ready(conversation, size_of(conversation) - 1)
+    whole = conversation.messages[-1].content
+    prepared = ready(conversation, size_of(conversation) - 100)
     assert prepared.cut == ("command output",)
+    sent = prepared.messages[-1].content
+    head, tail = sent.split("y\n[... ")[0], sent.partition("left out ...]\n")[2]
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
+    assert len(sent) > 5000
+    with pytest.raises(OverBudget) as refused:
+        ready(conversation, 1)
+    prepared = ready(conversation, refused.value.data["total"])
     assert prepared.messages[-1].content == (
         f"{'x' * 400}\n[... 5,200 characters left out ...]\n{'z' * 400}"
     )
+
+
+@given(
+    st.lists(st.integers(0, 40_000), min_size=1, max_size=8),
+    st.integers(2_000, 40_000),
+    st.floats(0, 0.9),
+)
+@example([32_000] * 4, 31_700, 0.75)
+@example([100, 60_000], 9_000, 0.75)
+def test_results_are_cut_oldest_first_and_only_as_far_as_needed(
+    sizes: list[int], budget: int, low_water: float
+) -> None:
+    conversation = talk(2)
+    for number, size in enumerate(sizes):
+        call = ToolCall(f"c{number}", "read_file", "{}")
+        conversation.append_assistant("", tool_calls=[call])
+        # Words, since a run of one letter costs next to nothing.
+        conversation.append_tool(call.id, ("word " * (size // 5 + 1))[:size])
+    results = [message.content for message in conversation.messages if message.role == "tool"]
+    prepared = ready(conversation, budget, context=Context(low_water=low_water))
+    if not prepared.cut:
+        return
+    sent = [message.content for message in prepared.messages if message.role == "tool"]
+    # Whole rounds are left out from the oldest on.
+    results = results[len(results) - len(sent) :]
+    cut = [kept != whole for kept, whole in zip(sent, results, strict=True)]
+    shortest = [len(kept) <= 900 for kept in sent]
+    first_whole = cut.index(False) if False in cut else len(cut)
+    for at, is_cut in enumerate(cut):
+        if is_cut:
+            # All that are older give what they can; a short one has nothing to give.
+            assert all(shortest[:at])
+        elif at >= first_whole:
+            assert not any(cut[later] for later in range(at, len(cut)) if not shortest[at])
+    if cut[-1]:
+        assert len(sent) == 1
+    assert prepared.measure.total <= budget
+    if any(cut):
+        assert prepared.measure.total >= 0.9 * budget
 
 
 def test_then_project_goes_and_then_background() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aish_lsp.context.mentions import MOST, Named, Typed, mentions, proposals, typed_name
+from aish_lsp.context.mentions import MOST, Named, Typed, mentions, proposals, typed_names
 
 NAMES = ["Makefile", "README.md", "docs/a b.md", "lib/", "src/app.py", "src/main/app_test.py"]
 
@@ -29,7 +29,22 @@ NAMES = ["Makefile", "README.md", "docs/a b.md", "lib/", "src/app.py", "src/main
     ],
 )
 def test_a_name_that_is_being_typed(prefix: str, typed: Typed | None) -> None:
-    assert typed_name(prefix) == typed
+    assert next(typed_names(prefix), None) == typed
+
+
+def test_a_name_may_begin_within_another() -> None:
+    assert [*typed_names("@a.py,@b")] == [Typed("a.py,@b", 0), Typed("b", 6)]
+    assert [*typed_names("请解释@sr")] == [Typed("sr", 3)]
+    assert [*typed_names("@src\\a")] == [Typed("srca", 0), Typed("src/a", 0)]
+    assert [*typed_names("@src\\")] == [Typed("src\\", 0), Typed("src/", 0)]
+
+
+def test_letters_with_accents_are_found_in_either_form() -> None:
+    names = ["Ünits/caf\u00e9.md", "U\u0308nits/cafe\u0301.txt"]
+    for typed in ("Ünits/caf\u00e9", "U\u0308nits/cafe\u0301", "caf\u00e9"):
+        assert {found.name for found in proposals(typed, names)} == set(names)
+    folders = {found.name for found in proposals("U\u0308", names)}
+    assert folders >= {"Ünits/", "U\u0308nits/"}
 
 
 @pytest.mark.parametrize(
@@ -70,5 +85,4 @@ def test_there_are_never_too_many_and_hidden_names_are_none() -> None:
 def test_each_names_its_file(names: list[str], typed: str) -> None:
     for found in proposals(typed, names):
         if not found.is_folder:
-            [mention] = mentions(found.insert)
-            assert Named(found.name) in mention.readings
+            assert Named(found.name) in [named for _, named in mentions(found.insert)[0].readings()]

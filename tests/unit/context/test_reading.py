@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from swapping import swapped
 
 from aish_lsp.config.schema import Project
 from aish_lsp.context import attached as reading
@@ -134,9 +140,128 @@ async def test_what_is_no_path_is_not_complained_of(root: Path) -> None:
 
 
 async def test_line_ends_and_bytes_are_made_text(root: Path) -> None:
-    [dos, latin] = (await named(root, "@dos.txt @latin.txt")).attached
+    found = await named(root, "@dos.txt @latin.txt")
+    [dos, latin] = found.attached
     assert dos.text == "é 1\né 2\n"
     assert latin.text == "caf\ufffd\n"
+    [notice] = found.notices
+    assert notice.startswith("latin.txt is not UTF-8: ")
+    (root / "wide.txt").write_text("café\n", "utf-16")
+    found = await named(root, "@wide.txt")
+    assert (found.attached, found.notices) == (
+        [],
+        ["wide.txt is UTF-16, not UTF-8, and was not sent."],
+    )
+
+
+APP = [("src/app.py", 0)]
+
+
+@pytest.mark.parametrize(
+    ("question", "sent"),
+    [
+        ("请解释@src/app.py的错误", APP),
+        ("解释 @src/app.py。", APP),
+        ("请看「@src/app.py」、@dos.txt\uff0c谢谢", [*APP, ("dos.txt", 0)]),
+        ("„@src/app.py“", APP),
+        ("«@src/app.py»", APP),
+        ('"@src/app.py"', APP),
+        ("'@src/app.py's end", APP),
+        ("**@src/app.py**", APP),
+        ("_@src/app.py_ and __@dos.txt__", [*APP, ("dos.txt", 0)]),
+        ("[it](@src/app.py)", APP),
+        ("<@src/app.py>", APP),
+        ("@src/app.py,@dos.txt", [*APP, ("dos.txt", 0)]),
+        ("@src/app.py/@dos.txt", [*APP, ("dos.txt", 0)]),
+        ("curl -d=@dos.txt", [("dos.txt", 0)]),
+        ("@src/app.py:1:5", [("src/app.py", 1)]),
+        ("@src/app.py:4\uff0c为什么", [("src/app.py", 4)]),
+        ("(@src/app.py#L4)", [("src/app.py", 4)]),
+        ("@src\\app.py", APP),
+        ("@src\\app.py的", APP),
+        ('@"a b.txt"的', [("a b.txt", 0)]),
+        ("@a\\ b.txt的", [("a b.txt", 0)]),
+        ("@src/app.pyは@./link.txtと同じ?", [*APP, ("a b.txt", 0)]),
+        ("@caf\u00e9.md @u\u0308n/i.md", [("cafe\u0301.md", 0), ("\u00fcn/i.md", 0)]),
+        ("me@dos.txt \\@dos.txt", []),
+        ("`@src/app.py` @dos", []),
+    ],
+)
+async def test_the_longest_beginning_that_is_a_file_counts(
+    root: Path, question: str, sent: list[tuple[str, int]]
+) -> None:
+    (root / "cafe\u0301.md").write_text("decomposed\n")
+    (root / "\u00fcn").mkdir()
+    (root / "\u00fcn" / "i.md").write_text("composed\n")
+    found = await named(root, question)
+    first = {part.path: part.first for part in found.attached if part.kind != "definition"}
+    assert [*first.items()] == sent
+    assert found.notices == []
+
+
+@pytest.mark.parametrize("name", ["a.py,@b", "a", "a.py的", "node/@types/x.ts", "a:1:5", "a_"])
+async def test_a_longer_name_comes_before_a_shorter_one(root: Path, name: str) -> None:
+    for other in ("a.py", "b", "types/x.ts", "a", name):
+        (root / other).parent.mkdir(parents=True, exist_ok=True)
+        (root / other).write_text(f"{other}\n")
+    found = await named(root, f"see @{name}, now")
+    assert [part.path for part in found.attached] == [name]
+
+
+#: What would name lines or another file, or begin code.
+NAME_GOES_ON = re.compile(r"[A-Za-z0-9_:#/.\\]|.*`", re.DOTALL)
+
+
+@given(
+    st.sampled_from(["", "请", "(", "**", "„", "x=", "é", "\n", "¿"]),
+    st.text(max_size=12).filter(
+        lambda text: not re.match(r"[A-Za-z0-9_:#`/.@\\]|.*[`\r]", text, re.DOTALL)
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_whatever_stands_around_a_file_it_is_sent(before: str, behind: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "src").mkdir()
+        (root / "src" / "app.py").write_text("x = 1\n")
+        found = asyncio.run(named(root, f"{before}@src/app.py{behind}"))
+    assert [part.path for part in found.attached] == ["src/app.py"]
+
+
+async def test_a_file_that_is_named_as_if_it_went_on_is_sent_and_that_is_told(root: Path) -> None:
+    found = await named(root, "@src/app.py.bak, and @src/app.pyc")
+    assert [part.path for part in found.attached] == ["src/app.py"]
+    assert [notice.partition(";")[0] for notice in found.notices] == [
+        "There is no file src/app.py.bak: src/app.py was sent.",
+        "There is no file src/app.pyc in the workspace",
+    ]
+
+
+async def test_a_file_that_is_also_a_secret_is_not_sent(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(root.parent))
+    key = root.parent / ".ssh" / "id_work"
+    key.parent.mkdir()
+    key.write_text("key\n")
+    (root / "notes.txt").hardlink_to(key)
+    found = await named(root, "@notes.txt", lambda _: "key\n")
+    assert found.attached == []
+    assert found.notices == ["notes.txt is also a file in a secret place, and was not sent."]
+
+
+@pytest.mark.slow
+async def test_a_folder_that_is_swapped_with_a_link_sends_nothing_from_outside(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "app.py").write_text("stolen\n")
+    files = FileNames(root, ProjectPicture(root), Project)
+    sent: list[str] = []
+    with swapped(root / "src", outside):
+        for _ in range(100):
+            found = await named_files("@src/app.py", files, nothing_open)
+            sent += (part.text for part in found.attached)
+    assert "stolen\n" not in sent
 
 
 async def test_the_editors_text_comes_before_the_disks(root: Path) -> None:

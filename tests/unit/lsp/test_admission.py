@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from aish_lsp.lsp.sockets import is_our_name
+from aish_lsp.lsp.websocket import is_our_name
 
 
 @pytest.mark.parametrize(

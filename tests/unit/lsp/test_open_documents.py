@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -45,3 +46,24 @@ def test_a_document_that_is_not_open_has_no_text() -> None:
     documents = opened("file:///one.md", "one")
     assert documents.text("file:///two.md") is None
     assert documents.prefix("file:///two.md", types.Position(0, 1)) == ""
+
+
+def test_a_document_is_known_by_every_name_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "real" / "AGENTS.md"
+    path.parent.mkdir()
+    path.write_text("saved")
+    (tmp_path / "root").symlink_to("real")
+    (path.parent / "CLAUDE.md").symlink_to("AGENTS.md")
+    (path.parent / "second.md").hardlink_to(path)
+    names = [folder / name for folder in (path.parent, tmp_path / "root") for name in NAMES]
+    for name in names:
+        documents = opened(name.as_uri(), "unsaved")
+        found = [documents.document(other) for other in names]
+        assert {document and document.uri for document in found} == {name.as_uri()}
+        assert documents.document(path.parent / "other.md") is None
+    # One that was never saved has a real path, too.
+    documents = opened((tmp_path / "root" / "new.md").as_uri(), "unsaved")
+    assert documents.document(path.parent / "new.md") is not None
+
+
+NAMES = ("AGENTS.md", "CLAUDE.md", "second.md")

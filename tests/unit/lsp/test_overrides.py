@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -45,6 +46,7 @@ KNOWN = {
     "LanguageServerProtocol.send_request": "0e4491683e0fa479",
     "LanguageServerProtocol.structure_message": "ac66b961a32acb07",
     "TextDocument.apply_change": "94461cd5541fdfbb",
+    "TextDocument.source": "34123c46ddac1f49",
     "TextDocument.lines": "5c8b82a9fe998f7e",
     "Workspace._create_text_document": "2811348670bdc571",
 }
@@ -293,6 +295,22 @@ def test_pygls_ends_lines_where_lsp_does_not() -> None:
     text = "one\ftwo\u2028three\n"
     assert len(TextDocument("file:///x", text).lines) == 3
     assert len(Document("file:///x", text).lines) == 1
+
+
+def test_pygls_splits_the_whole_text_for_each_change() -> None:
+    splits = 0
+
+    class Counted(TextDocument):
+        @property
+        def lines(self) -> Sequence[str]:
+            nonlocal splits
+            splits += 1
+            return tuple(self.source.splitlines(keepends=True))
+
+    document, at = Counted("file:///x", "one\ntwo\n"), types.Position(0, 0)
+    for _ in range(3):
+        document.apply_change(types.TextDocumentContentChangePartial(types.Range(at, at), "x"))
+    assert splits == 3
 
 
 def test_pygls_takes_halves_of_surrogate_pairs() -> None:

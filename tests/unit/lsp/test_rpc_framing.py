@@ -12,7 +12,6 @@ from aish_lsp.lsp.stream import (
     LARGEST_SKIPPED,
     LONGEST_LINE,
     BadFrame,
-    ForeignHeaderError,
     FrameReader,
     frame,
 )
@@ -107,44 +106,9 @@ def test_only_a_header_of_that_name_declares_a_length(line: bytes) -> None:
     assert bodies(line + b"\r\n\r\n[1]") == []
 
 
-HTTP = (
-    b"POST / HTTP/1.1\r\nHost: 127.0.0.1:1\r\nContent-Length: 3\r\n"
-    b"Referer: http://evil.example/content-length:3\r\n\r\n"
-)
-
-
-@pytest.mark.parametrize(
-    "start",
-    [
-        HTTP,
-        b"Content-Length: 3\r\nHost: 127.0.0.1:1\r\n\r\n",
-        b"GET /content-length:3 HTTP/1.1\r\n\r\n",
-        b"Content-Length /: HTTP/1.1\r\n\r\n",
-        b"nonsense\r\n\r\n",
-        b"Content-Length: -1\r\n\r\n{}" + frame(b"[2]"),
-        b"POST /" + b"x" * LONGEST_LINE,
-        b"\x16\x03\x01\x02\x00\x01\n",
-    ],
-)
-def test_a_strict_reader_reads_nothing_behind_a_foreign_line(start: bytes) -> None:
-    with pytest.raises(ForeignHeaderError) as caught:
-        FrameReader(strict=True).feed(start + b"[1]" + frame(b"[1]"))
-    assert len(str(caught.value)) < 500
-
-
-def test_a_strict_reader_stops_however_the_bytes_arrive() -> None:
-    reader = FrameReader(strict=True)
-    line, rest = HTTP[:10], HTTP[10:]
-    assert b"\n" not in line
-    assert reader.feed(line) == []
-    with pytest.raises(ForeignHeaderError):
-        reader.feed(rest)
-
-
-def test_a_strict_reader_reads_what_editors_send() -> None:
-    reader = FrameReader(strict=True)
+def test_a_content_type_and_any_case_are_read() -> None:
     typed = b"Content-Type: application/vscode-jsonrpc\r\nCONTENT-length : 2\r\n\r\n{}"
-    assert reader.feed(frame(b"[1]") + typed + frame(b"[2]")) == [b"[1]", b"{}", b"[2]"]
+    assert read(frame(b"[1]") + typed + frame(b"[2]")) == [b"[1]", b"{}", b"[2]"]
 
 
 def test_a_message_that_is_too_large_is_skipped_without_being_kept() -> None:

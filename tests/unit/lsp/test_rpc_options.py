@@ -34,8 +34,8 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--tcp", "nonsense"],
-        ["--tcp", ":0", "--ws", ":0"],
+        ["--ws", "nonsense"],
+        ["--tcp", ":0"],
         ["--log-level", "loud"],
         ["--unknown"],
         ["extra"],
@@ -47,4 +47,4 @@ def test_wrong_use_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixt
     assert caught.value.code == 2
     told = capsys.readouterr().err
     assert "usage: aish-lsp serve" in told
-    assert ("argument --tcp: 'nonsense' is not HOST:PORT" in told) == ("nonsense" in arguments)
+    assert ("argument --ws: 'nonsense' is not HOST:PORT" in told) == ("nonsense" in arguments)

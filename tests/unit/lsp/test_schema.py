@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import subprocess
@@ -14,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.reference import kinds_of, schema
-from aish_lsp.operations import OPERATIONS, context
+from aish_lsp.operations import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -58,8 +57,3 @@ def test_what_is_unknown_does_not_fit() -> None:
         {"id": 1, "x": 1},
     ):
         assert not validator.is_valid(wrong)
-
-
-def test_contributing_shows_a_real_command() -> None:
-    shown = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
-    assert shown == [inspect.getsource(context.reset)]

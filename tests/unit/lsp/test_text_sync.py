@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from aish_lsp.lsp import overrides
+from aish_lsp.lsp.overrides import _LINE as LINE
 from aish_lsp.lsp.overrides import Documents, open_workspace
 
 URI = "file:///tmp/a%20b.md"
@@ -37,33 +39,76 @@ def lsp_lines(text: str) -> list[str]:
     return [*lines, line] if line else lines
 
 
-@given(TEXT, TEXT, st.sampled_from(sorted(UNITS)), st.data())
-def test_an_edit_lands_where_the_client_put_it(
-    text: str, new: str, encoding: str, data: st.DataObject
+def place(text: str, offset: int, encoding: str) -> tuple[types.Position, int]:
+    """Return a place as a client writes it; one inside a line's end is before it."""
+    start, lines = 0, lsp_lines(text)
+    for number, line in enumerate(lines):
+        body = line.rstrip("\r\n")
+        if offset < start + len(line):
+            column = min(offset - start, len(body))
+            units = len(body[:column].encode(UNITS[encoding])) // WIDTH[encoding]
+            return types.Position(number, units), start + column
+        start += len(line)
+    return types.Position(len(lines), 0), len(text)
+
+
+@given(TEXT, st.lists(TEXT, min_size=1, max_size=5), st.sampled_from(sorted(UNITS)), st.data())
+def test_edits_land_where_the_client_put_them(
+    text: str, edits: list[str], encoding: str, data: st.DataObject
 ) -> None:
     documents = workspace(encoding)
     documents.put_text_document(types.TextDocumentItem(URI, "markdown", 1, text))
-    lines = lsp_lines(text)
-    offsets = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    for new in edits:
+        offsets = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+        (start, begin), (end, finish) = (place(text, offset, encoding) for offset in offsets)
+        documents.update_text_document(
+            types.VersionedTextDocumentIdentifier(2, URI),
+            types.TextDocumentContentChangePartial(types.Range(start, end), new),
+        )
+        text = text[:begin] + new + text[finish:]
+        if data.draw(st.booleans()):
+            assert documents.get_text_document(URI).source == text
+    document = documents.get_text_document(URI)
+    assert (document.source, list(document.lines)) == (text, lsp_lines(text))
 
-    def position(offset: int) -> tuple[types.Position, int]:
-        """Return a place as a client writes it; one inside a line's end is before it."""
-        start = 0
-        for number, line in enumerate(lines):
-            body = line.rstrip("\r\n")
-            if offset < start + len(line):
-                column = min(offset - start, len(body))
-                units = len(body[:column].encode(UNITS[encoding])) // WIDTH[encoding]
-                return types.Position(number, units), start + column
-            start += len(line)
-        return types.Position(len(lines), 0), len(text)
 
-    (start, begin), (end, finish) = map(position, offsets)
-    documents.update_text_document(
-        types.VersionedTextDocumentIdentifier(2, URI),
-        types.TextDocumentContentChangePartial(types.Range(start, end), new),
-    )
-    assert documents.get_text_document(URI).source == text[:begin] + new + text[finish:]
+def test_a_place_behind_the_end_of_a_line_is_its_end() -> None:
+    documents = workspace()
+    documents.put_text_document(types.TextDocumentItem(URI, "markdown", 1, "ab\n\U0001f600d"))
+    for line in (0, 1):
+        end = types.Position(line, 99)
+        documents.update_text_document(
+            types.VersionedTextDocumentIdentifier(2, URI),
+            types.TextDocumentContentChangePartial(types.Range(end, end), "!"),
+        )
+    assert documents.get_text_document(URI).source == "ab!\n\U0001f600d!"
+
+
+@pytest.mark.parametrize("new", ["y", "y\nz"])
+def test_a_change_splits_only_the_lines_around_it(
+    monkeypatch: pytest.MonkeyPatch, new: str
+) -> None:
+    split = 0
+
+    class Counted:
+        def findall(self, text: str) -> list[str]:
+            nonlocal split
+            split += len(text)
+            return LINE.findall(text)
+
+    text = f"{'x' * 49}\n" * 20_000
+    documents = workspace()
+    documents.put_text_document(types.TextDocumentItem(URI, "markdown", 1, text))
+    monkeypatch.setattr(overrides, "_LINE", Counted())
+    for number in range(1_000):
+        at = types.Position(number * 20, 10)
+        documents.update_text_document(
+            types.VersionedTextDocumentIdentifier(2, URI),
+            types.TextDocumentContentChangePartial(types.Range(at, at), new),
+        )
+    document = documents.get_text_document(URI)
+    assert document.source.count(f"{'x' * 10}{new}{'x' * 39}\n") == 1_000
+    assert split <= len(text) + (1_000 * 160 if "\n" in new else 0)
 
 
 @pytest.mark.parametrize("root", [{"root_uri": "file://[bad"}, {"root_path": "/tmp/\ud800"}])

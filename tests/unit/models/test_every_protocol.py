@@ -18,6 +18,7 @@ from aish_lsp.models.providers import anthropic, gemini, responses
 from aish_lsp.models.providers.anthropic import MessageReader
 from aish_lsp.models.providers.base import ReplyReader
 from aish_lsp.models.providers.gemini import CandidateReader
+from aish_lsp.models.providers.ollama import LineReader
 from aish_lsp.models.providers.openai import ChatReader
 from aish_lsp.models.providers.responses import ResponseReader
 from aish_lsp.models.request import (
@@ -36,6 +37,7 @@ READERS: Final[dict[str, Callable[[], ReplyReader]]] = {
     "responses": lambda: ResponseReader("host.example", 100),
     "anthropic": lambda: MessageReader("host.example"),
     "gemini": lambda: CandidateReader("host.example"),
+    "ollama": lambda: LineReader("host.example"),
 }
 
 
@@ -124,6 +126,13 @@ REPLIES: Final[dict[str, list[dict[str, Any]]]] = {
         {"usageMetadata": {"promptTokenCount": 9}},
         {"promptFeedback": {"blockReason": "SAFETY"}},
         {"error": {"message": "it is down"}},
+    ],
+    "ollama": [
+        {"message": {"role": "assistant", "content": "Yes.", "thinking": "so"}, "done": False},
+        {"message": {"tool_calls": [{"id": "1", "function": {"name": "ls", "arguments": {}}}]}},
+        {"message": {"content": ""}, "done": True, "done_reason": "stop", "eval_count": 3},
+        {"done": True, "prompt_eval_count": 9},
+        {"error": "it is down"},
     ],
 }
 

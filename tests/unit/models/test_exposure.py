@@ -76,7 +76,7 @@ async def test_without_a_word_nothing_is_connected(monkeypatch: pytest.MonkeyPat
         for fetch in (
             http.fetch_json(f"{PLACE}/v1/models", headers=KEY, timeout_s=5),
             http.fetch_json(f"{PLACE}/v1/x", {}, headers=KEY, timeout_s=5),
-            anext(http.stream_sse(f"{PLACE}/v1/x", {}, headers=KEY, timeout_s=5)),
+            anext(http.stream(f"{PLACE}/v1/x", {}, headers=KEY, timeout_s=5)),
         ):
             with pytest.raises(BackendRejected, match=PLACE):
                 await fetch

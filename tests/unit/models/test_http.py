@@ -24,7 +24,7 @@ HEADERS = {"Authorization": f"Bearer {KEY}"}
 async def events(http: HttpClient, url: str, *, timeout_s: float = 5.0) -> list[str]:
     """Return all events; an error gets those that came before it under ``data["came"]``."""
     came: list[str] = []
-    stream = http.stream_sse(f"{url}/v1", {}, headers=HEADERS, timeout_s=timeout_s)
+    stream = http.stream(f"{url}/v1", {}, headers=HEADERS, timeout_s=timeout_s)
     try:
         async for data in stream:
             came.append(data)  # noqa: PERF401 - what came before an error counts
@@ -45,7 +45,7 @@ async def test_a_stream_arrives_event_by_event(http: HttpClient) -> None:
         await peer.chunk(b"")
 
     async with FaultServer(script) as server:
-        stream = http.stream_sse(server.url, {"a": "ä\ud800"}, headers=HEADERS, timeout_s=5)
+        stream = http.stream(server.url, {"a": "ä\ud800"}, headers=HEADERS, timeout_s=5)
         assert await anext(stream) == "one"
         release.set()
         assert [data async for data in stream] == ["two"]
@@ -287,7 +287,7 @@ async def test_a_header_that_cannot_be_sent_does_not_show_the_key(http: HttpClie
 
     async with FaultServer(script) as server:
         for bad in ("sk-secret\r\nX: y", "sk-ключ"):
-            stream = http.stream_sse(server.url, {}, headers={"X-Key": bad}, timeout_s=5)
+            stream = http.stream(server.url, {}, headers={"X-Key": bad}, timeout_s=5)
             with pytest.raises(BackendRejected, match="header") as caught:
                 await anext(stream)
             assert bad not in repr(caught.value)
@@ -319,7 +319,7 @@ async def test_leaving_closes_the_connection_at_once(http: HttpClient, how: str)
         closed.set()
 
     async with FaultServer(script) as server:
-        stream = http.stream_sse(server.url, {}, headers={}, timeout_s=60)
+        stream = http.stream(server.url, {}, headers={}, timeout_s=60)
         assert await anext(stream) == "one"
         begin = time.perf_counter()
         if how == "aclose":
@@ -490,7 +490,7 @@ async def test_many_streams_at_once(http: HttpClient) -> None:
         await peer.chunk(b"")
 
     async def one(url: str) -> list[str]:
-        async with aclosing(http.stream_sse(url, {}, headers={}, timeout_s=10)) as stream:
+        async with aclosing(http.stream(url, {}, headers={}, timeout_s=10)) as stream:
             return [data async for data in stream]
 
     async with FaultServer(script) as server:

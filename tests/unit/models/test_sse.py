@@ -38,7 +38,7 @@ def events_in(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
             kind = {"content-type": "text/event-stream"}
             yield httpx.Response(200, headers=kind, content=pieces)
 
-    return Client().stream_sse("http://127.0.0.1:9", {}, headers={}, timeout_s=9)
+    return Client().stream("http://127.0.0.1:9", {}, headers={}, timeout_s=9)
 
 
 def cut(raw: bytes, size: int) -> list[bytes]:

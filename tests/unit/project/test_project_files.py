@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import subprocess
@@ -152,7 +153,9 @@ async def test_awkward_names_are_exact(root: Path, in_repository: bool) -> None:
     raw = os.fsencode(root) + b"/bad\xff"
     try:
         Path(os.fsdecode(raw)).write_text("x")
-    except OSError:
+    except OSError as error:
+        if error.errno != errno.EILSEQ:
+            raise
         pytest.skip("this file system wants UTF-8")
     assert list(await files_of(root)) == sorted([*AWKWARD, os.fsdecode(b"bad\xff")])
 

@@ -169,11 +169,14 @@ def test_nothing_is_offered_twice(text: str, expected: list[tuple[str, str, int]
         ("grep -P '(?P<name>x)' f", ()),
         ("diff <(ls a) <(ls b)", ()),
         ("echo yours; ls", ()),
+        ("grep 'List<String>' src", ()),
     ],
 )
 def test_placeholders(text: str, placeholders: tuple[str, ...]) -> None:
     assert only(fence(text)).placeholders == placeholders
-    assert only(f"CMD: {text}").placeholders == ()
+    if "\n" not in text:
+        on_a_line = tuple(one for one in placeholders if one.startswith("<"))
+        assert only(f"CMD: {text}").placeholders == on_a_line
 
 
 def test_many_placeholders_take_linear_time() -> None:

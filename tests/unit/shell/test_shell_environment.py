@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.foundation.errors import StoreUnavailable
+from aish_lsp.shell import environment
 from aish_lsp.shell.environment import (
     command_environment,
+    login_environment,
+    program_not_found,
     reading_environment,
     secret_values,
 )
@@ -150,3 +154,49 @@ def test_what_only_reads_gets_no_secrets() -> None:
         "DATABASE_URL": "postgres://user:[secret]@host/db",
         "DB": "mysql://user:[secret]@host/db",
     }
+
+
+@pytest.mark.slow
+async def test_a_login_shells_environment_is_what_its_start_up_files_set(tmp_path: Path) -> None:
+    (tmp_path / ".bash_profile").write_text(
+        "echo welcome; export TOOLS='/opt/a b' LINES_OF='one\ntwo'; cd /; . ~/.bashrc\n"
+    )
+    (tmp_path / ".bashrc").write_text("export INTERACTIVE=$-\n")
+    own = {"HOME": str(tmp_path), "SHELL": "/bin/bash", "PATH": "/usr/bin:/bin", "KEPT": "yes"}
+    env = await login_environment(own)
+    assert (env["TOOLS"], env["LINES_OF"], env["KEPT"]) == ("/opt/a b", "one\ntwo", "yes")
+    assert "i" in env["INTERACTIVE"]
+    assert "PWD" not in env
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shell", "profile", "reason"),
+    [
+        ("/nowhere/sh", "", "No such file"),
+        ("/bin/bash", "exit 1", "did not say"),
+        ("/bin/bash", "sleep 600", "had not started"),
+    ],
+)
+async def test_a_login_shell_that_does_not_start_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str, profile: str, reason: str
+) -> None:
+    monkeypatch.setattr(environment, "_LOGIN_SECONDS", 1.0 if "sleep" in profile else 60.0)
+    (tmp_path / ".bash_profile").write_text(f"{profile}\n")
+    own = {"HOME": str(tmp_path), "SHELL": shell, "PATH": "/usr/bin:/bin"}
+    with pytest.raises(StoreUnavailable, match=reason):
+        await login_environment(own)
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("bash: line 1: rg: command not found\n", "rg"),
+        ("sh: 1: rg: not found\n", "rg"),
+        ("zsh:1: command not found: rg\n", "rg"),
+        ("make: *** [Makefile:2: x] Error 127\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_program_that_was_not_found(said: str, name: str) -> None:
+    assert program_not_found(said) == name

@@ -94,7 +94,7 @@ def test_a_command_is_found_as_soon_as_its_line_is_complete() -> None:
         ("CMD: for f in *; do\n  wc $f\ndone\nnext\n", [("for f in *; do\n  wc $f\ndone", 0)]),
         ("CMD: (cd a &&\n  ls)\nCMD: b\n", [("(cd a &&\n  ls)", 0), ("b", 2)]),
         ("```sh\nCMD: ls |\n  wc\n```\n", [("ls |\n  wc", 1)]),
-        # What is wrong, or a placeholder, is left to the shell.
+        # What is wrong is left to the shell, and a placeholder is to be filled in.
         ("CMD: echo )\nnext\n", [("echo )", 0)]),
         ("CMD: git switch <branch>\nnext\n", [("git switch <branch>", 0)]),
     ],
@@ -102,7 +102,15 @@ def test_a_command_is_found_as_soon_as_its_line_is_complete() -> None:
 def test_the_lines_that_complete_a_command_belong_to_it(
     text: str, expected: list[tuple[str, int]]
 ) -> None:
-    commands = [FoundCommand(text, line, text.count("\n") + 1) for text, line in expected]
+    commands = [
+        FoundCommand(
+            text,
+            line,
+            text.count("\n") + 1,
+            placeholders=("<branch>",) if "<branch>" in text else (),
+        )
+        for text, line in expected
+    ]
     assert scan(text) == commands
     assert scan(*text) == commands
 

@@ -301,7 +301,7 @@ def test_where_there_is_no_snapshot_it_is_said_why(
         case "stranger's":
             repository(root)
             monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-            reason = "dubious ownership"
+            reason = "dubious ownership.*git config --global --add safe.directory"
     with pytest.raises(NoUndo, match=reason):
         worker(root).begin("one", "x")
 
