@@ -74,7 +74,10 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
     yield _shell(workspace.config.safety.shell)
     yield _git()
     yield _undo(workspace.folder)
-    yield await _confinement(workspace)
+    confinement = await _confinement(workspace)
+    yield confinement
+    if confinement.state == "ok":
+        yield await _work(workspace)
     async for finding in _models(workspace):
         yield finding
 
@@ -133,6 +136,15 @@ async def _confinement(workspace: Workspace) -> Finding:
     if support.available:
         return Finding("confinement", "ok", f"{support.detail}: safe commands can only read")
     return Finding("confinement", "missing", support.detail, _UNCONFINED)
+
+
+async def _work(workspace: Workspace) -> Finding:
+    """Return whether commands of a goal can run without asking."""
+    support = await workspace.services.confinement.work_support()
+    if support.available:
+        return Finding("goals", "ok", support.detail)
+    advice = "A goal's commands that may change something always ask. docs/norris.md says more."
+    return Finding("goals", "missing", f"no profile `work`: {support.detail}", advice)
 
 
 async def _models(workspace: Workspace) -> AsyncIterator[Finding]:

@@ -252,7 +252,9 @@ def processes(stranger: int) -> Iterator[tuple[str, Attempt]]:
         path = f"/proc/{stranger}/{name}"
         yield path.replace(str(stranger), "N"), opened(path, os.O_RDONLY, lambda _: None)
     yield "/proc/N/fd", lambda: os.readlink(f"/proc/{stranger}/fd/1")
-    yield "/proc/N/cwd", lambda: os.readlink(f"/proc/{stranger}/cwd")
+    for name in ("cwd", "root", "exe"):
+        path = f"/proc/{stranger}/{name}"
+        yield path.replace(str(stranger), "N"), partial(os.readlink, path)
     yield (
         "/proc/N/oom_score_adj",
         opened(f"/proc/{stranger}/oom_score_adj", os.O_WRONLY, lambda _: None),

@@ -15,13 +15,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from machine import needs, without_namespaces, without_programs
 
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.files import data_dir, private_dir
-from aish_lsp.shell.confinement import seccomp
+from aish_lsp.shell.confinement import child, seccomp
 from aish_lsp.shell.confinement import support as support_module
 from aish_lsp.shell.confinement.places import secret_places
 from aish_lsp.shell.confinement.support import Confinement, shared_folder
@@ -676,3 +677,27 @@ async def test_many_at_once(tmp_path: Path, confinement: Confinement) -> None:
         assert result.output.startswith(f"{number}\n"), result
         assert result.refused
     assert not (tmp_path / "new").exists()
+
+
+@linux
+def test_a_link_in_place_of_a_folder_that_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that outlived its command could put it there between two steps."""
+    victim, folder = tmp_path / "victim", tmp_path / "folder"
+    victim.mkdir(mode=0o750)
+    (folder / "closed").mkdir(parents=True)
+    opened = os.open
+
+    def open_closed(path: Any, flags: int, *rest: Any, **by: Any) -> int:
+        if path == "closed" and not (folder / "closed").is_symlink():
+            (folder / "closed").rmdir()
+            (folder / "closed").symlink_to(victim)
+            raise PermissionError
+        return opened(path, flags, *rest, **by)
+
+    monkeypatch.setattr(os, "open", open_closed)
+    # As it is for a folder that holds something.
+    monkeypatch.setattr(child, "_is_removed", lambda *_: False)
+    child.remove(folder)
+    assert victim.stat().st_mode & 0o777 == 0o750

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +100,49 @@ def without_programs(*names: str) -> str:
 def needs(missing: str) -> pytest.MarkDecorator:
     """Return the mark of a test that is skipped if something is missing: one of the above."""
     return pytest.mark.skipif(bool(missing), reason=missing or "it is there")
+
+
+#: Nobody's own.
+ORDINARY = 65534
+
+
+def without_ordinary_user() -> str:
+    """Return why root cannot run this Python as an ordinary user; empty where that can be."""
+    if os.geteuid() != 0:
+        return ""
+    if missing := without_programs("setpriv"):
+        return missing
+    closed = [path for path in (_python(), *_modules()) if not _is_open(Path(path))]
+    return f"other users cannot enter {closed[0]}" if closed else ""
+
+
+def as_ordinary_user() -> list[str]:
+    """Return the beginning of a command that runs Python, with our modules, as an ordinary user."""
+    paths = f"PYTHONPATH={os.pathsep.join(_modules())}"
+    python = ["env", paths, "PYTHONDONTWRITEBYTECODE=1", _python()]
+    if os.geteuid() != 0:
+        return python
+    user = (f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups", "--bounding-set=-all")
+    return ["setpriv", *user, *python]
+
+
+def _modules() -> list[str]:
+    """Return where modules are found, but for those of Python itself."""
+    return [
+        path
+        for path in sys.path
+        if path and ("-packages" in path or not Path(path).is_relative_to(sys.base_prefix))
+    ]
+
+
+def _python() -> str:
+    """Return a Python of this version that others can run, if there is one."""
+    own = os.path.realpath(sys.executable)
+    system = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    return own if _is_open(Path(own)) or not Path(system).exists() else system
+
+
+def _is_open(path: Path) -> bool:
+    """Return whether every user can get at a file or folder."""
+    ways = [folder for folder in (path, *path.parents) if folder.is_dir()]
+    return all(folder.stat().st_mode & 0o001 for folder in ways)
