@@ -21,7 +21,7 @@ from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.environment import program_not_found, reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
-from aish_lsp.shell.risk import Verdict
+from aish_lsp.shell.risk import Verdict, runs_only_git
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.suggestions import (
     Origin,
@@ -48,10 +48,8 @@ R = TypeVar("R")
 DEFAULT_TIMEOUT = 3600.0
 
 _NO_UNDO = "it could not be undone"
+_NO_LAYER = "what git writes cannot be kept apart here"
 _NOT_ALONE = "another command is running, and changes made since it started could not be undone"
-
-#: Found in every command that may change git's own files on purpose.
-_MENTIONS_GIT = re.compile(r"(?<![\w.-])git(?![\w.-])")
 
 _NOT_RUNNABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -300,6 +298,8 @@ class Execution:
         # What it is confined to: reading, or changes of the work tree, which a step of a goal may
         # make without asking.
         self._profile: Literal["reading", "work"] | None = None
+        # Whether all of its commands are git's.
+        self._is_gits = False
         folder = self._workspace.folder / ".aish"
         self._output_file = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -359,6 +359,11 @@ class Execution:
         if can_confine and verdict.risk == "safe" and verdict.confine:
             self._profile = "reading"
         elif can_confine and verdict.risk == "caution" and acts_alone and not is_approved:
+            self._is_gits = runs_only_git(planned.text)
+            assert workspace.root is not None
+            confinement = workspace.services.confinement
+            if self._is_gits and (why_not := await confinement.why_no_layers(workspace.root)):
+                return replace(verdict, reasons=(*verdict.reasons, f"{_NO_LAYER}: {why_not}"))
             self._profile = "work"
         return verdict
 
@@ -463,8 +468,7 @@ class Execution:
             sandbox = await confinement.sandbox(workspace.root)
         elif self._profile == "work":
             assert workspace.root is not None
-            keep_git = _MENTIONS_GIT.search(planned.text) is None
-            sandbox = await confinement.work_sandbox(workspace.root, keep_git=keep_git)
+            sandbox = await confinement.work_sandbox(workspace.root, layered=self._is_gits)
         with sandbox as made:
             self._check_folder()
             # Tell listeners that it runs: it may print nothing for a long time.

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +96,9 @@ class Sandbox:
         program: the seccomp filter.
         lock: for the profile ``work``, a descriptor that locks the work tree.
         work: for the profile ``work``, how the command's own namespaces are set up.
+        settle: what is to be done, in a thread, when nothing of the command is left. It is told
+            whether the command ended by itself, and returns what the user should know.
+        close: what else is to be done at the end.
         temporary: the command's own temporary folder.
     """
 
@@ -106,6 +109,8 @@ class Sandbox:
     program: bytes = b""
     work: dict[str, object] | None = None
     lock: int | None = None
+    settle: Callable[[bool], list[str]] | None = None
+    close: Callable[[], None] | None = None
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the command, given the one that it would have unconfined."""
@@ -132,6 +137,8 @@ class Sandbox:
             os.close(descriptor)
         # It still exists if no supervisor was started, or if the supervisor was killed.
         remove(self.temporary)
+        if self.close is not None:
+            self.close()
 
 
 class SupervisedProcess:
@@ -143,6 +150,8 @@ class SupervisedProcess:
         exit_code, signal_number: how the shell ended; at least one is None, and both are if it is
             unknown.
         left_running: whether the shell exited by itself and left processes behind; they were ended.
+        not_put_aside: a file of the work tree that decides what runs, which was made although it
+            must not be, and could not be put aside; empty if there is none.
         lost: whether the supervisor itself was killed, so that processes that had left the group
             may still run.
         survivors: processes that could not be ended, as ``pid 1234 (name)``; not all, if there are
@@ -170,6 +179,7 @@ class SupervisedProcess:
         self.exit_code: int | None = None
         self.signal_number: int | None = None
         self.left_running = False
+        self.not_put_aside = ""
         self.lost = False
         self.survivors: list[str] = []
         self.seconds = 0.0
@@ -259,6 +269,7 @@ class SupervisedProcess:
         elif "signal" in reports:
             self.signal_number = int(reports["signal"])
         self.left_running = "left" in reports
+        self.not_put_aside = os.fsdecode(bytes.fromhex(reports.get("kept", "")))
         self.lost = not {"failed", "unconfined", "namespaces", "ended"} & reports.keys()
         if self.lost and "started" in reports:
             # The supervisor was killed: end at least what stayed in the process group.

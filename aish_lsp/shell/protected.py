@@ -6,14 +6,24 @@ all ask it.
 
 from __future__ import annotations
 
-import fnmatch
-import re
+import os
+import stat
 import tomllib
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.shell.confinement.tree import find, folded, row_of
+
+if TYPE_CHECKING:
+    from aish_lsp.shell.confinement.tree import Table
+
+#: How many folders with a manifest have placeholders for what is missing in them: each takes time.
+_MOST_PROJECTS: Final = 10
+#: How many links may follow each other.
+_MOST_LINKS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +33,16 @@ class Row:
     Attributes:
         reader: the programs that read such a file.
         when: at what time they read it.
-        names: the files and folders, each a path whose parts may be patterns.
+        names: the files and folders, each a path whose last part may be a pattern.
         in_dependencies: whether it holds inside the folders of dependencies, too.
+        placeholder: whether something takes the place of a missing one while a command runs.
     """
 
     reader: str
     when: str
     names: tuple[str, ...]
     in_dependencies: bool = False
+    placeholder: bool = True
 
     @property
     def reason(self) -> str:
@@ -38,46 +50,32 @@ class Row:
         return f"decides what runs, as {self.reader} can read it {self.when}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """The table, with each name under its last part: its parts, and its row."""
-
-    rows: tuple[Row, ...]
-    dependencies: frozenset[str]
-    manifests: frozenset[str]
-    plain: dict[str, list[tuple[tuple[str, ...], Row]]]
-    patterns: list[tuple[re.Pattern[str], tuple[str, ...], Row]]
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("protected.toml").read_text("utf-8"))
 
 
 @cache
-def _table() -> _Table:
-    found = tomllib.loads(Path(__file__).with_name("protected.toml").read_text("utf-8"))
-    rows = tuple(Row(**row | {"names": tuple(row["names"])}) for row in found["rows"])
-    table = _Table(
-        rows,
-        frozenset(map(_folded, found["dependencies"])),
-        frozenset(found["manifests"]),
-        {},
-        [],
-    )
-    for row in rows:
-        for name in row.names:
-            parts = tuple(map(_folded, name.split("/")))
-            if "*" in parts[-1]:
-                table.patterns.append((re.compile(fnmatch.translate(parts[-1])), parts, row))
-            else:
-                table.plain.setdefault(parts[-1], []).append((parts, row))
-    return table
-
-
 def rows() -> tuple[Row, ...]:
     """Return the table."""
-    return _table().rows
+    return tuple(Row(**row | {"names": tuple(row["names"])}) for row in _data()["rows"])
 
 
-def manifests() -> frozenset[str]:
-    """Return the names of the files beside which a missing file is protected, too."""
-    return _table().manifests
+@cache
+def _table() -> Table:
+    plain: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+    patterns = []
+    for number, row in enumerate(rows()):
+        for name in row.names:
+            *above, last = map(folded, name.split("/"))
+            begin, star, end = last.partition("*")
+            if star:
+                patterns.append((begin, end, tuple(above), number))
+            else:
+                plain.setdefault(last, []).append((tuple(above), number))
+    everywhere = tuple(number for number, row in enumerate(rows()) if row.in_dependencies)
+    dependencies = tuple(map(folded, _data()["dependencies"]))
+    return plain, patterns, dependencies, everywhere, tuple(_data()["manifests"])
 
 
 def protected_by(name: str) -> Row | None:
@@ -88,35 +86,102 @@ def protected_by(name: str) -> Row | None:
     characters that are not seen, and dots at the end.
     """
     table = _table()
-    parts = [part for part in map(_folded, name.split("/")) if part]
-    is_relative = name[:1] not in {"/", "~"}
+    _, _, dependencies, everywhere, _ = table
+    parts = [part for part in map(folded, name.split("/")) if part]
     inside = False
     for at, part in enumerate(parts):
-        row = _row_of(part, parts[:at])
-        if row is not None and (row.in_dependencies or not inside):
-            return row
-        inside = inside or (is_relative and part in table.dependencies)
+        row = row_of(table, part, parts[:at])
+        if row >= 0 and (not inside or row in everywhere):
+            return rows()[row]
+        inside = inside or (name[:1] not in {"/", "~"} and part in dependencies)
     return None
 
 
-def _row_of(last: str, before: Sequence[str]) -> Row | None:
-    """Return the row whose name ends with ``last``, if the parts ``before`` it match, too."""
-    rows: list[tuple[tuple[str, ...], Row]] = _table().plain.get(last, [])
-    for parts, row in (*rows, *_by_pattern(last)):
-        above = parts[:-1]
-        if not above or tuple(before[-len(above) :]) == above:
-            return row
-    return None
+def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Return how the work tree ``root``, a real path, is protected from a command. Blocks.
+
+    Also returned are the git folders in it. The rest is in the form that the supervisor takes, each
+    path as bytes:
+
+    - ``root``, ``table``, and ``aside``, the folder for what the command makes although it may not;
+    - ``known``: the identities of what is protected already;
+    - ``protected``: the places that the command cannot change;
+    - ``missing``: those of them that do not exist, each after the folder that it is in, and
+      ``left``, which an earlier command that was killed with its supervisor has left there;
+    - ``held``: those folders, which can be neither moved nor removed.
+
+    Raises:
+        ValueError: a link takes one of these places, and somebody could decide where it leads.
+    """
+    table = _table()
+    found, projects = find(os.fspath(root), table)
+    projects.sort(key=lambda name: name.count("/") if name else -1)
+    protected = dict.fromkeys(
+        place for name, _, _ in found for place in _links_and_target(root / name, root)
+    )
+    missing: dict[Path, None] = {}
+    left: dict[Path, None] = {}
+    held: dict[Path, None] = {}
+    for folder in dict.fromkeys([root, *(root / name for name in projects[:_MOST_PROJECTS])]):
+        for place in _places_in(folder):
+            above = [at for at in place.parents if at.is_relative_to(folder) and at != folder]
+            if link := next((at for at in above if at.is_symlink()), None):
+                msg = f"{link} is a symbolic link, so that what is in it cannot be protected"
+                raise ValueError(msg)
+            held |= dict.fromkeys(reversed(above))
+            if not os.path.lexists(place):
+                missing |= dict.fromkeys(at for at in reversed(above) if not at.exists())
+                missing[place] = protected[place] = None
+            elif _is_placeholder(place):
+                missing[place] = left[place] = None
+    git = [root / name for name, row, _ in found if row == table[3][0]]
+    plan = {
+        "root": os.fsencode(root),
+        "aside": os.fsencode(aside),
+        "table": table,
+        "known": [identity for _, _, identity in found],
+        "protected": list(map(os.fsencode, protected)),
+        "missing": list(map(os.fsencode, missing)),
+        "left": list(map(os.fsencode, left)),
+        "held": list(map(os.fsencode, held)),
+    }
+    return plan, [folder for folder in git if folder.is_dir() and not folder.is_symlink()]
 
 
-@lru_cache(maxsize=4096)
-def _by_pattern(last: str) -> tuple[tuple[tuple[str, ...], Row], ...]:
-    return tuple((parts, row) for one, parts, row in _table().patterns if one.match(last))
+def _places_in(folder: Path) -> Iterator[Path]:
+    """Yield the places in a folder that are protected even if there is nothing."""
+    for row in rows():
+        if row.placeholder:
+            yield from (folder / name for name in row.names if "*" not in name)
 
 
-def _folded(name: str) -> str:
-    """Return the part of a path as a file system sees it that ignores what nobody sees."""
-    if name.isascii():
-        return name.lower().rstrip(". ")
-    seen = (char for char in name if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFC", "".join(seen).casefold()).rstrip(". ")
+def _is_placeholder(place: Path) -> bool:
+    """Return whether it is as a placeholder is: an empty folder for its owner alone."""
+    try:
+        return place.lstat().st_mode == stat.S_IFDIR | 0o700 and not any(place.iterdir())
+    except OSError:
+        return False
+
+
+def _links_and_target(place: Path, root: Path) -> Iterator[Path]:
+    """Yield a protected place and, if it is a link, those in the work tree that it leads to.
+
+    Raises:
+        ValueError: it leads to a place in the work tree where there is nothing yet.
+    """
+    for _ in range(_MOST_LINKS):
+        if place.is_relative_to(root):
+            yield place
+        if not place.is_symlink():
+            break
+        target = place.parent / place.readlink()
+        place = Path(os.path.realpath(target.parent), target.name)
+    if place.is_relative_to(root) and not place.exists():
+        msg = f"a symbolic link leads to {place}, where there is nothing that could be protected"
+        raise ValueError(msg)
+
+
+def put_aside_in(folder: Path) -> list[tuple[str, str]]:
+    """Return what lies in a folder for what was put aside: each name, and why it is there."""
+    found, _ = find(os.fspath(folder), _table())
+    return [(name, rows()[row].reason) for name, row, _ in found]

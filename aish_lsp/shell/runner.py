@@ -9,13 +9,14 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import FinishReason
+from aish_lsp.foundation.text import escaped
 from aish_lsp.shell.output import (
     KeptOutput,
     ends_in_question,
@@ -142,6 +143,14 @@ async def run_command(
     with SupervisedProcess(arguments, cwd, env, sandbox) as process:
         delivery = _Delivery(process, on_output, refusal_pattern(env) if sandbox else None)
         reason = await _until_end(process, delivery, timeout)
+        if sandbox is not None and sandbox.settle is not None:
+            ended_by_itself = reason == "stop" and not delivery.waited
+            settling = asyncio.ensure_future(asyncio.to_thread(sandbox.settle, ended_by_itself))
+            await _wait_despite_cancel([settling])
+            told = settling.result()
+            if name := process.not_put_aside:
+                told.append(f"{escaped(name)} is new, decides what runs, and cannot be put aside")
+            await delivery.tell(told)
         output, truncated = delivery.kept.text()
         failed = process.exit_code != 0 and reason == "stop"
         return RunResult(
@@ -210,7 +219,7 @@ async def _until_end(
 
 
 async def _wait_despite_cancel(
-    futures: Collection[asyncio.Future[None]], seconds: float | None = None
+    futures: Collection[asyncio.Future[Any]], seconds: float | None = None
 ) -> None:
     """Wait for ``futures``, for ``seconds`` at most, even if the task is cancelled meanwhile."""
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -304,6 +313,17 @@ class _Delivery:
         self.kept.add(text)
         self._at_line_start = text.endswith("\n")
 
+    async def tell(self, sentences: Iterable[str]) -> None:
+        """Add what came of the command when it had ended, without waiting long for the listener."""
+        note = "".join(f"[aish: {sentence}]\n" for sentence in sentences)
+        if note:
+            telling = asyncio.ensure_future(self._note(note))
+            await _wait_despite_cancel([telling], LISTENER_SECONDS)
+            telling.cancel()
+
+    async def _note(self, note: str) -> None:
+        await self._deliver("stderr", note if self._at_line_start else f"\n{note}")
+
     async def add_notes(self) -> None:
         """Add a note if the command did not end by itself, and one on what could not be ended."""
         process = self._process
@@ -316,7 +336,7 @@ class _Delivery:
         if process.survivors:
             due.append(f"[aish: could not be ended: {', '.join(process.survivors)}]\n")
         for note in due:
-            await self._deliver("stderr", note if self._at_line_start else f"\n{note}")
+            await self._note(note)
 
     async def end(self) -> None:
         """Keep what is still in the pipes, without the listener if it was too slow.

@@ -80,7 +80,7 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
             ended = _guard(_Processes(pid, status, subreaper), requests)
         elif pid:
             ended = _supervise(_Shell(pid, status, subreaper), requests)
-    _tidy_up(plan, ended)
+    _tidy_up(status, plan, ended)
     _report(status, "ended")
 
 
@@ -96,7 +96,7 @@ def _prepare(status: int, plan: dict[str, Any]) -> bool:
     """Make the protected places that the work tree lacks; return whether that succeeded."""
     if plan.get("work"):
         try:
-            plan["made"] = plan["child"].make_placeholders(plan["work"])
+            plan["tree"].make_placeholders(plan["work"])
         except OSError as error:
             _report(status, f"unconfined {error.errno}")
             return False
@@ -299,17 +299,21 @@ def read_plan(argument: str) -> dict[str, Any]:
         os.set_inheritable(descriptor, False)
     if "rulesets" in plan:
         plan["child"] = __import__("child")
+    if plan.get("work"):
+        plan["tree"] = __import__("tree")
     return plan
 
 
-def _tidy_up(plan: dict[str, Any], ended: bool) -> None:
-    """Remove the placeholders and the temporary folder, in which most commands leave nothing.
+def _tidy_up(status: int, plan: dict[str, Any], ended: bool) -> None:
+    """Clear the work tree of placeholders and of what the command may not make there.
 
-    The placeholders stay if anything has survived, which could put a file in the place of one; the
-    next command removes them.
+    If anything has survived, which could make it again, the next command does so. The temporary
+    folder is removed; most commands leave nothing in it.
     """
-    if "made" in plan and ended:
-        plan["child"].remove_placeholders(plan["made"])
+    work = plan.get("work")
+    if work and "made" in work and ended:
+        for name in plan["tree"].put_aside(work):
+            _report(status, f"kept {os.fsencode(name).hex()}")
     folder = plan.get("temporary")
     if folder is None:
         return

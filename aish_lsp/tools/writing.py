@@ -27,11 +27,11 @@ from aish_lsp.foundation.text import (
     shown_path,
     with_line_feeds,
 )
-from aish_lsp.tools import Place, ToolResult, Workplace, locate, nearest_names, text_of
-from aish_lsp.tools.reading import Looking, Seen
+from aish_lsp.tools import Place, Seen, ToolResult, Workplace, locate, nearest_names, text_of
 
 if TYPE_CHECKING:
     from aish_lsp.tools import Around
+    from aish_lsp.tools.reading import Looking
 
 #: Lines of a change that a question shows, and characters of each.
 _SHOWN_LINES: Final = 40
@@ -139,14 +139,15 @@ class Changing:
             return ToolResult(f"The user refused this change of {name}.", "denied")
         async with self._workplace.covered(f"{tool} {shlex.quote(place.name)}", around):
             # Check again after the snapshot, which may take a while.
-            if await self._now(place.name) != now:
+            again = await self._now(place.name)
+            if again != now:
                 raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
             if now.is_open:
                 return await self._in_editor(now, after)
             data = (now.mark + with_line_ends_of(now.raw, after)).encode()
             # A thread outlives a cancel of this task: the change must end before the block does.
             await run_uncancellable(
-                asyncio.to_thread(write_keeping, self._workplace.root, now, data)
+                asyncio.to_thread(write_keeping, self._workplace.root, again, data)
             )
         self._looking.showed(place.name, after)
         return ToolResult(_summary(now, after) + _broken_link(now))

@@ -11,7 +11,7 @@ imports nothing of ours, and little else. Its arguments were made by the server.
 """
 
 # pathlib and contextlib would double the supervisor's start-up time.
-# ruff: noqa: SIM105, PTH101, PTH102, PTH106, PTH108, PTH109, PTH112, PTH208
+# ruff: noqa: SIM105, PTH101, PTH106, PTH109, PTH208
 
 from __future__ import annotations
 
@@ -59,12 +59,21 @@ _OWN_PID_MAX_SINCE = (6, 14)
 _CLONE3 = 435
 _OPEN_TREE = 428
 _MOVE_MOUNT = 429
+_FSOPEN = 430
+_FSCONFIG = 431
+_FSMOUNT = 432
 _MOUNT_SETATTR = 442
 
 _AT_FDCWD = -100
+_AT_SYMLINK_NOFOLLOW = 0x100
 _AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
 _OPEN_TREE_CLONE = 1
+_FSOPEN_CLOEXEC = 1
+_FSCONFIG_SET_FLAG = 0
+_FSCONFIG_SET_STRING = 1
+_FSCONFIG_CMD_CREATE = 6
+_FSMOUNT_CLOEXEC = 1
 _MOVE_MOUNT_EMPTY_PATH = 4
 _MOUNT_ATTR_RDONLY = 1
 _MS_NOSUID_NODEV = 6
@@ -142,45 +151,6 @@ def _checked(result: int) -> int:
 # Separate namespaces, for the profile ``work``.
 
 
-def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
-    """Make the protected files and folders that are missing: only what exists can be protected.
-
-    Returns the path and the inode of each, for ``remove_placeholders``.
-
-    Raises:
-        OSError: one cannot be made; those that were made are removed again.
-    """
-    made = [(path, os.lstat(path).st_ino) for path in plan["left"]]
-    for path, is_folder in plan["missing"]:
-        try:
-            if is_folder:
-                os.mkdir(path, 0o700)
-            else:
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-            made.append((path, os.lstat(path).st_ino))
-        except FileExistsError:
-            pass  # Another process has just made it: it is protected like the others.
-        except OSError:
-            remove_placeholders(made)
-            raise
-    return made
-
-
-def remove_placeholders(made: list[tuple[bytes, int]]) -> None:
-    """Remove what ``make_placeholders`` made, unless it was changed or replaced."""
-    for path, inode in reversed(made):
-        try:
-            status = os.lstat(path)
-            if status.st_ino != inode:
-                continue
-            if os.path.isdir(path):
-                os.rmdir(path)
-            elif status.st_size == 0:
-                os.unlink(path)
-        except OSError:
-            pass  # Another program has begun to use it.
-
-
 def fork_into_namespaces(plan: dict[str, Any]) -> tuple[int, bool]:
     """Fork, with the child in namespaces of its own; return its process id, 0 in the child.
 
@@ -221,9 +191,10 @@ def enter(plan: dict[str, Any], ruleset: int) -> None:
     """Set up the namespaces that the calling process is the first in, as ``plan`` says.
 
     Args:
-        plan: ``writable``, the folders that can be written to; ``protected``, the places in them
-            that cannot; ``held``, the folders above those, which can be neither moved nor removed;
-            ``rights``, what the ruleset allows in the new ``/dev/shm``.
+        plan: ``writable``, the folders that can be written to; ``held``, folders in them that can
+            be neither moved nor removed; ``protected``, places that cannot be changed at all;
+            ``layers``, git folders, each after the folder of the layer that takes what is written
+            to it; ``rights``, what the ruleset allows in these and in the new ``/dev/shm``.
         ruleset: the descriptor of a Landlock ruleset, to which the new ``/dev/shm`` and ``/proc``
             are added.
 
@@ -239,15 +210,17 @@ def enter(plan: dict[str, Any], ruleset: int) -> None:
     _show_own_processes()
     _limit_processes()
     writable = [(path, _copy(path)) for path in plan["writable"]]
+    layers = [(path, _layer(layer, path)) for layer, path in plan["layers"]]
     _make_read_only(_AT_FDCWD, b"/", 0)
     for path, tree in writable:
         _mount(tree, path)
     for path in plan["held"]:
         _mount(_copy(path), path)
     for path in plan["protected"]:
-        tree = _copy(path)
-        _make_read_only(tree, b"", _AT_EMPTY_PATH)
+        _protect(path)
+    for path, tree in layers:
         _mount(tree, path)
+        _allow(ruleset, path, plan["rights"])
     size = b"size=50%"
     tmpfs = (b"tmpfs", _SHARED_MEMORY, b"tmpfs", ctypes.c_ulong(_MS_NOSUID_NODEV), size)
     _checked(_libc.mount(*tmpfs))
@@ -290,9 +263,37 @@ def _linux_version() -> tuple[int, ...]:
     return tuple(int(number) if number.isdigit() else 0 for number in numbers)
 
 
+def _protect(path: bytes) -> None:
+    """Make a place read-only, and one that cannot be replaced."""
+    try:
+        tree = _copy(path)
+    except FileNotFoundError:
+        return  # Somebody has just removed it; if the command makes it anew, that is found.
+    _make_read_only(tree, b"", _AT_EMPTY_PATH)
+    _mount(tree, path)
+
+
+def _layer(layer: bytes, path: bytes) -> int:
+    """Return a detached overlay of a folder: what is written to it lands in a folder ``upper``.
+
+    In the folder ``layer``, this is empty, and so are ``work`` and ``lower``.
+    """
+    os.chdir(layer)  # Paths would have to be escaped.
+    _mount(_copy(path), b"lower")
+    context = syscall(_FSOPEN, b"overlay", ctypes.c_uint(_FSOPEN_CLOEXEC))
+    for name, value in ((b"lowerdir", b"lower"), (b"upperdir", b"upper"), (b"workdir", b"work")):
+        syscall(_FSCONFIG, context, ctypes.c_uint(_FSCONFIG_SET_STRING), name, value, 0)
+    # In a namespace of a user's own, no other attributes may be set.
+    syscall(_FSCONFIG, context, ctypes.c_uint(_FSCONFIG_SET_FLAG), b"userxattr", None, 0)
+    syscall(_FSCONFIG, context, ctypes.c_uint(_FSCONFIG_CMD_CREATE), None, None, 0)
+    tree = syscall(_FSMOUNT, context, ctypes.c_uint(_FSMOUNT_CLOEXEC), ctypes.c_uint(0))
+    os.close(context)
+    return tree
+
+
 def _copy(path: bytes) -> int:
-    """Return a detached copy of the mounts at and below ``path``."""
-    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+    """Return a detached copy of the mounts at and below ``path``, or of a link."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | _AT_SYMLINK_NOFOLLOW | os.O_CLOEXEC
     return syscall(_OPEN_TREE, _AT_FDCWD, path, ctypes.c_uint(flags))
 
 

@@ -1,9 +1,7 @@
 """Where secrets are: a confined command can list these places by name, but not read them.
 
 Those in a home folder are listed in ``places.toml``. On Linux a folder can be mounted twice, and
-then has several names. Protected places are what a command of the profile ``work`` cannot change in
-the work tree, although it writes there: files that other programs (git, editors, direnv, this one)
-read and run by themselves.
+then has several names.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import fnmatch
 import os
 import pwd
 import re
+import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,6 +69,10 @@ class Closed:
         return _any_of(self.patterns.get(folder, ()))
 
 
+#: Seconds for which it is remembered which files are in the secret places.
+_FRESH: Final = 2.0
+
+
 def is_linked_from_secret(status: os.stat_result, root: Path) -> bool:
     """Return whether a file of the workspace ``root`` is also, as a hard link, in a secret place.
 
@@ -78,32 +81,28 @@ def is_linked_from_secret(status: os.stat_result, root: Path) -> bool:
     """
     if status.st_nlink < 2:
         return False
-    own, closed = os.path.realpath(root), secret_places(os.environ)
-    waiting = []
-    for folder in closed.patterns:
-        matches = closed.names_in(folder).match
-        waiting += [
-            entry
-            for entry in _entries(folder)
-            if matches(entry.name) and not is_within(own, entry.path)
-        ]
+    files = _secret_files(os.path.realpath(root), int(time.monotonic() / _FRESH))
+    return (status.st_dev, status.st_ino) in files
+
+
+@lru_cache(maxsize=4)
+def _secret_files(root: str, _when: int) -> frozenset[tuple[int, int]]:
+    """Return device and inode of each file in a secret place that does not contain ``root``."""
+    closed = secret_places(os.environ)
+    found: set[tuple[int, int]] = set()
+    waiting = [(folder, closed.names_in(folder)) for folder in closed.patterns]
     while waiting:
-        entry = waiting.pop()
-        if entry.is_dir(follow_symlinks=False):
-            waiting += _entries(entry.path)
-        elif entry.inode() == status.st_ino:
-            with suppress(OSError):
-                if os.path.samestat(entry.stat(follow_symlinks=False), status):
-                    return True
-    return False
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
+        folder, names = waiting.pop()
+        with suppress(OSError), os.scandir(folder) as entries:
+            device = os.stat(folder).st_dev  # noqa: PTH116 - there are many
+            for entry in entries:
+                if not names.match(entry.name) or is_within(root, entry.path):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, _any_of(("*",))))
+                else:
+                    found.add((device, entry.inode()))
+    return frozenset(found)
 
 
 @lru_cache(maxsize=256)
@@ -305,72 +304,3 @@ def _joined(folder: str, rest: str) -> str:
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
-
-
-_FILES: Final = (".aish.toml", ".envrc", ".exrc", ".nvim.lua", ".dir-locals.el")
-_FOLDERS: Final = (".aish", ".vscode", ".idea", ".zed")
-_GIT_FILES: Final = ("config", "config.worktree", "info/attributes")
-_GIT_FOLDERS: Final = ("hooks",)
-
-
-def protected_places(root: Path, *, keep_git: bool = False) -> dict[str, object]:
-    """Return what is protected in the work tree ``root``; with ``keep_git`` all of git's own, too.
-
-    It is in the form that the supervisor takes, each path as bytes:
-
-    - ``protected``: all of the places;
-    - ``missing``: those that do not exist, and whether an empty folder takes the place of each, or
-      an empty file;
-    - ``left``: empty folders in the place of a file, left by an earlier command that was killed
-      with its supervisor;
-    - ``held``: the folders above them in the work tree, from the top.
-
-    Raises:
-        ValueError: one of them is a symbolic link, which somebody could point elsewhere.
-    """
-    # An empty folder takes the place of a missing file, since git does not list it.
-    wanted = {root / name: True for name in (*_FILES, *_FOLDERS)}
-    if keep_git and (root / ".git").is_dir():
-        wanted[root / ".git"] = True
-    else:
-        for folder in _git_folders(root):
-            wanted |= {folder / name: False for name in _GIT_FILES}
-            wanted |= {folder / name: True for name in _GIT_FOLDERS}
-    if (root / ".git").is_file():
-        wanted[root / ".git"] = False
-    missing: dict[Path, bool] = {}
-    held: set[Path] = set()
-    for path, is_folder in wanted.items():
-        for at in (path, *path.parents):
-            if at == root:
-                break
-            if at.is_symlink():
-                msg = f"{at} is a symbolic link, so that it cannot be protected"
-                raise ValueError(msg)
-            if at != path:
-                held.add(at)
-        if not path.exists():
-            missing[path] = is_folder
-    # The folders above what is missing come first.
-    missing |= {folder: True for folder in held if not folder.exists()}
-    left = [path for name in _FILES if (path := root / name).is_dir() and not any(path.iterdir())]
-    return {
-        "protected": [os.fsencode(path) for path in wanted],
-        "missing": [(os.fsencode(path), is_folder) for path, is_folder in sorted(missing.items())],
-        "left": [os.fsencode(path) for path in left],
-        "held": [os.fsencode(path) for path in sorted(held)],
-    }
-
-
-def _git_folders(root: Path) -> list[Path]:
-    """Return the folders in the work tree that hold git's settings: its own, and its modules'."""
-    own = root / ".git"
-    if not own.is_dir():
-        return []
-    found = [own]
-    for folder, names, _ in os.walk(own / "modules"):
-        if "objects" in names:
-            found.append(Path(folder))
-            # A module's own modules are in it, among many other folders.
-            names[:] = [name for name in names if name == "modules"]
-    return found

@@ -11,19 +11,22 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.errors import AishError, Denied
-from aish_lsp.foundation.files import data_dir, private_dir
+from aish_lsp.foundation.errors import AishError, Denied, StoreUnavailable
+from aish_lsp.foundation.files import data_dir, private_dir, workspace_dir
+from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.confinement import landlock, seccomp
 from aish_lsp.shell.confinement.child import remove
-from aish_lsp.shell.confinement.places import Closed, protected_places, secret_places
+from aish_lsp.shell.confinement.layers import Layer, layers_for
+from aish_lsp.shell.confinement.places import Closed, secret_places
 from aish_lsp.shell.process import Sandbox
+from aish_lsp.shell.protected import protection, put_aside_in
 from aish_lsp.shell.runner import RunResult, Stream, run_command
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
@@ -57,6 +60,7 @@ class Confinement:
         self._making = asyncio.Lock()
         self._rulesets: dict[Path | None, landlock.Ruleset] = {}
         self._temporary: tuple[Path, int] | None = None
+        self._layered: set[Path] = set()
 
     @property
     def available(self) -> bool:
@@ -91,21 +95,23 @@ class Confinement:
         """
         return await self._made(partial(self._make_sandbox, root))
 
-    async def work_sandbox(self, root: Path, *, keep_git: bool = False) -> Sandbox:
+    async def work_sandbox(self, root: Path, *, layered: bool = False) -> Sandbox:
         """Return the sandbox of a command that may change the work tree ``root`` without asking.
 
-        With ``keep_git`` it cannot change git's own files, which no snapshot holds. Whether the
-        kernel allows it is only known when it starts: a refusal is ``Denied`` then.
+        If ``layered``, it can write to git folders, which are covered by layers; else they are
+        read-only. Whether the kernel allows it is only known when it starts: a refusal is
+        ``Denied`` then.
 
         Raises:
             Denied: it cannot be confined.
         """
-        return await self._made(partial(self._make_work_sandbox, root, keep_git=keep_git))
+        return await self._made(partial(self._make_work_sandbox, root, layered=layered))
 
-    async def why_no_work(self, root: Path) -> str:
+    async def why_no_work(self, root: Path, *, layered: bool = False) -> str:
         """Try ``work_sandbox``; return why commands cannot run in it, empty if they can."""
         try:
-            result, _ = await self._run(":", root, await self.work_sandbox(root))
+            sandbox = await self.work_sandbox(root, layered=layered)
+            result, _ = await self._run(":", root, sandbox)
         except AishError as error:
             # The reason follows the words that say that it was refused.
             return error.message.rpartition("confined: ")[2].rstrip(".")
@@ -115,6 +121,15 @@ class Confinement:
             # The runner has swallowed the cancel, which was meant for our caller.
             raise asyncio.CancelledError
         return "" if result.exit_code == 0 else "even an empty command fails in the sandbox"
+
+    async def why_no_layers(self, root: Path) -> str:
+        """Return why git folders cannot be covered by layers, empty if they can."""
+        if root in self._layered:
+            return ""
+        why_not = await self.why_no_work(root, layered=True)
+        if not why_not:
+            self._layered.add(root)
+        return why_not
 
     async def work_support(self) -> Support:
         """Return whether commands can run in the profile ``work`` here, tried in a new folder."""
@@ -136,7 +151,7 @@ class Confinement:
         except asyncio.CancelledError:
             making.add_done_callback(_release)
             raise
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, StoreUnavailable) as error:
             msg = f"The command was not run, since it could not be confined: {error}."
             raise Denied(msg) from error
 
@@ -199,7 +214,7 @@ class Confinement:
             program=seccomp.program(abi),
         )
 
-    def _make_work_sandbox(self, root: Path, *, keep_git: bool) -> Sandbox:
+    def _make_work_sandbox(self, root: Path, *, layered: bool) -> Sandbox:
         abi = landlock.kernel_version()
         if abi == 0 or not seccomp.supported():
             raise ValueError(_missing())
@@ -209,17 +224,22 @@ class Confinement:
         if os.fspath(root) in closed.parents:
             msg = f"{root} contains secret places"
             raise ValueError(msg)
+        run = _WorkRun(root)
         lock = _locked(root)
         try:
-            protected = protected_places(root, keep_git=keep_git)
+            protected, nested = protection(root, run.aside)
+            if layered:
+                run.add_layers(nested)
             temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
             # Not shared: the command adds its mounts to it.
             ruleset = landlock.Ruleset(abi, closed, [temporary, root], network=True)
         except BaseException:
+            run.close()
             os.close(lock)
             raise
         writable = [os.fsencode(root), os.fsencode(temporary)]
-        work = protected | {"writable": writable, "rights": ruleset.all_rights}
+        layers = [(os.fsencode(one.folder), os.fsencode(one.git)) for one in run.layers]
+        work = protected | {"writable": writable, "layers": layers, "rights": ruleset.all_rights}
         return Sandbox(
             f"Landlock {abi}, seccomp and namespaces",
             temporary,
@@ -227,6 +247,8 @@ class Confinement:
             program=seccomp.program(abi, "work"),
             work=work,
             lock=lock,
+            settle=run.settle,
+            close=run.close,
         )
 
     def _sandbox_of_macos(self, root: Path | None, temporary: Path) -> Sandbox:
@@ -302,6 +324,56 @@ class Confinement:
                 sandbox=sandbox,
             )
         return result, printed
+
+
+class _WorkRun:
+    """What is left to do after a command of the profile ``work`` in the work tree ``root``.
+
+    Attributes:
+        aside: the folder for what the command made although it may not.
+        layers: the layers that cover git folders.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        own = workspace_dir(root) / "aside"
+        _remove_old(own, "*", _ASIDE_SECONDS)
+        self.aside = own / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(3).hex()}"
+        self._folder: Path | None = None
+        self.layers: list[Layer] = []
+
+    def add_layers(self, nested: Iterable[Path]) -> None:
+        """Make the layers; ``nested`` are the git folders in the work tree.
+
+        Raises:
+            ValueError: a git folder cannot have one.
+            OSError: one cannot be made.
+        """
+        layers = private_dir(data_dir()) / "layers"
+        private_dir(layers)
+        _remove_old(layers, "*")
+        self._folder = Path(tempfile.mkdtemp(dir=layers))
+        self.layers = layers_for(self._root, nested, self._folder)
+
+    def settle(self, ended_by_itself: bool) -> list[str]:
+        """Take over what git did; return what the user should know. Blocks."""
+        told: list[str] = []
+        for layer in self.layers:
+            if ended_by_itself:
+                told += layer.take_over()
+            else:
+                told.append(f"nothing that git did is kept in {layer.git}, since it was stopped")
+        if self.aside.exists():
+            found = put_aside_in(self.aside)
+            told += [f"{escaped(name)} is put aside: it {reason}" for name, reason in found[:_TOLD]]
+            more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+            told.append(f"what is put aside{more} is in {shown_path(self.aside)}")
+        return told
+
+    def close(self) -> None:
+        """Remove the layers."""
+        if self._folder is not None:
+            remove(self._folder)
 
 
 def _locked(root: Path) -> int:
@@ -414,6 +486,10 @@ def _quoted(text: str) -> str:
 PROBE: Final = "aish-probe-"
 #: Seconds after which a folder is no longer needed; a command runs for an hour at most.
 _FORGOTTEN: Final = 86_400.0
+#: How many of the files that were put aside are named.
+_TOLD: Final = 10
+#: Seconds for which that is kept which commands of the profile ``work`` made although they may not.
+_ASIDE_SECONDS: Final = 30 * 86_400.0
 
 
 def shared_folder(before: Path | None = None) -> tuple[Path, int]:
@@ -455,8 +531,8 @@ def _is_ours(status: os.stat_result) -> bool:
     return private and status.st_uid == os.geteuid()
 
 
-def _remove_old(folder: Path, pattern: str) -> None:
-    oldest = time.time() - _FORGOTTEN
+def _remove_old(folder: Path, pattern: str, seconds: float = _FORGOTTEN) -> None:
+    oldest = time.time() - seconds
     for path in folder.glob(pattern):
         with suppress(OSError):
             status = path.lstat()

@@ -81,3 +81,11 @@ def classify(
     if findings.is_free and not {"$", "`"} & set(text):
         return Verdict("safe", confine=False)
     return Verdict("safe") if confined and not findings.free else Verdict("caution", (UNHELD,))
+
+
+def runs_only_git(text: str) -> bool:
+    """Return whether all commands of a line are git's, but for changes of the folder."""
+    from aish_lsp.shell.risk.words import command_names  # noqa: PLC0415 - it imports the grammar
+
+    names = command_names(text)
+    return "git" in names and names <= {"git", "cd"}

@@ -59,6 +59,23 @@ def _depth(root: Node) -> int:
                 return deepest
 
 
+def command_names(text: str) -> set[str]:
+    """Return the first words of all commands in a text, as they are written; none if it is broken.
+
+    ``text`` has been judged, so that it is neither too long nor too deep.
+    """
+    names: set[str] = set()
+    waiting = [parse(text.encode())]
+    while waiting:
+        node = waiting.pop()
+        if node.has_error:
+            return set()
+        if node.type == "command_name":
+            names.add((node.text or b"").decode())
+        waiting += node.children
+    return names
+
+
 @cache
 def table(name: str) -> dict[str, Any]:
     """Return the contents of ``NAME.toml`` in this folder."""

@@ -1,0 +1,562 @@
+"""Git folders as layers: git's own commands write to a layer, of which some is taken over.
+
+In the profile ``work`` git folders are read-only, since their settings and hooks are run by git.
+Where every command of a line is git's, each is covered by an overlay. What was written to it is in
+a folder of ours when the command has ended, and may be a program's, since git runs hooks and
+filters. Of that, only commits, refs, the index and the like are taken over: checked, under git's
+locks, and all of it or nothing. Settings, hooks and all else are left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from aish_lsp.foundation.text import escaped
+from aish_lsp.shell.confinement.tree import folded, identity_of
+
+if TYPE_CHECKING:
+    from aish_lsp.shell.confinement.tree import Identity
+
+#: What is taken over of a git folder, beside its objects.
+_TAKEN: Final = re.compile(
+    r"(?:packed-refs|shallow|index|HEAD|ORIG_HEAD|FETCH_HEAD|MERGE_[A-Z]+|COMMIT_EDITMSG)"
+    r"|(?:logs/)?refs/.+|logs/HEAD",
+    re.DOTALL,
+)
+#: The same of what several work trees share.
+_SHARED: Final = re.compile(r"packed-refs|shallow|(?:logs/)?refs/.+", re.DOTALL)
+#: What git itself never removes.
+_STAYS: Final = re.compile(r"HEAD|index|packed-refs|logs/HEAD")
+#: What git keeps while an operation of several steps is not finished, in a form that has commands.
+_UNFINISHED: Final = ("rebase-merge", "rebase-apply", "sequencer")
+#: What git makes again when it needs it, and locks of git processes that were killed.
+_NOT_MISSED: Final = re.compile(
+    r"(?:.*/)?(?:[^/]*\.lock|tmp_[^/]*|AUTO_MERGE|REBASE_HEAD|gc\.(?:log|pid)|info/refs)"
+    r"|objects/.*",
+    re.DOTALL,
+)
+_LOOSE: Final = re.compile(r"[0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62})")
+_PACK: Final = re.compile(r"pack/pack-[0-9a-f]+\.pack")
+_ID: Final = rb"(?:[0-9a-f]{64}|[0-9a-f]{40})"
+#: As ``git check-ref-format`` has it.
+_REF: Final = (
+    rb"refs(?:/(?!\.)(?:(?!\.\.|@\{|\.lock(?:/|\s|\Z))[^\x00-\x20\x7f~^:?*\[\\/])+(?<!\.))+"
+)
+#: What a file may hold, by its name; others hold text for people, or are checked by git.
+_CONTENT: Final = tuple(
+    (re.compile(name), re.compile(content))
+    for name, content in (
+        (r"(?:refs/.+|HEAD|ORIG_HEAD)", rb"(?:" + _ID + rb"|ref: " + _REF + rb")\s*"),
+        (r"shallow", rb"(?:" + _ID + rb"\n)*"),
+        (
+            r"packed-refs",
+            rb"(?:#[^\n]*\n|" + _ID + rb" " + _REF + rb"\n(?:\^" + _ID + rb"\n)?)*",
+        ),
+    )
+)
+_NAME_OF_REF: Final = re.compile(rb"(?:logs/)?" + _REF + rb"|logs/HEAD")
+_LARGEST: Final = 1 << 28
+#: Seconds for git to check or to write; for a lock that another git process holds.
+_GIT_SECONDS: Final = 600.0
+_LOCK_SECONDS: Final = 2.0
+#: How many names of what was not taken over are told.
+_MOST_TOLD: Final = 5
+
+
+class NotTaken(Exception):
+    """Why nothing of a layer is taken over, as the rest of a sentence."""
+
+
+@dataclass(slots=True)
+class Layer:
+    """The layer of one git folder for one command.
+
+    Attributes:
+        git: the git folder, a real path.
+        folder: where the layer is, with its folders ``upper``, ``work`` and ``lower``.
+        homes: the folders in ``git`` that have refs and an index of their own, relative to it: its
+            own, those of submodules, and those of linked work trees which are worked in.
+        is_anothers: whether the work tree of ``git`` itself is another than that worked in.
+        before: the files of ``homes`` that may be taken over, with their identities.
+    """
+
+    git: Path
+    folder: Path
+    homes: tuple[str, ...]
+    is_anothers: bool = False
+    before: dict[str, Identity] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Make the folders, and note what is in the git folder now.
+
+        Raises:
+            ValueError: git keeps its refs in a form of which nothing could be taken over.
+            OSError: they cannot be made.
+        """
+        if (self.git / "reftable").exists():
+            msg = f"the refs of {self.git} are in a form of which nothing could be taken over"
+            raise ValueError(msg)
+        for name in ("upper", "work", "lower", "before"):
+            (self.folder / name).mkdir(parents=True, mode=0o700)
+        for home in self.homes:
+            for name in _files_in(self.git, home):
+                if self._is_taken(name):
+                    self.before[name] = identity_of(self.git / name)
+            with suppress(FileNotFoundError):
+                copy = self.folder / "before" / home / "index"
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.git / home / "index", copy)
+
+    def take_over(self) -> Iterator[str]:
+        """Take over what the command wrote, as far as may be; yield what the user should know."""
+        upper = _Upper(self.folder / "upper")
+        try:
+            changes = self._changes(upper)
+            if changes:
+                for home in self.homes:
+                    self._take_objects(upper, home)
+                    self._check_whole(home, changes)
+                self._check_index(changes)
+                self._write(changes)
+        except NotTaken as reason:
+            yield f"nothing that git did is kept in {self.git}, since {reason}"
+        except (OSError, subprocess.SubprocessError) as error:
+            yield f"nothing that git did is kept in {self.git}: {error}"
+        left = [name for name in upper.names() if self._is_missed(name, upper)]
+        if left:
+            names = ", ".join(map(escaped, left[:_MOST_TOLD]))
+            more = f" and {len(left) - _MOST_TOLD} more" if len(left) > _MOST_TOLD else ""
+            yield f"of what git wrote in {self.git}, this is not kept: {names}{more}"
+
+    def _is_taken(self, name: str) -> bool:
+        """Return whether a file is one of those that are taken over."""
+        home = self._home_of(name)
+        names = _SHARED if self.is_anothers and not home else _TAKEN
+        inner = name.removeprefix(home)
+        return names.fullmatch(inner) is not None and not _NOT_MISSED.fullmatch(inner)
+
+    def _is_missed(self, name: str, upper: _Upper) -> bool:
+        """Return whether a file of the layer that is not taken over differs from the real one."""
+        if self._is_taken(name) or _NOT_MISSED.fullmatch(name.removeprefix(self._home_of(name))):
+            return False
+        try:
+            return upper.read(name) != (self.git / name).read_bytes()
+        except (NotTaken, OSError):
+            return True
+
+    def _home_of(self, name: str) -> str:
+        return max((home for home in self.homes if name.startswith(home)), key=len, default="")
+
+    def _changes(self, upper: _Upper) -> dict[str, bytes | None]:
+        """Return the new contents of the files to be taken over; None for those that are gone.
+
+        Raises:
+            NotTaken: they cannot be.
+        """
+        if any(upper.holds(home + name) for home in self.homes for name in _UNFINISHED):
+            raise NotTaken("an operation of several steps, like a rebase, is not finished")
+        changes: dict[str, bytes | None] = dict.fromkeys(
+            name for name in self.before if upper.hides(name)
+        )
+        for name in changes:
+            if _STAYS.fullmatch(name.removeprefix(self._home_of(name))):
+                raise NotTaken(f"{name} is gone")
+        for name in filter(self._is_taken, upper.names()):
+            content = upper.read(name)
+            _check(name.removeprefix(self._home_of(name)), content)
+            before = self.git / name
+            if not before.is_file() or before.read_bytes() != content:
+                changes[name] = content
+        return changes
+
+    def _take_objects(self, upper: _Upper, home: str) -> None:
+        """Copy new objects, each of which is what its name says.
+
+        Raises:
+            NotTaken: one is not.
+        """
+        objects = self.git / home / "objects"
+        for name in upper.names(f"{home}objects/"):
+            inner = name.removeprefix(f"{home}objects/")
+            if (objects / inner).exists():
+                continue
+            if _LOOSE.fullmatch(inner):
+                with upper.open(name) as file:
+                    _copy_object(file, inner, objects)
+            elif _PACK.fullmatch(inner):
+                with upper.open(name) as file:
+                    # It makes the index of a pack anew, and finds what is damaged.
+                    if _git(self.git / home, "index-pack", "--stdin", given=file).returncode:
+                        raise NotTaken(f"{inner} is damaged")
+
+    def _check_whole(self, home: str, changes: Mapping[str, bytes | None]) -> None:
+        """Check that all is there that the new refs lead to.
+
+        Raises:
+            NotTaken: something is missing.
+        """
+        found: dict[bytes, None] = {}
+        for name, content in changes.items():
+            inner = name.removeprefix(home)
+            is_ref = inner.startswith("refs/") or inner in ("HEAD", "packed-refs", "MERGE_HEAD")
+            if content is not None and is_ref and self._home_of(name) == home:
+                found |= dict.fromkeys(re.findall(rb"(?m)^" + _ID + rb"(?=\s|\Z)", content))
+        if found:
+            with tempfile.TemporaryFile() as file:
+                file.write(b"".join(one + b"\n" for one in found))
+                file.seek(0)
+                options = ("--objects", "--quiet", "--stdin", "--not", "--all")
+                shallow = f"{home}shallow" in changes and self.folder / "upper" / home / "shallow"
+                environ = {"GIT_SHALLOW_FILE": os.fspath(shallow)} if shallow else {}
+                if _git(self.git / home, "rev-list", *options, given=file, **environ).returncode:
+                    raise NotTaken("a commit is incomplete")
+
+    def _check_index(self, changes: Mapping[str, bytes | None]) -> None:
+        """Check that git can read a new index, and that no name in it leads elsewhere.
+
+        Raises:
+            NotTaken: that is not so.
+        """
+        for name, content in changes.items():
+            if content is not None and name.removeprefix(self._home_of(name)) == "index":
+                for listed in _names_in_index(content, self.git / self._home_of(name)):
+                    parts = [folded(part) for part in listed.split("/")]
+                    if "" in parts or ".git" in parts:
+                        raise NotTaken(f"the index names {escaped(listed)}")
+
+    def _write(self, changes: Mapping[str, bytes | None]) -> None:
+        """Write the new contents under git's locks, if nobody else has changed these files.
+
+        Raises:
+            NotTaken: somebody has.
+        """
+        locks: dict[str, Path] = {}
+        try:
+            for name in sorted(changes):
+                # In a file's place there is no folder yet.
+                if not any(changes.get(above, b"") is None for above in _above(name)):
+                    locks[name] = _locked(self.git / name)
+            for name in changes:
+                self._check_unchanged(name, changes)
+            for name, content in changes.items():
+                if content is None:
+                    (self.git / name).unlink(missing_ok=True)
+                    locks.pop(name).unlink()
+                    _remove_empty(self.git / name, self._home_of(name), self.git)
+            for name, content in changes.items():
+                if content is not None:
+                    lock = locks[name] if name in locks else _locked(self.git / name)
+                    locks[name] = lock
+                    lock.write_bytes(content)
+                    _remove_folders(self.git / name)
+                    lock.rename(self.git / name)
+                    del locks[name]
+        finally:
+            for lock in locks.values():
+                lock.unlink(missing_ok=True)
+
+    def _check_unchanged(self, name: str, changes: Mapping[str, bytes | None]) -> None:
+        """Check that a file is the one that was there before.
+
+        Folders of refs that are gone, or are going, may be in the place of a new one.
+
+        Raises:
+            NotTaken: it is not.
+        """
+        path = self.git / name
+        if identity_of(path) == self.before.get(name, (0, 0, 0)):
+            return
+        if name not in self.before and path.is_dir() and not path.is_symlink():
+            inside = (os.path.relpath(one, self.git) for one in path.rglob("*") if not one.is_dir())
+            if all(changes.get(one, b"") is None for one in inside if not one.endswith(".lock")):
+                return
+        copy = self.folder / "before" / name
+        if name.endswith("index") and copy.exists():
+            # Who looks at the status writes the index, too.
+            with suppress(NotTaken):
+                home = self.git / self._home_of(name)
+                listed = [
+                    list(_names_in_index(one.read_bytes(), home, "--stage")) for one in (copy, path)
+                ]
+                if listed[0] == listed[1]:
+                    return
+        raise NotTaken(f"{name} has been changed by somebody else meanwhile")
+
+
+class _Upper:
+    """What a command wrote to a layer. It may be anything: no link is followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kinds: dict[str, int] = {}
+        self._opaque: set[str] = set()
+        waiting = [""]
+        while waiting:
+            inner = waiting.pop()
+            with os.scandir(folder / inner) as entries:
+                for entry in entries:
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                    self._kinds[inner + entry.name] = stat.S_IFMT(mode)
+                    if stat.S_ISDIR(mode):
+                        waiting.append(f"{inner}{entry.name}/")
+                        if self._is_opaque(entry.path):
+                            self._opaque.add(inner + entry.name)
+
+    @staticmethod
+    def _is_opaque(path: str) -> bool:
+        try:
+            return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
+        except OSError:
+            return False
+
+    def names(self, begin: str = "") -> list[str]:
+        """Return the names of all that is neither a folder nor gone, sorted."""
+        no_file = (stat.S_IFDIR, stat.S_IFCHR)
+        found = (name for name, kind in self._kinds.items() if kind not in no_file)
+        return sorted(name for name in found if name.startswith(begin))
+
+    def holds(self, name: str) -> bool:
+        """Return whether anything was written there, or is gone from there."""
+        return name in self._kinds
+
+    def hides(self, name: str) -> bool:
+        """Return whether a file that was there before is gone."""
+        kind = self._kinds.get(name)
+        if kind is not None:
+            return kind in (stat.S_IFDIR, stat.S_IFCHR)
+        # The first folder above it that was written to decides.
+        for above in _above(name):
+            kind = self._kinds.get(above)
+            if kind is not None and (kind != stat.S_IFDIR or above in self._opaque):
+                return True
+        return False
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a regular file.
+
+        Raises:
+            NotTaken: it is none, or too large.
+        """
+        if self._kinds[name] != stat.S_IFREG:
+            raise NotTaken(f"{escaped(name)} is not a regular file")
+        return os.fdopen(os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW), "rb")
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a regular file.
+
+        Raises:
+            NotTaken: it is none, or too large.
+        """
+        with self.open(name) as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise NotTaken(f"{escaped(name)} is too large")
+        return content
+
+
+def layers_for(root: Path, nested: Iterable[Path], at: Path) -> list[Layer]:
+    """Return a layer for each git folder of the work tree ``root``, made in the folder ``at``.
+
+    ``nested`` are the git folders of repositories in it. Blocks.
+
+    Raises:
+        ValueError: one of them cannot have one.
+        OSError: it cannot be made.
+    """
+    folders = {git: False for git in nested if (git / "HEAD").is_file()}
+    own = next((at / ".git" for at in (root, *root.parents) if (at / ".git").exists()), None)
+    if own is not None and own.is_dir():
+        folders[own.resolve()] = False
+    elif own is not None:
+        folder = _named_in(own, "gitdir: ")
+        common = _named_in(folder / "commondir") if (folder / "commondir").exists() else folder
+        folders[common] = common != folder
+    layers = [
+        Layer(git, at / str(number), tuple(_homes(git, root)), is_anothers)
+        for number, (git, is_anothers) in enumerate(folders.items())
+    ]
+    for layer in layers:
+        layer.prepare()
+    return layers
+
+
+def _named_in(file: Path, begin: str = "") -> Path:
+    """Return the real path that a file of git's names, relative to the folder that it is in.
+
+    Raises:
+        ValueError: it names none.
+    """
+    text = os.fsdecode(file.read_bytes()).removeprefix(begin).rstrip("\r\n")
+    found = Path(os.path.realpath(file.parent / text))
+    if not found.is_dir():
+        msg = f"{file} names no folder"
+        raise ValueError(msg)
+    return found
+
+
+def _homes(git: Path, root: Path) -> Iterator[str]:
+    """Yield the homes in a git folder, each with a slash at its end."""
+    yield ""
+    for folder, names, _ in os.walk(git / "modules"):
+        if "objects" in names:
+            yield f"{Path(folder).relative_to(git)}/"
+            # A module's own modules are in it, among many other folders.
+            names[:] = [name for name in names if name == "modules"]
+    for linked in (git / "worktrees").glob("*/gitdir"):
+        # It names the file ``.git`` of the work tree.
+        if Path(linked.read_text("utf-8", "surrogateescape").rstrip("\n")).is_relative_to(root):
+            yield f"{linked.parent.relative_to(git)}/"
+
+
+def _files_in(git: Path, home: str) -> Iterator[str]:
+    with suppress(OSError), os.scandir(git / home) as entries:
+        yield from (home + entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+    for top in ("refs", "logs"):
+        for folder, _, files in os.walk(git / home / top):
+            yield from (os.path.relpath(f"{folder}/{name}", git) for name in files)
+
+
+def _check(name: str, content: bytes) -> None:
+    """Check the name and the content of a file that is to be taken over.
+
+    Raises:
+        NotTaken: git would not have written it.
+    """
+    if "/" in name and not _NAME_OF_REF.fullmatch(os.fsencode(name)):
+        raise NotTaken(f"{escaped(name)} is not a name for a ref")
+    for names, contents in _CONTENT:
+        if names.fullmatch(name) and not contents.fullmatch(content):
+            raise NotTaken(f"{escaped(name)} does not hold what it should")
+
+
+def _copy_object(file: IO[bytes], name: str, objects: Path) -> None:
+    """Copy a loose object, if its name is the hash of its content.
+
+    Raises:
+        NotTaken: it is not.
+    """
+    to = objects / name
+    to.parent.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=to.parent, prefix="tmp_obj_") as copy:
+        shutil.copyfileobj(file, copy)
+        copy.flush()
+        copy.seek(0)
+        wanted = name.replace("/", "")
+        if _hash_of(copy, len(wanted)) != wanted:
+            raise NotTaken(f"the object {wanted} is damaged")
+        os.fchmod(copy.fileno(), 0o444)
+        with suppress(FileExistsError):
+            os.link(copy.name, to)
+
+
+def _hash_of(file: IO[bytes], digits: int) -> str:
+    """Return the hash of a loose object, which is compressed; empty if it is damaged."""
+    digest = hashlib.sha1(usedforsecurity=False) if digits == 40 else hashlib.sha256()
+    unpack = zlib.decompressobj()
+    try:
+        while data := file.read(1 << 16):
+            while data:
+                digest.update(unpack.decompress(data, 1 << 20))
+                data = unpack.unconsumed_tail
+        digest.update(unpack.flush())
+    except zlib.error:
+        return ""
+    return digest.hexdigest() if unpack.eof and not unpack.unused_data else ""
+
+
+def _names_in_index(content: bytes, git: Path, *options: str) -> Iterator[str]:
+    """Yield the names in an index; with ``--stage``, each with its mode and object.
+
+    Raises:
+        NotTaken: git cannot read it.
+    """
+    with tempfile.NamedTemporaryFile(prefix="aish-index-") as file:
+        file.write(content)
+        file.flush()
+        done = _git(git, "ls-files", "-z", *options, GIT_INDEX_FILE=file.name)
+    if done.returncode:
+        raise NotTaken("git cannot read the index")
+    yield from os.fsdecode(done.stdout).split("\0")[:-1]
+
+
+def _git(
+    folder: Path, *arguments: str, given: IO[bytes] | None = None, **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git on a git folder, whose settings are those of the user: nothing changed them.
+
+    ``more`` are further variables of its environment.
+
+    Raises:
+        OSError, subprocess.SubprocessError: it cannot be started, or takes too long.
+    """
+    kept = ("PATH", "HOME", "XDG_CONFIG_HOME")
+    environ = {name: os.environ[name] for name in kept if name in os.environ}
+    environ |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+    environ |= {"GIT_DIR": os.fspath(folder), "GIT_OPTIONAL_LOCKS": "0"}
+    return subprocess.run(
+        ["git", "-c", "core.fsmonitor=false", *arguments],
+        cwd=folder,
+        env=environ | more,
+        stdin=given or subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_GIT_SECONDS,
+        check=False,
+    )
+
+
+def _above(name: str) -> Iterator[str]:
+    while name := name.rpartition("/")[0]:
+        yield name
+
+
+def _locked(path: Path) -> Path:
+    """Lock a file of a git folder as git does; return the lock, in which its new content goes.
+
+    Raises:
+        NotTaken: another process has locked it.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            lock.touch(mode=0o666, exist_ok=False)
+        except FileExistsError:
+            if time.monotonic() > deadline:
+                raise NotTaken(f"another git process has locked {path.name}") from None
+            time.sleep(0.05)
+        else:
+            return lock
+
+
+def _remove_folders(path: Path) -> None:
+    """Remove a folder that holds nothing but folders; leave all else."""
+    if path.is_dir() and not path.is_symlink():
+        for folder, _, _ in os.walk(path, topdown=False):
+            Path(folder).rmdir()
+
+
+def _remove_empty(path: Path, home: str, git: Path) -> None:
+    """Remove the folders that a ref or its log was in, if they are empty, as git does."""
+    for folder in path.parents:
+        inner = os.path.relpath(folder, git / home)
+        # `refs/heads` stays, and so does `logs/refs/heads`.
+        if inner.removeprefix("logs/").count("/") < 2:
+            return
+        try:
+            folder.rmdir()
+        except OSError:
+            return

@@ -1,0 +1,191 @@
+"""What a command of the profile ``work`` must neither change nor leave in a work tree.
+
+The supervisor imports this module without the package, so it imports nothing of ours, and little
+else. The table of protected names comes as data (``Table``) from ``protected.py``.
+"""
+
+# pathlib and contextlib would double the supervisor's start-up time.
+# ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH114, PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, TypeAlias
+
+    #: The names that are protected, in types that ``marshal`` can write: by the last part of a
+    #: name, the parts before it and the number of its row; the same for what such a last part
+    #: begins and ends with; the folders of dependencies; the numbers of the rows that count in
+    #: these, too, of which the first is git's; the names of manifests.
+    Table: TypeAlias = tuple[
+        dict[str, list[tuple[tuple[str, ...], int]]],
+        list[tuple[str, str, tuple[str, ...], int]],
+        tuple[str, ...],
+        tuple[int, ...],
+        tuple[str, ...],
+    ]
+    #: Device, inode and, except for a folder, the time of the last change of a file or its status.
+    Identity: TypeAlias = tuple[int, int, int]
+
+#: What a folder holds that git takes for a repository.
+_REPOSITORY = frozenset(("HEAD", "objects", "refs"))
+
+
+def folded(name: str) -> str:
+    """Return a part of a path as a file system sees it that ignores what nobody sees."""
+    if name.isascii():
+        return name.lower().rstrip(". ")
+    import unicodedata  # noqa: PLC0415 - few names need it
+
+    seen = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFC", seen.casefold()).rstrip(". ")
+
+
+def row_of(table: Table, last: str, above: Sequence[str]) -> int:
+    """Return the number of the row that protects a name, all of its parts folded; -1 if none."""
+    plain, patterns, *_ = table
+    rows = list(plain.get(last, ()))
+    for begin, end, before, row in patterns:
+        if last.startswith(begin) and last.endswith(end) and len(last) >= len(begin) + len(end):
+            rows.append((before, row))
+    for before, row in rows:
+        if not before or tuple(above[-len(before) :]) == tuple(before):
+            return row
+    return -1
+
+
+def find(root: str, table: Table) -> tuple[list[tuple[str, int, Identity]], list[str]]:
+    """Return what is protected in a work tree: its path below ``root``, its row and identity.
+
+    Nothing below one of them is listed. A folder that git takes for a bare repository counts as
+    one of git's. Folders that cannot be listed are left out. Also returned are the folders that
+    hold a manifest, and are not dependencies.
+    """
+    _, _, dependencies, everywhere, manifests = table
+    found: list[tuple[str, int, Identity]] = []
+    projects = []
+    waiting: list[tuple[str, tuple[str, ...], bool]] = [("", (), False)]
+    while waiting:
+        folder, above, is_dependency = waiting.pop()
+        try:
+            with os.scandir(os.path.join(root, folder)) as listed:
+                entries = list(listed)
+        except OSError:
+            continue
+        if folder and _REPOSITORY.issubset(entry.name for entry in entries):
+            found.append((folder[:-1], everywhere[0], identity_of(os.path.join(root, folder[:-1]))))
+            continue
+        if not is_dependency and any(entry.name in manifests for entry in entries):
+            projects.append(folder[:-1])
+        for entry in entries:
+            part = folded(entry.name)
+            row = row_of(table, part, above)
+            if row >= 0 and (not is_dependency or row in everywhere):
+                found.append((folder + entry.name, row, identity_of(entry.path)))
+            elif entry.is_dir(follow_symlinks=False):
+                inside = is_dependency or part in dependencies
+                waiting.append((f"{folder}{entry.name}/", (*above, part), inside))
+    return found, projects
+
+
+def identity_of(path: str | bytes | os.PathLike[str]) -> Identity:
+    """Return what tells a file from another that takes its place; zeros if it is gone."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return 0, 0, 0
+    is_folder = status.st_mode & 0o170000 == 0o040000
+    return status.st_dev, status.st_ino, 0 if is_folder else status.st_ctime_ns
+
+
+def make_placeholders(plan: dict[str, Any]) -> None:
+    """Make the protected names that are missing, since only what exists can be protected.
+
+    Each becomes an empty folder, which git does not list. ``plan["known"]`` gets their identities,
+    and ``plan["made"]`` their paths and inodes, for ``remove_placeholders``.
+
+    Raises:
+        OSError: one of the work tree itself cannot be made; those that were made are removed again.
+    """
+    made = plan["made"] = []
+    for path in plan["missing"]:
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if path not in plan["left"]:
+                continue  # Another process has just made it: it is protected like the others.
+        except OSError:
+            if os.path.dirname(path) != plan["root"]:
+                continue  # Who cannot make it in there protects it; else it is found later.
+            remove_placeholders(made, plan["root"])
+            raise
+        identity = identity_of(path)
+        made.append((path, identity))
+        plan["known"].append(identity)
+
+
+def remove_placeholders(made: list[tuple[bytes, Identity]], root: bytes) -> None:
+    """Remove what ``make_placeholders`` made, unless it was filled, replaced or moved.
+
+    A folder that held nothing else any more goes with them: all that it held was removed by a
+    command, which could not remove the folder.
+    """
+    for path, identity in reversed(made):
+        folder = path if identity_of(path) == identity else root
+        try:
+            while folder != root:
+                os.rmdir(folder)
+                folder = os.path.dirname(folder)
+        except OSError:
+            pass  # It holds something, like most folders.
+
+
+def put_aside(plan: dict[str, Any]) -> list[str]:
+    """Move what is protected and was not there before out of the work tree; remove placeholders.
+
+    No process of the command may be left.
+
+    Args:
+        plan: ``root``; ``table``; ``known``, the identities of what was there before; ``aside``,
+            the folder to which the rest is moved, each with its path in the tree.
+
+    Returns:
+        The names of what could not be moved.
+    """
+    os.umask(0o077)
+    remove_placeholders(plan["made"], plan["root"])
+    known, root, aside = set(plan["known"]), os.fsdecode(plan["root"]), os.fsdecode(plan["aside"])
+    placeholders = {identity for _, identity in plan["made"]}
+    left: list[str] = []
+    for name, _, identity in find(root, plan["table"])[0]:
+        path = os.path.join(root, name)
+        if identity in placeholders:
+            # Its folder was moved.
+            remove_placeholders([(os.fsencode(path), identity)], plan["root"])
+        elif identity not in known and not _is_moved(path, os.path.join(aside, name)):
+            left.append(name)
+    return left
+
+
+def _is_moved(path: str, to: str) -> bool:
+    """Move a file or folder to another place; return whether it is gone from the first."""
+    try:
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        os.rename(path, to)
+    except OSError:
+        # To another disk; ``cp`` copies trees of any depth, and links as links. The command's PATH
+        # may lead into the work tree.
+        try:
+            copy = os.posix_spawn("/bin/cp", ["cp", "-a", "--", path, to], {})
+        except OSError:
+            return False
+        if os.waitpid(copy, 0)[1] != 0:
+            return False
+        if os.path.isdir(path) and not os.path.islink(path):
+            __import__("child").remove(path)
+        else:
+            os.unlink(path)
+    return not os.path.lexists(path)
