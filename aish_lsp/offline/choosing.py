@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.opening import read_head, read_regular
+from aish_lsp.foundation.opening import opened
 from aish_lsp.foundation.text import is_seen, one_line, without_hidden
 from aish_lsp.offline.table import KINDS, SLOT, Intent, Way, kind_of
 from aish_lsp.offline.words import group, words
@@ -108,9 +108,11 @@ def _holds(  # noqa: C901, PLR0911 - one case for each kind of condition
 
 def _has_crlf(root: Path, name: str) -> bool:
     """Return whether a file's first line has a Windows line ending."""
-    head = read_head(root, name, 300)
-    raw = read_regular(root / name, 300) if head is not None else None
-    return raw is not None and b"\r\n" in raw
+    try:
+        with opened(root, name) as file:
+            return b"\r\n" in file.read(300)
+    except (OSError, ValueError):
+        return False
 
 
 def render(template: str, values: Mapping[str, str]) -> str:

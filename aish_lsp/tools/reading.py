@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -130,7 +130,7 @@ class Looking:
         root, place = self._workplace.root, await locate(self._workplace.root, named)
         try:
             file, is_secret = await asyncio.to_thread(_read, root, place.name)
-        except (FileNotFoundError, NotADirectoryError) as error:
+        except FileNotFoundError as error:
             text = self._workplace.open_text(place.path)
             if text is not None:
                 return Seen(place, text, is_open=True)
@@ -441,12 +441,16 @@ def _matches_in(root: Path, name: str, text: str) -> Iterator[tuple[str, str, st
 
 
 def _searched(root: Path, name: str) -> list[str]:
-    """Return the lines of a file that a search may show, split at LF; none if it may not."""
+    """Return the lines of a file that a search may show, split at LF; none if it may not.
+
+    A link is not followed: whether the file that it leads to may be shown was not asked.
+    """
     try:
         file, is_secret = _read(root, name)
     except (OSError, ValueError):
         return []
-    return [] if is_secret or file.problem else file.raw.split("\n")
+    is_shown = not (is_secret or file.problem) and file.name == name
+    return file.raw.replace("\r\n", "\n").split("\n") if is_shown else []
 
 
 def _lines_now(root: Path, found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
@@ -454,12 +458,14 @@ def _lines_now(root: Path, found: Sequence[tuple[str, str, str]]) -> list[tuple[
 
     What it read may have been elsewhere, if a folder was swapped with a link meanwhile.
     """
-    texts = {name: _searched(root, name) for name in {name for name, _, _ in found}}
-    rows = []
-    for name, line, _ in found:
-        if line.isdecimal() and 0 < int(line) <= len(texts[name]):
-            lines = [one.removesuffix("\r") for one in texts[name][: int(line)]]
-            # For `read_file` a CR ends a line, too.
-            number = len(lines) + sum(one.count("\r") for one in lines[:-1])
-            rows.append((name, str(number), lines[-1]))
-    return rows
+    lines = {name: _searched(root, name) for name in {name for name, _, _ in found}}
+    # For `read_file` a CR ends a line, too.
+    numbers = {
+        name: [*accumulate((1 + line.count("\r") for line in text), initial=1)]
+        for name, text in lines.items()
+    }
+    return [
+        (name, str(numbers[name][int(line) - 1]), lines[name][int(line) - 1])
+        for name, line, _ in found
+        if line.isdecimal() and 0 < int(line) <= len(lines[name])
+    ]

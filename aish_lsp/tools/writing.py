@@ -139,14 +139,15 @@ class Changing:
             return ToolResult(f"The user refused this change of {name}.", "denied")
         async with self._workplace.covered(f"{tool} {shlex.quote(place.name)}", around):
             # Check again after the snapshot, which may take a while.
-            if await self._now(place.name) != now:
+            again = await self._now(place.name)
+            if again != now:
                 raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
             if now.is_open:
                 return await self._in_editor(now, after)
             data = (now.mark + with_line_ends_of(now.raw, after)).encode()
             # A thread outlives a cancel of this task: the change must end before the block does.
             await run_uncancellable(
-                asyncio.to_thread(write_keeping, self._workplace.root, now, data)
+                asyncio.to_thread(write_keeping, self._workplace.root, again, data)
             )
         self._looking.showed(place.name, after)
         return ToolResult(_summary(now, after) + _broken_link(now))

@@ -10,6 +10,7 @@ import fnmatch
 import os
 import pwd
 import re
+import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +69,10 @@ class Closed:
         return _any_of(self.patterns.get(folder, ()))
 
 
+#: Seconds for which it is remembered which files are in the secret places.
+_FRESH: Final = 2.0
+
+
 def is_linked_from_secret(status: os.stat_result, root: Path) -> bool:
     """Return whether a file of the workspace ``root`` is also, as a hard link, in a secret place.
 
@@ -76,32 +81,28 @@ def is_linked_from_secret(status: os.stat_result, root: Path) -> bool:
     """
     if status.st_nlink < 2:
         return False
-    own, closed = os.path.realpath(root), secret_places(os.environ)
-    waiting = []
-    for folder in closed.patterns:
-        matches = closed.names_in(folder).match
-        waiting += [
-            entry
-            for entry in _entries(folder)
-            if matches(entry.name) and not is_within(own, entry.path)
-        ]
+    files = _secret_files(os.path.realpath(root), int(time.monotonic() / _FRESH))
+    return (status.st_dev, status.st_ino) in files
+
+
+@lru_cache(maxsize=4)
+def _secret_files(root: str, _when: int) -> frozenset[tuple[int, int]]:
+    """Return device and inode of each file in a secret place that does not contain ``root``."""
+    closed = secret_places(os.environ)
+    found: set[tuple[int, int]] = set()
+    waiting = [(folder, closed.names_in(folder)) for folder in closed.patterns]
     while waiting:
-        entry = waiting.pop()
-        if entry.is_dir(follow_symlinks=False):
-            waiting += _entries(entry.path)
-        elif entry.inode() == status.st_ino:
-            with suppress(OSError):
-                if os.path.samestat(entry.stat(follow_symlinks=False), status):
-                    return True
-    return False
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
+        folder, names = waiting.pop()
+        with suppress(OSError), os.scandir(folder) as entries:
+            device = os.stat(folder).st_dev  # noqa: PTH116 - there are many
+            for entry in entries:
+                if not names.match(entry.name) or is_within(root, entry.path):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, _any_of(("*",))))
+                else:
+                    found.add((device, entry.inode()))
+    return frozenset(found)
 
 
 @lru_cache(maxsize=256)

@@ -115,6 +115,24 @@ async def test_a_name_that_is_listed_or_found_is_one_entry_and_can_be_read(
         assert result.text.partition("\n")[2] == text
 
 
+@pytest.mark.parametrize("with_ripgrep", [True, False])
+async def test_a_search_follows_no_link_and_counts_lines_as_a_read_does(
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, with_ripgrep: bool
+) -> None:
+    if with_ripgrep and shutil.which("rg") is None:
+        pytest.skip("ripgrep is not installed")
+    if not with_ripgrep:
+        monkeypatch.setattr("aish_lsp.tools.reading._RIPGREP", "no-ripgrep-here")
+    place.put("ignored/a.txt", "hidden needle\n")
+    (place.folder / "link.txt").symlink_to("ignored/a.txt")
+    place.put("a.txt", b"one\rtwo\r\nthree\rfour\na needle\x0b\xe2\x80\xa8here\r\n")
+    place.put("wide.txt", "needle\n".encode("utf-16"))
+    found = await place.call("search", pattern="needle")
+    assert found.text == "a.txt:5: a needle  here\n"
+    part = await place.call("read_file", path="a.txt", start=5, end=5)
+    assert "a needle" in part.text
+
+
 @given(st.text(max_size=20))
 @example("a\U000e0041b")
 def test_a_quoted_path_is_on_one_line_and_says_which(name: str) -> None:
@@ -150,6 +168,14 @@ async def test_a_file_that_is_read_only_is_not_replaced(place: Place, mode: int)
         assert f"is read-only (mode {mode:04o})" in result.text
     assert place.asked == []
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one\n", mode)
+
+
+async def test_a_file_is_no_folder(place: Place) -> None:
+    place.put("a.txt", "one\n")
+    for name, arguments in CHANGES:
+        result = await place.call(name, **arguments | {"path": "a.txt/b.txt"})
+        assert "A folder on the way to it is a symbolic link, or a file" in result.text
+    assert place.asked == []
 
 
 async def test_a_write_breaks_a_hard_link_and_says_so(place: Place) -> None:
