@@ -14,7 +14,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -44,8 +43,9 @@ if TYPE_CHECKING:
 #: The chat itself: an ignored file, but users may ask about what is said there.
 _CHAT: Final = ".aish/chat.md"
 
-#: Files that one question may attach.
+#: Files that one question may attach, and texts behind an ``@`` that are tried.
 MOST: Final = 20
+_MOST_TRIED: Final = 200
 
 #: Bytes; a larger file is not source code and is not read.
 LARGEST: Final = 2 << 20
@@ -113,7 +113,7 @@ class _Place:
 async def _located(
     root: Path, named: Sequence[Mention], open_text: OpenText, found: Found
 ) -> list[_Place]:
-    """Return what the mentions mean, each once; at most ``MOST`` names are looked up."""
+    """Return what the mentions mean, each once; only so many names are looked up."""
     known: dict[tuple[str, str | None], _Place | None] = {}
     end = looked_up = 0
     for mention in named:
@@ -121,8 +121,9 @@ async def _located(
             continue  # It is part of the name before it.
         key = mention.written, mention.lines
         if key not in known:
-            if looked_up == MOST:
-                found.notices.append(f"Only the first {MOST} names with @ were looked up.")
+            if looked_up == MOST or len(known) == _MOST_TRIED:
+                most = MOST if looked_up == MOST else _MOST_TRIED
+                found.notices.append(f"Only the first {most} names with @ were looked up.")
                 break
             known[key] = await _meant(root, mention, open_text)
             looked_up += mention.is_clear or known[key] is not None
@@ -133,42 +134,51 @@ async def _located(
 
 async def _meant(root: Path, mention: Mention, open_text: OpenText) -> _Place | None:
     """Return what a mention means; None if it may be no name of a file."""
-    place = await asyncio.to_thread(_on_disk, root, mention)
-    end = place.end if place is not None else 0
-    for open_end, named, path in await asyncio.to_thread(_longer, root, mention, end):
+    place, others = await asyncio.to_thread(_on_disk, root, mention)
+    for end, named, path in others:
         if (text := open_text(root / path)) is not None:
-            return _Place(named, "unsaved", path, text=text, end=open_end)
+            return _Place(named, "unsaved", path, text=text, end=end)
     if place is None:
         return await asyncio.to_thread(_not_a_file, root, mention) if mention.is_clear else None
     return replace(place, text=open_text(root / place.path)) if place.file is not None else place
 
 
-def _longer(root: Path, mention: Mention, end: int) -> list[tuple[int, Named, str]]:
-    """Return the longer names than that at ``end`` that a new file in an editor could have."""
-    found = []
-    for longer, named in mention.readings():
-        if longer <= end:
-            break
-        with suppress(OSError, ValueError):
-            path = real_name(root, named.name)
-            if path and (root / path).parent.is_dir():
-                found.append((longer, named, path))
-    return found
+def _on_disk(root: Path, mention: Mention) -> tuple[_Place | None, list[tuple[int, Named, str]]]:
+    """Return the longest name of a mention that is a file, with its text; None if none is.
 
-
-def _on_disk(root: Path, mention: Mention) -> _Place | None:
-    """Return the longest name of a mention that is a file, with its text; None if none is."""
+    Also return the longer ones, with their paths, that a new file in an editor could have.
+    """
+    others = []
+    folders: dict[str, str | None] = {}
     for end, named in mention.readings():
-        # Most beginnings of a name are no files.
-        if os.path.lexists(root / named.name) and (place := _opened(root, named)):
+        folder, _, own = named.name.rpartition("/")
+        folder = folder or ("/" if named.name.startswith("/") else "")
+        if folder not in folders:
+            folders[folder] = _real_folder(root, folder)
+        real = folders[folder]
+        # Most beginnings of a name are no files, and many are in no folder.
+        if real is None or not os.path.lexists(root / named.name):
+            if real:
+                others.append((end, named, f"{real}/{own}".removeprefix("./")))
+        elif place := _opened(root, named):
             rest = mention.written[end:] if mention.lines is None else ""
             missing = mention.spoken[-1] if _GOES_ON.match(rest) else ""
-            return replace(place, end=end, missing=missing)
-    return None
+            return replace(place, end=end, missing=missing), others
+    return None, others
+
+
+def _real_folder(root: Path, name: str) -> str | None:
+    """Return the real name of a folder, empty if it is outside; None if it is no folder."""
+    try:
+        return (real_name(root, name) or ".") if (root / name).is_dir() else None
+    except Outside:
+        return ""
+    except (OSError, ValueError):
+        return None
 
 
 #: What is behind a file's name as if that went on. (``app.py.`` is the end of a sentence.)
-_GOES_ON: Final = re.compile(r"\.\w|[/\\]")
+_GOES_ON: Final = re.compile(r"[./\\]\w")
 
 
 def _opened(root: Path, named: Named) -> _Place | None:

@@ -14,9 +14,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import tasks_page
 from task_layouts import QUESTIONS, Layout
-from tasks_page import LAYOUTS, PAGE, page
+from tasks_page import LAYOUTS
 
 from aish_lsp.offline.model import reply
 from aish_lsp.offline.understanding import Question
@@ -115,10 +114,6 @@ def test_the_terminal_is_answered_the_same(root: Path, layout: Layout) -> None:
     )
     wanted = [layout.answers[intent] for intent in ("build", "test") if intent in layout.answers]
     assert answered(done.stdout) == "\n".join(wanted)
-
-
-def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == page(), f"run python {tasks_page.__file__} > {PAGE}"
 
 
 def test_what_is_found_depends_on_the_files_alone(root: Path, tmp_path: Path) -> None:

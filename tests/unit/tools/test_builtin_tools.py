@@ -25,9 +25,9 @@ from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.ports import Choice, Found, Lookup, Question
 from aish_lsp.models.request import ToolCall
 from aish_lsp.shell.runner import RunResult
-from aish_lsp.tools import Around, ToolResult, writing
+from aish_lsp.tools import Around, Seen, ToolResult, writing
 from aish_lsp.tools import Place as Located
-from aish_lsp.tools.reading import Looking, Seen
+from aish_lsp.tools.reading import Looking
 from aish_lsp.tools.toolbox import call_tool
 from aish_lsp.tools.writing import write_keeping
 
