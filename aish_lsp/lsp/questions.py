@@ -16,6 +16,8 @@ from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lsprotocol import types
+
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import data_dir, private_dir, write_atomic
@@ -110,7 +112,8 @@ class Questions:
         )
         await asyncio.sleep(_DELAY)
         try:
-            answer = await self._server.request("aish/approve", params, _PATIENCE)
+            async with asyncio.timeout(_PATIENCE):
+                answer = await self._server.protocol.send_request_async("aish/approve", params)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
             logger.info("the client could not ask the user: %s", type(error).__name__)
             return None
@@ -120,23 +123,21 @@ class Questions:
         """Return the title that the user chose, as the client sent it; None for no answer."""
         if whole:
             message += await self._shown_whole(whole)
-        params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
+        actions = [types.MessageActionItem(title) for title in titles]
+        params = types.ShowMessageRequestParams(types.MessageType.Warning, message, actions)
         if (asks := _ASKS.get()) is not None:
             asks.set()
         await asyncio.sleep(_DELAY)
         has_buttons = can_choose(self._server)
         patience = _PATIENCE if has_buttons else self._patience
-        asking = self._server.request("window/showMessageRequest", params, patience)
-        try:
+        asking = self._server.window_show_message_request_async(params)
+        if not has_buttons:
             # With buttons, the user may do something else and return to them.
-            answer = await (asking if has_buttons else self._unless_dismissed(asking))
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
-            logger.info("the client could not ask the user: %s", type(error).__name__)
-            return None
-        title: str | None = _field(answer, "title")
-        return title
+            asking = self._unless_dismissed(asking)
+        answer = await self._server.answer_of(asking, patience)
+        return answer.title if answer else None
 
-    async def _unless_dismissed(self, asking: Coroutine[Any, Any, Any]) -> Any:
+    async def _unless_dismissed(self, asking: Coroutine[Any, Any, R]) -> R:
         """Return the client's answer, unless the user dismisses the question.
 
         Raises:
@@ -272,7 +273,8 @@ class ClientLookUp:
         if lookup.what == "definition" and lookup.path is not None:
             position = self._position(lookup.path, Point(lookup.line, lookup.character))
         params = LookupRequest(lookup.what, uri, lookup.query, position)
-        return _found(await self._server.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
+        asking = self._server.protocol.send_request_async("aish/lookup", params)
+        return _found(await self._server.answer_of(asking, _LOOKUP_PATIENCE))
 
     def _position(self, path: Path, point: Point) -> Position:
         """Return a place in the client's units, in the file as it is in the client or on disk."""
@@ -318,7 +320,8 @@ def terminal_reader(server: BaseServer) -> ReadTerminal:
     async def read() -> TerminalShown | None:
         if not declares(server, "terminal"):
             return None
-        answer = await server.answer_of("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
+        asking = server.protocol.send_request_async("aish/terminal", TerminalRequest())
+        answer = await server.answer_of(asking, _TERMINAL_PATIENCE)
         names = ("command", "output", "cwd", "exitCode")
         command, output, cwd, code = (_field(answer, name) for name in names)
         if not (isinstance(command, str) and isinstance(output, str)):

@@ -288,7 +288,8 @@ class FileWatch:
         options = types.DidChangeWatchedFilesRegistrationOptions(_WATCHED)
         params = types.RegistrationParams([types.Registration("aish-files", method, options)])
         try:
-            await self._server.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
+            async with asyncio.timeout(_ANSWER):
+                await self._server.client_register_capability_async(params)
         except Exception as error:  # noqa: BLE001 - without it, the project looks itself
             logger.info("the client does not watch files: %s", type(error).__name__)
             return
