@@ -17,11 +17,11 @@ from swapping import swapped
 
 from aish_lsp.config.schema import Project
 from aish_lsp.context import attached as reading
-from aish_lsp.context.attached import FileNames, Found, named_files, sent_along
+from aish_lsp.context.attached import Found, named_files, sent_along
 from aish_lsp.context.selection import EACH_END
 from aish_lsp.foundation.ports import nothing_open
 from aish_lsp.project import current
-from aish_lsp.project.picture import ProjectPicture
+from aish_lsp.project.picture import FileNames, ProjectPicture
 
 
 @pytest.fixture(params=["git", "no git"])
