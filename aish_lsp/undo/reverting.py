@@ -390,7 +390,7 @@ def _rewrite(top: Path, edit: Edit) -> bool:
                 return False
             new = edit.new.replace("\n", "\r\n") if "\r\n" in text else edit.new
             data = (_BOM + new if text != bare else new).encode()
-            opening.replace(top, name, data, file.status)
+            opening.replace_file(top, name, data, file.status)
     except (OSError, ValueError):
         return False
     return True
