@@ -17,6 +17,7 @@ from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
+from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.environment import program_not_found, reading_environment
@@ -62,6 +63,9 @@ _WANTS_TERMINAL = (
     "The command needs a terminal (for an editor, a password or a question), and there is none"
     " here. Run it in your own:"
 )
+
+#: What to do about files that are not saved, before a command.
+_SAVE_OPTIONS = ("Save and run", "Run", "Cancel")
 
 #: The exit status of a shell that did not find a program.
 _NOT_FOUND: Final = 127
@@ -300,6 +304,8 @@ class Execution:
         self._profile: Literal["reading", "work"] | None = None
         # Whether all of its commands are git's.
         self._is_gits = False
+        # What the editor has not saved: the command sees those files as they were.
+        self._unsaved: list[str] = []
         folder = self._workspace.folder / ".aish"
         self._output_file = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -318,6 +324,8 @@ class Execution:
         try:
             verdict = await self._judge()
             if self._must_ask(verdict) and not await self._ask(verdict):
+                return self._not_run("denied")
+            if not verdict.only_reads and not await self._save_first():
                 return self._not_run("denied")
             changes: AbstractAsyncContextManager[bool] = nullcontext(enter_result=False)
             if not verdict.only_reads:
@@ -338,6 +346,27 @@ class Execution:
         file = await run_uncancellable(self._try_to_save(self._output_file.close()))
         await self._explain(result)
         return self._outcome(result, file)
+
+    async def _save_first(self) -> bool:
+        """Have files saved that an edit of ours changed; return whether the command is to run.
+
+        A goal's command runs without: the model is told.
+        """
+        buffers, config = self._workspace.services.buffers, self._workspace.config.suggestions
+        paths = await buffers.unsaved()
+        if not paths:
+            return True
+        if self._pursuit is None and buffers.can_save() and config.save != "never":
+            names = ", ".join(map(shown_path, paths))
+            ask = Choice(f"Not saved in the editor: {names}.", _SAVE_OPTIONS)
+            answer = 0 if config.save == "always" else await self._workspace.services.choose(ask)
+            if answer not in (0, 1):
+                return False
+            if answer == 0:
+                saved = await buffers.save(paths)
+                paths = [path for path in paths if path not in saved]
+        self._unsaved = [shown_path(path) for path in paths]
+        return True
 
     async def _judge(self) -> Verdict:
         """Return the risk, and decide what the command is confined to."""
@@ -518,6 +547,10 @@ class Execution:
         output = workspace.output_without_secrets(clean_output(result.output))
         if result.refused:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
+        if self._unsaved:
+            names = ", ".join(self._unsaved)
+            note = f"[aish: not saved in the editor, so as they were for this command: {names}]"
+            output = f"{output.rstrip()}\n{note}\n".lstrip()
         if result.wants_terminal:
             output = f"{output.rstrip()}\n[aish: it needs a terminal, and has none]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)

@@ -32,7 +32,7 @@ from aish_lsp.foundation.files import (
     write_atomic,
 )
 from aish_lsp.foundation.opening import opened, replace
-from aish_lsp.foundation.ports import EditOpen
+from aish_lsp.foundation.ports import Edited, EditOpen
 from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.foundation.validate import structure
 from aish_lsp.undo.git import Hash, NoUndo
@@ -519,20 +519,21 @@ def backwards(edits: Sequence[Edit]) -> list[Edit]:
     return [Edit(edit.name, old=edit.new, new=edit.old) for edit in reversed(edits)]
 
 
-async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, bool]:
-    """Make edits in the work tree ``top``; return for each file whether they could be made.
+async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, Edited]:
+    """Make edits in the work tree ``top``; return for each file how that ended.
 
     A file that is no longer open is changed on disk if it has the text that the editor had.
     """
-    made: dict[bytes, bool] = {}
+    made: dict[bytes, Edited] = {}
     for edit in edits:
         path = top / os.fsdecode(edit.name)
-        is_done: bool | None = False
+        edited = Edited("refused")
         if await asyncio.to_thread(os.path.realpath, path.parent) == str(path.parent):
-            is_done = await edit_open(path, edit.old, edit.new)
-        if is_done is None:
-            is_done = await asyncio.to_thread(_rewrite, top, edit)
-        made[edit.name] = is_done and made.get(edit.name, True)
+            edited = await edit_open(path, edit.old, edit.new)
+            if edited.state == "on disk" and not await asyncio.to_thread(_rewrite, top, edit):
+                edited = Edited("refused")
+        if edit.name not in made or made[edit.name].state != "refused":
+            made[edit.name] = edited
     return made
 
 
