@@ -19,8 +19,8 @@ from aish_lsp.agent.events import Notice
 from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.providers import reasoning_source
+from aish_lsp.models.refusals import overflow_of, told_too_long
 from aish_lsp.models.repetition import RepetitionGuard
 from aish_lsp.models.request import (
     Finish,
@@ -66,7 +66,7 @@ _NO_CREDIT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached
 #: without templates or with a grammar, vLLM without a parser, Google for Gemma.
 _REFUSES_TOOLS: Final = re.compile(
     r"(?:not|n't|no \w+ found that) support\b[^.\n]{0,40}\b(?:tool|function call)"
-    r"|\b(?:tools?|function call\w*)\b[^.\n]{0,60}"
+    r"|\b(?:tools?|function call\w*)\b(?! with \w+_)[^.\n]{0,60}"
     r"(?:\bnot (?:be )?(?:supported|enabled|available|allowed)|\bunsupported|\brequires? --)"
     r"|\bunsupported\b[^.\n]{0,40}\b(?:tool|function call)"
     r"|\btool choice requires --|\bgrammar constraints with tools\b",
@@ -96,8 +96,8 @@ def refuses_tools(error: AishError) -> bool:
 
 #: In this order.
 POLICY: Final = (
-    Remedy("without tools", refuses_tools, 1),
     Remedy("another form", lambda error: isinstance(error, WithoutPart), 8),
+    Remedy("without tools", refuses_tools, 1),
     Remedy("less", lambda error: overflow_of(error) is not None, 1),
     Remedy("again", lambda error: pause_before(error, 0) is not None, RETRIES),
     Remedy("another model", lambda _error: True, 100),
@@ -202,6 +202,11 @@ class Fitting(ABC):
             CostCap: as for ``fit``.
         """
 
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """The size of the request that was made."""
+
     @abstractmethod
     def size(self, received: Received) -> int:
         """Return the tokens of the request, as far as its reply shows them."""
@@ -238,6 +243,7 @@ class Call:
         self.preset = preset
         self._sent = False
         self._tried = [0] * len(POLICY)
+        self._told: list[str] = []
         self._restart_clock()
 
     def _restart_clock(self) -> None:
@@ -325,6 +331,7 @@ class Call:
         Raises:
             AishError: none helps; the error says why, and ``error`` itself if it is the only one.
         """
+        told_too_long(error, self._fitting.tokens)
         for number, remedy in enumerate(POLICY):
             if self._tried[number] < remedy.times and remedy.helps(error):
                 self._tried[number] += 1
@@ -333,6 +340,9 @@ class Call:
                         return
                 except AishError as another:
                     error = another
+        if self._told:
+            tried = "; ".join(self._told)
+            raise type(error)(f"{error.message} It was tried so: {tried}.", **error.data)
         raise error
 
     async def _try(self, way: _Way, error: AishError, time: int) -> bool:
@@ -347,7 +357,7 @@ class Call:
             case "without tools":
                 return await self._leave_out_tools()
             case "another form":
-                return True
+                return await self._tell_form(error)
             case "less":
                 self._request = await self._fitting.fit_less(error)
                 message = f"{self.preset.name} found the question too long. It is asked again with"
@@ -357,6 +367,16 @@ class Call:
             case "another model":
                 return await self._fall_back(error)
         self._restart_clock()
+        return True
+
+    async def _tell_form(self, error: AishError) -> bool:
+        """Tell the user once in which form the request is sent once more."""
+        told = error.told if isinstance(error, WithoutPart) else ""
+        if told:
+            self._told.append(told)
+            message = f"{self.preset.name} is asked again in another form: {told}."
+            if self._session.first_time(message):
+                await self._notice("info", message)
         return True
 
     async def _leave_out_tools(self) -> bool:

@@ -10,8 +10,8 @@ from aish_lsp.agent.compaction import Summarizer
 from aish_lsp.agent.events import Notice
 from aish_lsp.context.budget import Budget, Limits, Prepared, bounded
 from aish_lsp.foundation.errors import OverBudget
-from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.providers import reply_limit
+from aish_lsp.models.refusals import overflow_of
 from aish_lsp.models.request import ModelRequest
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
-from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.providers import protocol
+from aish_lsp.models.refusals import overflow_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -14,7 +14,7 @@ from aish_lsp.context.prompt import Blocks
 from aish_lsp.foundation.errors import BackendUnavailable, OverBudget
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.job import Outcome
-from aish_lsp.models.overflow import overflow_of
+from aish_lsp.models.refusals import overflow_of
 from aish_lsp.models.request import ModelRequest, RequestMessage, Text
 
 if TYPE_CHECKING:
@@ -105,6 +105,11 @@ class SideFitting(Fitting):
         super().__init__(session, category, _nobody)
         self._compose = compose
         self._tokens = 0
+
+    @property
+    def tokens(self) -> int:
+        """The size of the request."""
+        return self._tokens
 
     async def fit(self, preset: Preset) -> ModelRequest:
         """Return the request, as ``Fitting.fit``."""

@@ -6,7 +6,6 @@ AishError
  ├─ BackendRejected         1002    the provider said no: key, model, malformed request
  ├─ OverBudget              1003    nothing is left to evict and the request is too large
  ├─ CostCap                 1004    the request would cross the session's cap
- ├─ Untrusted               1005    the workspace asks for something not granted
  ├─ Denied                  1006    the user said no or could not be asked
  ├─ Busy                    1007    a lock or a turn is in use elsewhere
  ├─ StoreUnavailable        1008    a file of ours cannot be read or written
@@ -77,13 +76,6 @@ class CostCap(AishError):
 
     kind = "costCap"
     code = 1004
-
-
-class Untrusted(AishError):
-    """The workspace asks for something that the user has not granted."""
-
-    kind = "untrusted"
-    code = 1005
 
 
 class Denied(AishError):

@@ -1,8 +1,7 @@
 """Masks secrets with known values, in every form that is cheap to search for.
 
-They are found unchanged, reversed, in another case, in hexadecimal, base64 and base32, escaped for
-a URL, JSON, HTML or a shell, with any white space in between (as `fold` and `base64` insert it),
-and in hex dumps.
+They are found unchanged, in any case, in hexadecimal, base64 and base32, escaped for a URL, JSON,
+HTML or a shell, with any white space in between, as `fold` and `base64` insert it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 import re
 import shlex
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Final, TypeAlias
 from urllib.parse import quote, quote_plus
@@ -33,14 +32,11 @@ _LINE: Final = 24
 #: Marks where the middle of an output was left out.
 _LEFT_OUT: Final = re.compile(r"^(\[aish: \d+ bytes left out here\])$", re.MULTILINE)
 
-#: A line of `hexdump -C`, `xxd` or `od`; the group is the dump, without address and characters.
-_DUMP: Final = re.compile(
-    r"^[0-9a-f]{8} {2}((?:[0-9a-f]{2} {1,2})+) *\|.*\|$"
-    r"|^[0-9a-f]{8}: ((?:[0-9a-f]{2,4} )+) .*$"
-    r"|^[0-7]{7} +(\S.*)$",
-    re.MULTILINE,
-)
 _RUN: Final = re.compile(r"\S+")
+
+#: Characters of a piece of a text that is masked.
+_PIECE: Final = 1 << 14
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 #: What servers show in place of a key's middle (``sk-ab...wxyz``), and what delimits its ends.
 _MIDDLE: Final = re.compile(r"[*•#]{2,}|\.{2,}|…+")
@@ -70,7 +66,7 @@ class Mask:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = frozenset(filter(None, secrets))
-        forms = {_squeezed(form) for secret in self._secrets for form in _forms(secret)}
+        forms = {_lowered("".join(f.split())) for one in self._secrets for f in _forms(one)}
         self._forms = tuple(sorted(forms - {""}))
         self._backwards = tuple(form[::-1] for form in self._forms)
         self._longest = max(map(len, self._forms), default=0)
@@ -78,29 +74,12 @@ class Mask:
 
     def whole(self, text: str, mark: str) -> str:
         """Return ``text`` with ``mark`` in place of each secret, in linear time."""
-        squeezed = _squeezed(text)
-        # Where each run is has to be known only for a text that holds a secret; most hold none.
-        spans = (
-            self._spans(text, _runs(text)) if any(map(squeezed.__contains__, self._forms)) else []
-        )
-        if self._forms:
-            spans += self._dumped(text)
-        return _marked(text, _merged(spans), mark) if spans else text
-
-    def _spans(self, text: str, runs: Sequence[_Span]) -> list[_Span]:
-        """Return the spans of secrets in ``runs`` of the text, joined together."""
-        joined = "".join([text[start:end] for start, end in runs])
-        found = [span for form in self._forms for span in _places(form, joined)]
+        if not self._forms:
+            return text
+        squeezed = _Squeezed(text)
+        found = [span for form in self._forms for span in _places(form, squeezed.text)]
         # Adjacent secrets stay separate.
-        return [*_spread(runs, _merged(found))] if found else []
-
-    def _dumped(self, text: str) -> Iterator[_Span]:
-        """Yield the lines of hex dumps that contain secrets."""
-        dumped = [found.span(found.lastindex or 0) for found in _DUMP.finditer(text)]
-        runs = [run.span() for start, end in dumped for run in _RUN.finditer(text, start, end)]
-        for start, end in self._spans(text, runs):
-            line_end = text.find("\n", end)
-            yield text.rfind("\n", 0, start) + 1, len(text) if line_end < 0 else line_end
+        return _marked(text, map(squeezed.origin, _merged(found)), mark) if found else text
 
     def of_output(self, text: str, mark: str) -> str:
         """Do what ``whole`` does for an output, which may have been cut within a secret.
@@ -109,7 +88,9 @@ class Mask:
         """
         if not self._forms:
             return text
-        pieces = _LEFT_OUT.split(self.whole(text, mark))
+        masked = self.whole(text, mark)
+        # Most outputs are whole, and long ones take long to search for lines.
+        pieces = _LEFT_OUT.split(masked) if "[aish: " in masked else [masked]
         pieces[::2] = (self._without_ends(piece, mark) for piece in pieces[::2])
         return "".join(pieces)
 
@@ -129,8 +110,9 @@ class Mask:
             )
         text = self.whole(text, mark)
         text = _marked(text, _merged(self._abridged(text)), mark)
-        last = len(text) - _PART
-        spans = [(at, at + _PART) for at in range(last + 1) if text[at : at + _PART] in self._parts]
+        lowered, last = _lowered(text), len(text) - _PART
+        starts = (at for at in range(last + 1) if lowered[at : at + _PART] in self._parts)
+        spans = [(at, at + _PART) for at in starts]
         return _marked(text, _merged(spans), mark)
 
     def _abridged(self, text: str) -> Iterator[_Span]:
@@ -149,29 +131,29 @@ class Mask:
     def _without_ends(self, text: str, mark: str) -> str:
         """Return ``text`` with the partial secrets at its ends masked."""
         text = self._without_end(text, self._forms, mark)
-        return self._without_end(text[::-1], self._backwards, mark[::-1])[::-1]
+        start = text[: 2 * self._longest][::-1]
+        end = self._without_end(start, self._backwards, mark[::-1])
+        return text if end == start else end[::-1] + text[len(start) :]
 
     def _without_end(self, text: str, forms: Iterable[str], mark: str) -> str:
         first = max(0, len(text) - 2 * self._longest)
-        tail = text[first:]
-        squeezed = _squeezed(tail)
-        length = max((_overlap(squeezed, form) for form in forms), default=0)
+        tail = _Squeezed(text[first:])
+        length = max((_overlap(tail.text, form) for form in forms), default=0)
         if not length:
             return text
-        [span] = _spread(_runs(tail), [(len(squeezed) - length, len(squeezed))])
-        return text[:first] + _marked(tail, [span], mark)
+        start, end = tail.origin((len(tail.text) - length, len(tail.text)))
+        return f"{text[: first + start]}{mark}{text[first + end :]}"
 
 
 def _forms(secret: str) -> Iterator[str]:
     """Yield the forms in which a secret may appear."""
     for value in (secret, *_lines(secret)):
         data = value.encode("utf-8", "surrogatepass")
-        yield from (value, value[::-1], value.upper(), value.lower())
+        yield from (value, value.upper(), value.lower())
         yield from _escaped(value)
         for separator in ("", ":", "-", ",", r"\x", "%"):
             # A form that starts with the separator is found without it.
-            digits = separator.join(f"{byte:02x}" for byte in data)
-            yield from (digits, digits.upper() if separator != r"\x" else digits)
+            yield separator.join(f"{byte:02x}" for byte in data)
         yield from _in_digits(data, base64.b64encode, 6)
         yield from _in_digits(data, base64.urlsafe_b64encode, 6)
         yield from _in_digits(data, base64.b32encode, 5)
@@ -197,9 +179,7 @@ def _escaped(value: str) -> Iterator[str]:
     yield re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
     encoded = value.encode("utf-8", "surrogatepass")
     for kept in _LEFT_IN_URLS:
-        quoted = quote(encoded, safe=kept)
-        yield quoted
-        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+        yield quote(encoded, safe=kept)
     yield quote_plus(encoded)
 
 
@@ -214,8 +194,37 @@ def _in_digits(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iter
         yield digits[-(-before * 8 // bits) : (before + len(data)) * 8 // bits]
 
 
-def _squeezed(text: str) -> str:
-    return "".join(text.split())
+def _lowered(text: str) -> str:
+    """Return ``text`` with its ASCII letters in lower case, which changes no length."""
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+class _Squeezed:
+    """A text without its white space, in lower case, made of small pieces.
+
+    Attributes:
+        text: what is left.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+        left = ["".join(piece.split()) for piece in self._pieces]
+        self._ends = [*accumulate(map(len, left))]
+        self.text = _lowered("".join(left))
+
+    def origin(self, span: _Span) -> _Span:
+        """Return the span of the original text that a span of what is left comes from."""
+        start, end = span
+        return self._origin(start), self._origin(end - 1) + 1
+
+    def _origin(self, at: int) -> int:
+        number = bisect_right(self._ends, at)
+        skipped = self._ends[number - 1] if number else 0
+        for run in _RUN.finditer(self._pieces[number]):
+            if at < skipped + len(run[0]):
+                return number * _PIECE + run.start() + at - skipped
+            skipped += len(run[0])
+        raise AssertionError("a place that is not in the text")
 
 
 def _places(form: str, text: str) -> Iterator[_Span]:
@@ -244,18 +253,6 @@ def _merged(spans: Iterable[_Span]) -> list[_Span]:
         else:
             merged.append((start, end))
     return merged
-
-
-def _runs(text: str) -> list[_Span]:
-    return [run.span() for run in _RUN.finditer(text)]
-
-
-def _spread(runs: Sequence[_Span], spans: Iterable[_Span]) -> Iterator[_Span]:
-    """Yield the spans of a text that correspond to ``spans`` of its joined ``runs``."""
-    ends = [*accumulate(end - start for start, end in runs)]
-    for start, end in spans:
-        first, last = bisect_right(ends, start), bisect_right(ends, end - 1)
-        yield runs[first][1] - (ends[first] - start), runs[last][1] - (ends[last] - end)
 
 
 def _marked(text: str, spans: Iterable[_Span], mark: str) -> str:

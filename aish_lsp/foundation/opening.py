@@ -43,14 +43,14 @@ def is_same_file(one: Path, other: Path) -> bool:
     """Return whether two paths lead to the same file or folder.
 
     Those that exist are compared by device and inode, so that links, hard links and other
-    spellings count; those that do not by their real paths.
+    spellings count; those that do not by their names and the real paths of their folders.
     """
     try:
         return one.samefile(other)
     except (OSError, ValueError):
         pass
     try:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return one.name == other.name and os.path.realpath(one) == os.path.realpath(other)
     except (OSError, ValueError):
         return False
 

@@ -1,7 +1,7 @@
 """The server as its features see it: pygls' language server, with commands, progress and an end.
 
-A feature registers its methods with ``feature`` and its commands with ``bind``, asks the client
-with ``request``, and tells the user something with ``tell``.
+A feature registers its methods with ``feature`` and its commands with ``bind``. It asks the client
+with pygls' methods, each of which needs a time limit, and tells the user something with ``tell``.
 """
 
 from __future__ import annotations
@@ -185,7 +185,8 @@ class BaseServer(LanguageServer):
     async def _open_progress(self, token: str, progress: Progress) -> None:
         params = types.WorkDoneProgressCreateParams(token)
         try:
-            await self.request(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params, CREATE_PROGRESS)
+            async with asyncio.timeout(CREATE_PROGRESS):
+                await self.window_work_done_progress_create_async(params)
         except (TimeoutError, JsonRpcException):
             logger.info("the client does not show the progress that it was asked to show")
         else:
@@ -193,22 +194,13 @@ class BaseServer(LanguageServer):
 
     # Requests and notifications
 
-    async def request(self, method: str, params: object, timeout: float) -> Any:  # noqa: ASYNC109 - raises TimeoutError
-        """Ask the client; return its answer as lsprotocol's type for it.
-
-        Raises:
-            TimeoutError: the client did not answer within ``timeout`` seconds.
-            JsonRpcException: it answered with an error, or with what ``method`` cannot return.
-        """
-        async with asyncio.timeout(timeout):
-            return await self.protocol.send_request_async(method, params)
-
-    async def answer_of(self, method: str, params: object, timeout: float) -> Any:  # noqa: ASYNC109 - a limit, not a failure
-        """Ask the client, as ``request`` does; return None if there is no answer."""
+    async def answer_of(self, asking: Awaitable[R], timeout: float) -> R | None:  # noqa: ASYNC109 - a limit, not a failure
+        """Return the client's answer to a request; None if there is none within ``timeout`` s."""
         try:
-            return await self.request(method, params, timeout)
+            async with asyncio.timeout(timeout):
+                return await asking
         except Exception as error:  # noqa: BLE001 - whatever went wrong, there is no answer
-            logger.info("the client did not answer %s: %s", method, type(error).__name__)
+            logger.info("the client did not answer a request: %s", type(error).__name__)
             return None
 
     def tell(self, message: str, *, error: bool = False) -> None:

@@ -8,7 +8,6 @@ its editor reloads it. A text that holds unsaved changes is edited, and stays un
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +26,6 @@ from aish_lsp.lsp.protocol import ChangedFiles, SaveRequest
 if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
-
-logger = logging.getLogger(__name__)
 
 #: Seconds within which a client must save files; a formatter may run before.
 _SAVE_PATIENCE: Final = 20.0
@@ -90,12 +87,9 @@ class EditorBuffers:
         uri = document.uri
         change = _change(self._documents, before, after, document.line_end)
         edit = self._documents.edit(uri, [change])
-        try:
-            params = types.ApplyWorkspaceEditParams(edit)
-            answer = await self._server.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, its text decides
-            logger.info("the client did not make an edit: %s", type(error).__name__)
-            answer = None
+        params = types.ApplyWorkspaceEditParams(edit)
+        asking = self._server.workspace_apply_edit_async(params)
+        answer = await self._server.answer_of(asking, ANSWER_TIMEOUT)
         said_so = getattr(answer, "applied", None) is True
         if said_so:
             await self._until_text(uri, after)
@@ -135,7 +129,9 @@ class EditorBuffers:
         if not uris or not self.can_save():
             return []
         self._saving |= set(uris)
-        await self._server.answer_of("aish/save", SaveRequest(tuple(uris)), _SAVE_PATIENCE)
+        request = SaveRequest(tuple(uris))
+        asking = self._server.protocol.send_request_async("aish/save", request)
+        await self._server.answer_of(asking, _SAVE_PATIENCE)
         # The notification that they are saved may come after the answer.
         loop = asyncio.get_running_loop()
         loop.call_later(_SEEN_WITHIN, self._saving.difference_update, uris)

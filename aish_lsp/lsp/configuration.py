@@ -104,7 +104,8 @@ class Configurations:
     async def _ask(self, root: Path | None, configuration: Configuration) -> None:
         item = types.ConfigurationItem(root.as_uri() if root else None, "aish")
         params = types.ConfigurationParams([item])
-        answer = await self._server.answer_of("workspace/configuration", params, _ANSWER)
+        asking = self._server.workspace_configuration_async(params)
+        answer = await self._server.answer_of(asking, _ANSWER)
         # Without an answer, the known settings stay in force.
         if isinstance(answer, list | tuple) and len(answer) == 1:
             configuration.update("workspace/configuration", answer[0])
@@ -134,7 +135,7 @@ async def _register(server: BaseServer) -> None:
     method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
     options = types.DidChangeConfigurationRegistrationOptions("aish")
     params = types.RegistrationParams([types.Registration("aish-settings", method, options)])
-    await server.answer_of(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
+    await server.answer_of(server.client_register_capability_async(params), _ANSWER)
 
 
 #: Seconds between two ``aish/status`` notifications of a workspace.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -172,7 +173,8 @@ class OpenDocuments:
         """
         # Without a label: Neovim would print it with each edit.
         params = types.ApplyWorkspaceEditParams(edit)
-        result = await self._server.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
+        async with asyncio.timeout(ANSWER_TIMEOUT):
+            result = await self._server.workspace_apply_edit_async(params)
         return getattr(result, "applied", None) is True
 
     async def is_made(self, edit: types.WorkspaceEdit) -> bool:
@@ -189,8 +191,8 @@ class OpenDocuments:
         params = types.ShowDocumentParams(
             path.as_uri(), take_focus=True, selection=types.Range(cursor, cursor)
         )
-        asking = self._server.answer_of("window/showDocument", params, ANSWER_TIMEOUT)
-        self._server.spawn(asking, "show a document")
+        asking = self._server.window_show_document_async(params)
+        self._server.spawn(self._server.answer_of(asking, ANSWER_TIMEOUT), "show a document")
 
     def on_change(self, callback: OnChange) -> None:
         """Call ``callback`` when a document is opened or changes."""

@@ -88,7 +88,7 @@ class AishProtocol(LanguageServerProtocol):
 
     Attributes:
         initialized: whether a client has started a session.
-        is_closing: whether the client has asked for the end: it gets no more answers.
+        is_closing: whether the server is about to end: it refuses further requests.
         answered: the id of the request that was answered before this object existed, or None; the
             request gets no second answer.
     """
@@ -142,7 +142,7 @@ class AishProtocol(LanguageServerProtocol):
             JsonRpcException: a request is refused, or there is no such method.
         """
         if method is None:
-            # Only what we asked is answered: the client's own requests are kept in another table.
+            # It must answer a request of ours: pygls keeps the client's in the same table.
             return msg_id in self._result_types
         if msg_id is not None:
             self._admit_request(method, msg_id)

@@ -16,10 +16,19 @@ from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lsprotocol import types
+
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import data_dir, private_dir, write_atomic
-from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
+from aish_lsp.foundation.ports import (
+    Approval,
+    Choice,
+    CodeLocation,
+    Lookup,
+    Question,
+    TerminalShown,
+)
 from aish_lsp.foundation.text import shown_path, with_line_feeds
 from aish_lsp.lsp.base_server import can, declares
 from aish_lsp.lsp.messages import path_of
@@ -103,7 +112,8 @@ class Questions:
         )
         await asyncio.sleep(_DELAY)
         try:
-            answer = await self._server.request("aish/approve", params, _PATIENCE)
+            async with asyncio.timeout(_PATIENCE):
+                answer = await self._server.protocol.send_request_async("aish/approve", params)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
             logger.info("the client could not ask the user: %s", type(error).__name__)
             return None
@@ -113,23 +123,21 @@ class Questions:
         """Return the title that the user chose, as the client sent it; None for no answer."""
         if whole:
             message += await self._shown_whole(whole)
-        params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
+        actions = [types.MessageActionItem(title) for title in titles]
+        params = types.ShowMessageRequestParams(types.MessageType.Warning, message, actions)
         if (asks := _ASKS.get()) is not None:
             asks.set()
         await asyncio.sleep(_DELAY)
         has_buttons = can_choose(self._server)
         patience = _PATIENCE if has_buttons else self._patience
-        asking = self._server.request("window/showMessageRequest", params, patience)
-        try:
+        asking = self._server.window_show_message_request_async(params)
+        if not has_buttons:
             # With buttons, the user may do something else and return to them.
-            answer = await (asking if has_buttons else self._unless_dismissed(asking))
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
-            logger.info("the client could not ask the user: %s", type(error).__name__)
-            return None
-        title: str | None = _field(answer, "title")
-        return title
+            asking = self._unless_dismissed(asking)
+        answer = await self._server.answer_of(asking, patience)
+        return answer.title if answer else None
 
-    async def _unless_dismissed(self, asking: Coroutine[Any, Any, Any]) -> Any:
+    async def _unless_dismissed(self, asking: Coroutine[Any, Any, R]) -> R:
         """Return the client's answer, unless the user dismisses the question.
 
         Raises:
@@ -258,14 +266,15 @@ class ClientLookUp:
         """Return whether the client declared ``initializationOptions.aish.lookup``."""
         return declares(self._server, "lookup")
 
-    async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
+    async def __call__(self, lookup: Lookup, /) -> list[CodeLocation] | None:
         """Return what the client found; None if it does not know, or its answer is malformed."""
         uri = lookup.path.as_uri() if lookup.path else None
         position = None
         if lookup.what == "definition" and lookup.path is not None:
             position = self._position(lookup.path, Point(lookup.line, lookup.character))
         params = LookupRequest(lookup.what, uri, lookup.query, position)
-        return _found(await self._server.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
+        asking = self._server.protocol.send_request_async("aish/lookup", params)
+        return _found(await self._server.answer_of(asking, _LOOKUP_PATIENCE))
 
     def _position(self, path: Path, point: Point) -> Position:
         """Return a place in the client's units, in the file as it is in the client or on disk."""
@@ -278,7 +287,7 @@ class ClientLookUp:
         return Position(line=at.line, character=at.character)
 
 
-def _found(answer: object) -> list[Found] | None:
+def _found(answer: object) -> list[CodeLocation] | None:
     """Return the items of a client's answer; None if the answer is malformed.
 
     A malformed item is left out: the rest is still useful.
@@ -292,7 +301,7 @@ def _found(answer: object) -> list[Found] | None:
         path = path_of(uri) if isinstance(uri, str) else None
         if path is not None and isinstance(line, int) and line >= 0 and isinstance(text, str):
             # Its real path shows whether it is in the workspace.
-            found.append(Found(Path(os.path.realpath(path)), line, text))
+            found.append(CodeLocation(Path(os.path.realpath(path)), line, text))
     return found
 
 
@@ -311,7 +320,8 @@ def terminal_reader(server: BaseServer) -> ReadTerminal:
     async def read() -> TerminalShown | None:
         if not declares(server, "terminal"):
             return None
-        answer = await server.answer_of("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
+        asking = server.protocol.send_request_async("aish/terminal", TerminalRequest())
+        answer = await server.answer_of(asking, _TERMINAL_PATIENCE)
         names = ("command", "output", "cwd", "exitCode")
         command, output, cwd, code = (_field(answer, name) for name in names)
         if not (isinstance(command, str) and isinstance(output, str)):

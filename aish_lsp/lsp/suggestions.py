@@ -245,7 +245,8 @@ class Suggestions:
     async def _refresh_lenses(self) -> None:
         """Ask the client to request the lenses again, if it can be asked to."""
         if can(self._server, "workspace.code_lens.refresh_support"):
-            await self._server.answer_of("workspace/codeLens/refresh", None, _ANSWER)
+            asking = self._server.workspace_code_lens_refresh_async(None)
+            await self._server.answer_of(asking, _ANSWER)
 
     def closed(self, uri: str) -> None:
         """Remove the hints of a document that was closed."""

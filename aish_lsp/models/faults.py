@@ -40,7 +40,7 @@ BLOCKED = "blocked"
 _TOO_MANY = 429
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _MESSAGE_KEYS = ("message", "error", "detail", "errors", "msg", "error_description", "title")
-_DETAIL_KEYS = ("type", "code", "n_prompt_tokens", "n_ctx")
+_DETAIL_KEYS = ("type", "code", "param", "n_prompt_tokens", "n_ctx")
 
 
 @cache

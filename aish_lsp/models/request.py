@@ -150,8 +150,11 @@ class ModelRequest:
 class WithoutPart(BackendRejected):
     """The server refused a part of the request that it can do without.
 
-    The next request to that model leaves the part out.
+    The next request to that model leaves the part out, or has another form. ``told`` says in which
+    way, for the user; it is empty for what nobody has configured.
     """
+
+    told = ""
 
 
 class Model(Protocol):

@@ -14,14 +14,15 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
+from aish_lsp.context.attached import LARGEST
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument
 from aish_lsp.foundation.files import expanded
-from aish_lsp.foundation.opening import Outside, real_name
-from aish_lsp.foundation.text import count_of, quoted_path, shown_path
+from aish_lsp.foundation.opening import FileText, NotRegular, Outside, read_text, real_name
+from aish_lsp.foundation.text import count_of, quoted_path, shown_path, with_line_feeds
 from aish_lsp.shell.output import WholeOutput
 from aish_lsp.shell.suggestions import new_id
 
@@ -179,6 +180,69 @@ class Place:
     def is_output(self) -> bool:
         """Whether it is in the folder where full results are kept."""
         return self.name.startswith(OUTPUTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as it is now.
+
+    Attributes:
+        place: where it is.
+        raw: its text with the line ends that it has on the disk or, if it is open, with LF; without
+            the byte order mark.
+        status: its status on the disk; None if it is not there.
+        is_open: whether an editor has it open, whose text counts.
+        is_utf8: whether all of it is UTF-8; what is not is U+FFFD in ``raw``.
+        mark: the byte order mark, if it has one.
+    """
+
+    place: Place
+    raw: str
+    status: os.stat_result | None = field(default=None, compare=False)
+    is_open: bool = False
+    is_utf8: bool = True
+    mark: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its text as a model is shown it: with LF for each line end."""
+        return with_line_feeds(self.raw)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is an output that is too long to be read at once; ``raw`` is empty then."""
+        is_long = self.status is not None and self.status.st_size > LARGEST
+        return is_long and self.place.is_output and not self.is_open
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it exists, on the disk or in an editor."""
+        return self.status is not None or self.is_open
+
+
+def refusal(error: OSError, name: str) -> AishError:
+    """Return what a model is told of a file that could not be opened."""
+    match error:
+        case IsADirectoryError():
+            return InvalidArgument(f"{name or 'That'} is a folder: list_files lists it.")
+        case NotRegular():
+            return Denied(f"{name} is not a regular file.")
+        case Outside():
+            return Denied(f"{name} is outside of the workspace.")
+    return Denied(f"{name} cannot be read: {error.strerror}.")
+
+
+def read_for(root: Path, name: str) -> tuple[FileText, bool]:
+    """Return what is in a file that a model names, and whether it is also in a secret place.
+
+    Raises:
+        OSError: as ``read_text``.
+    """
+    # Imported late, so that the start does not wait for its table.
+    from aish_lsp.shell.confinement.places import is_linked_from_secret  # noqa: PLC0415 - as above
+
+    file = read_text(root, name, LARGEST)
+    return file, is_linked_from_secret(file.status, root)
 
 
 async def locate(root: Path, named: str) -> Place:

@@ -8,23 +8,17 @@ import shlex
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.budget import head_and_tail
 from aish_lsp.context.messages import Attached
-from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.opening import (
-    FileText,
-    NotRegular,
-    Outside,
     existing,
     opened,
-    read_text,
 )
 from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import count_of, one_line, quoted_path, shown_path, with_line_feeds
@@ -32,12 +26,15 @@ from aish_lsp.project.known import FOLDED
 from aish_lsp.tools import (
     OUTPUTS,
     Place,
+    Seen,
     ToolResult,
     Workplace,
     bounded,
     locate,
     nearest_names,
     number_of,
+    read_for,
+    refusal,
     text_of,
 )
 
@@ -61,43 +58,6 @@ _RIPGREP: Final = "rg"
 #: a line; the rest of a longer one counts as the next line.
 _LINES_AT_ONCE: Final = 4_000
 _LONGEST_LINE: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A file as it is now.
-
-    Attributes:
-        place: where it is.
-        raw: its text with the line ends that it has on the disk or, if it is open, with LF; without
-            the byte order mark.
-        status: its status on the disk; None if it is not there.
-        is_open: whether an editor has it open, whose text counts.
-        is_utf8: whether all of it is UTF-8; what is not is U+FFFD in ``raw``.
-        mark: the byte order mark, if it has one.
-    """
-
-    place: Place
-    raw: str
-    status: os.stat_result | None = field(default=None, compare=False)
-    is_open: bool = False
-    is_utf8: bool = True
-    mark: str = ""
-
-    @property
-    def text(self) -> str:
-        """Its text as a model is shown it: with LF for each line end."""
-        return with_line_feeds(self.raw)
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it exists, on the disk or in an editor."""
-        return self.status is not None or self.is_open
-
-    @property
-    def size(self) -> int:
-        """Its size on the disk, in bytes."""
-        return self.status.st_size if self.status else 0
 
 
 class Looking:
@@ -130,7 +90,7 @@ class Looking:
         """
         root, place = self._workplace.root, await locate(self._workplace.root, named)
         try:
-            file, is_secret = await asyncio.to_thread(_read, root, place.name)
+            file, is_secret = await asyncio.to_thread(read_for, root, place.name)
         except FileNotFoundError as error:
             text = self._workplace.open_text(place.path)
             if text is not None:
@@ -140,7 +100,7 @@ class Looking:
             told = nearest_names(place.name, names)
             raise NotFound(f"There is no file {shown_path(named)}.{told}") from error
         except OSError as error:
-            raise _refusal(error, shown_path(named)) from error
+            raise refusal(error, shown_path(named)) from error
         # What was opened counts: a link may have been put on the way to it.
         place = Place(place.path.parents[place.name.count("/")] / file.name, file.name)
         if not place.is_output and await self._workplace.files.left_out([place.name]):
@@ -153,9 +113,10 @@ class Looking:
         text = None if on_disk else self._workplace.open_text(place.path)
         if text is not None:
             return Seen(place, text, file.status, is_open=True)
-        if file.problem and not (place.is_output and file.status.st_size > LARGEST):
+        seen = Seen(place, file.raw, file.status, is_utf8=file.is_utf8, mark=file.mark)
+        if file.problem and not seen.is_long:
             raise Denied(f"{shown_path(named)} {file.problem}: it is not shown.")
-        return Seen(place, file.raw, file.status, is_utf8=file.is_utf8, mark=file.mark)
+        return seen
 
     async def read_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
         """Return as many lines of a file as fit.
@@ -169,7 +130,7 @@ class Looking:
         named = text_of(arguments, "path")
         seen = await self.look(named)
         name, text = seen.place.name, seen.text
-        if seen.place.is_output and not seen.is_open and seen.size > LARGEST:
+        if seen.is_long:
             lines, goes_on = await asyncio.to_thread(
                 _some_lines, self._workplace.root, name, start, end
             )
@@ -341,31 +302,6 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _refusal(error: OSError, name: str) -> AishError:
-    """Return what a model is told of a file that could not be opened."""
-    match error:
-        case IsADirectoryError():
-            return InvalidArgument(f"{name or 'That'} is a folder: list_files lists it.")
-        case NotRegular():
-            return Denied(f"{name} is not a regular file.")
-        case Outside():
-            return Denied(f"{name} is outside of the workspace.")
-    return Denied(f"{name} cannot be read: {error.strerror}.")
-
-
-def _read(root: Path, name: str) -> tuple[FileText, bool]:
-    """Return what is in a file, and whether it is also a file in a secret place.
-
-    Raises:
-        OSError: as ``read_text``.
-    """
-    # Imported late, so that the start does not wait for its table.
-    from aish_lsp.shell.confinement.places import is_linked_from_secret  # noqa: PLC0415 - as above
-
-    file = read_text(root, name, LARGEST)
-    return file, is_linked_from_secret(file.status, root)
-
-
 def _page(
     seen: Seen,
     lines: Sequence[str],
@@ -447,7 +383,7 @@ def _searched(root: Path, name: str) -> list[str]:
     A link is not followed: whether the file that it leads to may be shown was not asked.
     """
     try:
-        file, is_secret = _read(root, name)
+        file, is_secret = read_for(root, name)
     except (OSError, ValueError):
         return []
     is_shown = not (is_secret or file.problem) and file.name == name

@@ -16,14 +16,14 @@ import webbrowser
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -43,11 +43,14 @@ from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.process import SupervisedProcess
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
-
     from aish_lsp.foundation.ports import AskUser
 
 M = TypeVar("M", bound=BaseModel)
+
+#: What a transport yields, as the SDK expects it: the messages of a server, and those for it.
+_Streams: TypeAlias = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
 
 #: The longest message, in bytes. A longer one is not read to its end.
 LONGEST_MESSAGE: Final = 16 << 20
@@ -63,6 +66,10 @@ _PAUSE: Final = 0.02
 #: Bytes of a server's stderr that the log keeps, and bytes that are shown.
 _LOG_SIZE: Final = 1 << 20
 _TOLD: Final = 400
+
+#: Seconds that a server at an address has for each step, and that it may be silent within a reply.
+_TIMEOUT: Final = 30.0
+_SILENCE: Final = 300.0
 
 #: Seconds that a server has to end by itself after its input ends.
 _GRACE: Final = 2.0
@@ -99,7 +106,7 @@ class StdioTransport:
         """The end of what the server wrote to its stderr."""
         return clean_output(self._tail[-_TOLD:].decode("utf-8", "replace")).strip()
 
-    async def __aenter__(self) -> TransportStreams:
+    async def __aenter__(self) -> _Streams:
         """Start the server.
 
         Raises:
@@ -247,7 +254,7 @@ async def remote_transport(
     headers: dict[str, str],
     ask_user: AskUser,
     wait: Callable[[float], None],
-) -> AsyncGenerator[TransportStreams]:
+) -> AsyncGenerator[tuple[Any, Any]]:
     """Talk to a server over streamable HTTP, as the SDK's ``Transport``.
 
     The first request may have to wait for the user to sign in. ``headers`` go with each request; if
@@ -262,7 +269,11 @@ async def remote_transport(
         raise Denied("its headers would go unencrypted to another machine: use https")
     signs_in = "authorization" not in map(str.lower, headers)
     sign_in = _SignIn(name, url, ask_user, wait) if signs_in else None
-    client = create_mcp_http_client(headers=headers, auth=sign_in.provider() if sign_in else None)
+    client = httpx2.AsyncClient(
+        headers=headers,
+        auth=sign_in.provider() if sign_in else None,
+        timeout=httpx2.Timeout(_TIMEOUT, read=_SILENCE),
+    )
     client.event_hooks["response"].append(_bounded)
     async with (
         client,

@@ -27,11 +27,11 @@ from aish_lsp.foundation.text import (
     shown_path,
     with_line_feeds,
 )
-from aish_lsp.tools import Place, ToolResult, Workplace, locate, nearest_names, text_of
-from aish_lsp.tools.reading import Looking, Seen
+from aish_lsp.tools import Place, Seen, ToolResult, Workplace, locate, nearest_names, text_of
 
 if TYPE_CHECKING:
     from aish_lsp.tools import Around
+    from aish_lsp.tools.reading import Looking
 
 #: Lines of a change that a question shows, and characters of each.
 _SHOWN_LINES: Final = 40

@@ -25,8 +25,8 @@ from aish_lsp.foundation.ports import AskUser, Edited, EditOpen, Question, not_o
 from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.listing import is_editors_own, left_out
-from aish_lsp.undo.records import make
-from aish_lsp.undo.work import Begun, Ended, Reverted, Worker
+from aish_lsp.undo.reverting import Reverted, make
+from aish_lsp.undo.work import Begun, Ended, Worker
 
 R = TypeVar("R")
 
@@ -322,11 +322,12 @@ class Undo:
         refused = {name for name, edited in edits.items() if edited.state == "refused"}
         restored = self._display_names(done.top, {*done.restored, *(edits.keys() - refused)})
         removed = self._display_names(done.top, done.removed)
-        left = done.conflicts | done.made.keys() | done.failed.keys() | refused
-        conflicts = self._display_names(done.top, left)
+        left = self._display_names(done.top, done.conflicts | done.failed.keys() | refused)
+        not_made = self._display_names(done.top, done.made)
+        links = self._display_names(done.top, done.links)
         if done.asks:
             lines = [f"Nothing was {kind}ne of: {done.label}"]
-        elif restored or removed or conflicts or done.aside:
+        elif restored or removed or left or not_made or links or done.aside:
             lines = [f"{kind.capitalize()}ne: {done.label}"]
         else:
             when = "before" if kind == "undo" else "after"
@@ -339,7 +340,9 @@ class Undo:
             ),
             ("Removed", removed),
             ("Put aside", done.aside),
-            ("Changed since, left alone", conflicts),
+            ("Taken back in git's index", links),
+            ("Changed since, left alone", left),
+            ("Not made anew", not_made),
         )
         lines += [f"{row}: {_name_list(names)}" for row, names in rows if names]
         lines += [
@@ -350,7 +353,7 @@ class Undo:
             was, head = done.moved
             lines.append(f"HEAD was at {was} before, and stays at {head}: only files are undone.")
         lines += self._drained()
-        return Undone(restored, removed, conflicts, done.asks, "\n".join(lines))
+        return Undone(restored, removed, [*left, *not_made], done.asks, "\n".join(lines))
 
     def _display_names(self, top: Path, names: Iterable[bytes]) -> list[str]:
         """Return names for display: relative to the workspace, with undecodable bytes escaped."""

@@ -8,7 +8,6 @@ the last snapshot.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
@@ -16,7 +15,7 @@ import re
 import shutil
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -31,13 +30,12 @@ from aish_lsp.foundation.files import (
     workspace_dir,
     write_atomic,
 )
-from aish_lsp.foundation.opening import opened, replace
-from aish_lsp.foundation.ports import Edited, EditOpen
-from aish_lsp.foundation.text import escaped, with_line_feeds
+from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.validate import structure
+from aish_lsp.undo.folder import object_id
 from aish_lsp.undo.git import Hash, NoUndo
 from aish_lsp.undo.listing import is_plain
-from aish_lsp.undo.snapshots import Change, Snapshot, as_name, as_text, object_id
+from aish_lsp.undo.snapshots import Change, Snapshot, as_name
 
 #: The most commands that are kept for a workspace, the days for which one is kept, and the most
 #: bytes that all of them take on the disk, but for the last.
@@ -50,7 +48,8 @@ _ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: An id, the inode of a folder, or nothing.
 _STATE: Final = re.compile(rf"{_ID.pattern}|\d*")
 _INDEX: Final = re.compile(r"[0-7]{6} ([0-9a-f]{40}|[0-9a-f]{64})|")
-_OURS: Final = re.compile(r"(\d{8})\.(record|contents|before|git|aside)")
+_PARTS: Final = ("record", "before", "contents", "git", "aside", "new")
+_OURS: Final = re.compile(rf"(\d{{8}})\.({'|'.join(_PARTS)})")
 
 Kind: TypeAlias = Literal["command", "undo", "redo"]
 
@@ -68,8 +67,11 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptEdit:
-    """A change to a text that an editor had open; ``old`` and ``new`` are ids of contents."""
+class Edit:
+    """A text that replaced another, both with LF line ends.
+
+    ``name`` is the file's name, relative to the work tree, as it is recorded.
+    """
 
     name: str
     old: str
@@ -114,7 +116,7 @@ class Record:
     index: dict[str, list[str]] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)
     saved: list[str] = field(default_factory=list)
-    edits: list[KeptEdit] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
     contents: dict[str, list[int]] = field(default_factory=dict)
     version: int = _VERSION
 
@@ -123,12 +125,11 @@ class Record:
         states = (one for change in self.changes.values() for one in (change.old, change.new))
         names = [*self.folders, *self.saved, *self.index, *(edit.name for edit in self.edits)]
         gits = (name.removesuffix("/.git") for name in self.changes if name != ".git")
-        ids = [*self.contents, *(text for edit in self.edits for text in (edit.old, edit.new))]
         return (
             self.version == _VERSION
             and Path(os.path.realpath(folder)).is_relative_to(self.top)
             and all(is_plain(as_name(name)) and "\0" not in name for name in (*names, *gits))
-            and all(map(_ID.fullmatch, ids))
+            and all(map(_ID.fullmatch, self.contents))
             and all(_STATE.fullmatch(one.content) for one in states if one is not None)
             and all(len(pair) == 2 for pair in self.index.values())
             and all(_INDEX.fullmatch(about) for pair in self.index.values() for about in pair)
@@ -149,20 +150,21 @@ class Records:
     """The records of the workspace ``folder``, whose place is ``place``. The caller locks it.
 
     Attributes:
-        place: their folder.
+        last: the file of the last snapshot.
         pool: the contents of the current files.
         dropped: how many records were dropped since they were damaged or not ours.
     """
 
     def __init__(self, folder: Path, place: Path) -> None:
         self._folder = folder
-        self.place = place
+        self.last = place / "last"
+        self._place = place
         self.pool = Pool(place / "pool")
         self.dropped = 0
 
     def path(self, number: int, what: str) -> Path:
         """Return the path of a file or folder of a record."""
-        return self.place / f"{number:08d}.{what}"
+        return self._place / f"{number:08d}.{what}"
 
     def next_number(self) -> int:
         """Return the number of the next record."""
@@ -216,6 +218,10 @@ class Records:
         """Return the numbers of records whose command has not ended, or whose end was not seen."""
         return [number for number in self._numbers() if self.path(number, "before").exists()]
 
+    def drop_unwritten(self) -> None:
+        """Delete what a crash has left of records that were never written."""
+        self.drop(one for one in self._numbers() if not self.path(one, "record").exists())
+
     def read(self, number: int) -> Record | None:
         """Return a record; None if it is damaged or not ours, and thus dropped."""
         try:
@@ -259,44 +265,13 @@ class Records:
             return None
         return fd
 
-    def is_new(self) -> bool:
-        """Return whether no command has been recorded here yet."""
-        return not (self.place / "last").exists()
-
-    def write_last(self, snapshot: Snapshot) -> None:
-        """Write the last snapshot.
-
-        Raises:
-            StoreUnavailable: it cannot be written.
-        """
-        self.write_snapshot(self.place / "last", snapshot)
-
-    def edits(self, number: int, record: Record) -> list[Edit]:
-        """Return the edits of a record with their texts.
-
-        Raises:
-            NoUndo: one of the texts is gone.
-        """
-
-        def text(name: str) -> str:
-            return self.content(number, record, name).decode("utf-8", "surrogatepass")
-
-        return [Edit(as_name(edit.name), text(edit.old), text(edit.new)) for edit in record.edits]
-
     def write_snapshot(self, path: Path, snapshot: Snapshot) -> None:
         """Write a snapshot.
 
         Raises:
             StoreUnavailable: it cannot be written.
         """
-        with store_errors(path, "write"):
-            temporary = path.with_suffix(".new")
-            temporary.write_bytes(_sealed(snapshot.dump()))
-            temporary.replace(path)
-
-    def last_snapshot(self) -> Snapshot | None:
-        """Return the last snapshot, if there is any."""
-        return self.read_snapshot(self.place / "last")
+        _write(path, _sealed(snapshot.dump()))
 
     def read_snapshot(self, path: Path) -> Snapshot | None:
         """Return a snapshot; None if it is missing or damaged."""
@@ -317,7 +292,7 @@ class Records:
         """
         path = self.path(number, "contents")
         places: dict[str, list[int]] = {}
-        with store_errors(path, "write"), path.open("wb") as file:
+        with store_errors(path, "write"), open(path, "wb", opener=_private) as file:
             for name, content in chain(*contents):
                 packed = self.pool.packed(name) if content is None else zlib.compress(content, 1)
                 if packed is not None and name not in places:
@@ -346,56 +321,47 @@ class Records:
         """Delete records with all that is theirs."""
         for number in numbers:
             # The record goes first: the rest is of no use without it.
-            for what in ("record", "before", "contents", "git", "aside"):
+            for what in _PARTS:
                 remove(self.path(number, what))
 
     def drop_old(self, now: float | None = None) -> None:
         """Delete what exceeds KEPT, and what is too old in any workspace."""
         oldest = (time.time() if now is None else now) - KEPT_DAYS * 86_400
-        *numbers, newest = self._numbers() or [0]
-        self.drop([*numbers, newest][:-KEPT])
-        sizes = self._sizes()
-        total = sum(sizes.values())
-        for number in numbers:
-            if total > KEPT_BYTES or self._written(number) < oldest:
+        files = self._files()
+        total = 0
+        for at, number in enumerate(sorted(files, reverse=True)):
+            total += sum(map(_size, files[number]))
+            written = max(path.lstat().st_mtime for path in files[number])
+            if at >= KEPT or (at and total > KEPT_BYTES) or written < oldest:
                 self.drop([number])
-                total -= sizes.get(number, 0)
-        if newest and self._written(newest) < oldest:
-            self.drop([newest])
-        for place in data_dir().glob("workspaces/*/undo"):
+        for last in data_dir().glob("workspaces/*/undo/last"):
             with suppress(OSError):
-                if (place / "last").stat().st_mtime < oldest:
-                    remove(place)
-
-    def _written(self, number: int) -> float:
-        try:
-            return self.path(number, "record").stat().st_mtime
-        except OSError:
-            return 0
-
-    def _sizes(self) -> dict[int, int]:
-        sizes: dict[int, int] = {}
-        for name in self._names():
-            if match := _OURS.fullmatch(name):
-                with suppress(OSError):
-                    size = (self.place / name).stat().st_size
-                    sizes[int(match[1])] = sizes.get(int(match[1]), 0) + size
-        return sizes
-
-    def _names(self) -> list[str]:
-        return [path.name for path in self.place.iterdir()]
+                if last.stat().st_mtime < oldest:
+                    remove(last.parent)
 
     def _numbers(self) -> list[int]:
         """Return the numbers of all records, the oldest first."""
-        found = map(_OURS.fullmatch, self._names())
-        return sorted({int(match[1]) for match in found if match})
+        return sorted(self._files())
+
+    def _files(self) -> dict[int, list[Path]]:
+        """Return the files and folders of all records by their numbers."""
+        files: dict[int, list[Path]] = {}
+        for path in self._place.iterdir():
+            if match := _OURS.fullmatch(path.name):
+                files.setdefault(int(match[1]), []).append(path)
+        return files
 
 
 def usage(folder: Path) -> tuple[int, int]:
     """Return how many commands are kept for a workspace, and how many bytes all of undo takes."""
     place = undo_folder(folder)
-    sizes = [path.stat().st_size for path in place.rglob("*") if path.is_file()]
-    return len(list(place.glob("*.record"))), sum(sizes)
+    return len(list(place.glob("*.record"))), _size(place)
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of all files in a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.lstat().st_size for file in files if not file.is_dir())
 
 
 class Pool:
@@ -429,10 +395,7 @@ class Pool:
         if self.size + len(packed) > KEPT_BYTES:
             raise NoUndo(f"what git does not hold here is more than {KEPT_BYTES >> 20:,} MiB")
         private_dir(self._place)
-        with store_errors(self._place, "write to"):
-            temporary = self._place / "new"
-            temporary.write_bytes(packed)
-            temporary.rename(self._place / name)
+        _write(self._place / name, packed)
         self._sizes[name] = len(packed)
         self.size += len(packed)
 
@@ -457,6 +420,23 @@ def remove(path: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all. It need not survive a failure of power.
+
+    Raises:
+        StoreUnavailable: it cannot be written.
+    """
+    temporary = path.with_suffix(".new")
+    with store_errors(path, "write"):
+        with open(temporary, "wb", opener=_private) as file:
+            file.write(data)
+        temporary.replace(path)
 
 
 def _sealed(text: str) -> bytes:
@@ -484,71 +464,7 @@ def _take(stack: list[Group], of: str) -> None:
         del stack[found[-1]]
 
 
-_BOM: Final = "\ufeff"
-
-#: The largest file that is changed on disk, in bytes.
-_LARGEST: Final = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A text that replaced another, both with LF line ends.
-
-    ``name`` is the file's name, relative to the work tree.
-    """
-
-    name: bytes
-    old: str
-    new: str
-
-
-def kept(kind: Hash, edits: Iterable[Edit], contents: dict[str, bytes]) -> list[KeptEdit]:
-    """Return edits as they are recorded; their texts are added to ``contents``."""
-
-    def keep(text: str) -> str:
-        content = text.encode("utf-8", "surrogatepass")
-        name = object_id(kind, content)
-        contents[name] = content
-        return name
-
-    return [KeptEdit(as_text(edit.name), keep(edit.old), keep(edit.new)) for edit in edits]
-
-
-def backwards(edits: Sequence[Edit]) -> list[Edit]:
-    """Return the edits that revert ``edits``."""
+def backwards(group: Group) -> list[Edit]:
+    """Return the edits that revert those of a group."""
+    edits = [edit for _, record in group for edit in record.edits]
     return [Edit(edit.name, old=edit.new, new=edit.old) for edit in reversed(edits)]
-
-
-async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, Edited]:
-    """Make edits in the work tree ``top``; return for each file how that ended.
-
-    A file that is no longer open is changed on disk if it has the text that the editor had.
-    """
-    made: dict[bytes, Edited] = {}
-    for edit in edits:
-        path = top / os.fsdecode(edit.name)
-        edited = Edited("refused")
-        if await asyncio.to_thread(os.path.realpath, path.parent) == str(path.parent):
-            edited = await edit_open(path, edit.old, edit.new)
-            if edited.state == "on disk" and not await asyncio.to_thread(_rewrite, top, edit):
-                edited = Edited("refused")
-        if edit.name not in made or made[edit.name].state != "refused":
-            made[edit.name] = edited
-    return made
-
-
-def _rewrite(top: Path, edit: Edit) -> bool:
-    """Write to a file that holds the old text; False if it does not, or cannot be written."""
-    name = os.fsdecode(edit.name)
-    try:
-        with opened(top, name) as file:
-            text = file.read(_LARGEST).decode("utf-8")
-            bare = text.removeprefix(_BOM)
-            if file.name != name or with_line_feeds(bare) != edit.old:
-                return False
-            new = edit.new.replace("\n", "\r\n") if "\r\n" in text else edit.new
-            data = (_BOM + new if text != bare else new).encode()
-            replace(top, name, data, file.status)
-    except (OSError, ValueError):
-        return False
-    return True

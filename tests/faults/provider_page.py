@@ -1,6 +1,6 @@
 """docs/faults.md: what a user sees of every fault, written from the results of the tests.
 
-``python tests/faults/provider_page.py > docs/faults.md`` rewrites it.
+``./dev docs`` rewrites it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _GO_ON: Final = "What arrived is kept: ask the model to continue."
 _TOLD_PATIENCE: Final = Preset().timeout
 
 _HEAD: Final = """\
-<!-- Made by `python tests/faults/provider_page.py > docs/faults.md`. Do not edit. -->
+<!-- Made by `./dev docs`. Do not edit. -->
 # When a model fails
 
 This page shows what you see of every fault of a model server, or of anything in front of it: as a

@@ -1,11 +1,12 @@
-"""The rooms of the package and their imports; ``python tests/kit/rooms.py`` draws them.
+"""The rooms of the package and their imports, as docs/architecture.md draws them.
 
-Each drawing is in docs/architecture.md between two marks; ``./dev docs`` redraws it.
+Each drawing is between two marks there; ``./dev docs`` redraws it.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -152,4 +153,4 @@ def render(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    sys.stdout.write(render(PAGE.read_text(encoding="utf-8")))

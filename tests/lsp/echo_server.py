@@ -115,7 +115,8 @@ async def progress(server: AishServer, _: Call, params: Params) -> object:
 async def ask(server: AishServer, _: Call, params: Params) -> object:
     """Ask the client."""
     try:
-        answer = await server.request(params.method, params.value, params.seconds)
+        asking = server.protocol.send_request_async(params.method, params.value)
+        answer = await asyncio.wait_for(asking, params.seconds)
     except TimeoutError:
         return {"timeout": True}
     except Exception as error:  # noqa: BLE001

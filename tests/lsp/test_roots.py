@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,21 @@ async def test_a_folder_and_its_chat_are_known_by_another_name(
         actions = await client.request("textDocument/codeAction", params)
     assert chat["uri"] in (uri, (link / ".aish" / "chat.md").as_uri())
     assert any("chat.send" in str(action) for action in actions)
+
+
+async def test_a_folder_whose_name_is_not_utf_8_is_the_one_that_is_meant(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    (folder / "here").write_text("")
+    async with Client() as client:
+        uri = f"{tmp_path.as_uri()}/caf%E9"
+        await client.initialize(workspaceFolders=[{"uri": uri, "name": "w"}])
+        ran = {"text": "ls", "partialResultToken": "t", "workspace": uri}
+        assert (await client.command_result("aish.run", ran))["output"] == "here\n"
+        opened = await client.command_result("aish.chat.open", {"workspace": uri})
+        assert opened["uri"] == f"{uri}/.aish/chat.md"
+        item = {"uri": f"{uri}/a.py", "languageId": "python", "version": 1, "text": "in the editor"}
+        await client.notify("textDocument/didOpen", {"textDocument": item})
+        shown = await client.command_result("aish.prompt.show", {"prompt": "what is in @a.py?"})
+        assert "in the editor" in str(shown["messages"])
+    assert (folder / ".aish" / "chat.md").exists()

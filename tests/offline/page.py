@@ -1,6 +1,6 @@
 """docs/offline.md: what the offline model knows, and how well it does, from its table and corpus.
 
-``python tests/offline/page.py > docs/offline.md`` rewrites it; run ``measure.py`` first.
+``./dev docs`` rewrites it; run ``measure.py`` first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEARNED: Final = Path(__file__).resolve().with_name("learned.md")
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/offline.md"
 
 _HEAD: Final = """\
-<!-- Made by `python tests/offline/page.py > docs/offline.md`. Do not edit. -->
+<!-- Made by `./dev docs`. Do not edit. -->
 # What the offline model knows
 
 The offline model needs no key, no weights and no network. It answers everyday shell questions from

@@ -8,8 +8,8 @@ from llama_server import LlamaServer
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.providers.openai import OpenAIModel
+from aish_lsp.models.refusals import overflow_of
 from aish_lsp.models.request import ModelRequest, RequestMessage
 
 pytestmark = pytest.mark.llama

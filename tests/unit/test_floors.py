@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from rooms import FLOORS, PACKAGE, PAGE, WAY, Import, imports_of, render, room
+from rooms import FLOORS, PACKAGE, WAY, Import, imports_of, room
 
 #: Libraries and the modules that may import them; nothing else need know that they exist.
 LIBRARIES = {
@@ -140,11 +140,6 @@ def circles() -> set[frozenset[str]]:
 
 def test_no_modules_import_each_other() -> None:
     assert circles() == set()
-
-
-def test_the_page_of_the_architecture_is_current() -> None:
-    page = PAGE.read_text()
-    assert page == render(page), "run ./dev docs"
 
 
 def test_the_way_of_a_question_is_one_of_imports() -> None:

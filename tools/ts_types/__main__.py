@@ -1,4 +1,4 @@
-"""Write the VS Code extension's types, ``editors/vscode/src/protocol.ts``, and its settings.
+"""Make the VS Code extension's types, ``editors/vscode/src/protocol.ts``, and its settings.
 
 The types are made from the schema that ``aish-lsp protocol --json`` prints; the settings in
 ``editors/vscode/package.json`` from that of ``aish-lsp config schema``.
@@ -107,12 +107,13 @@ def _setting(kind: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write both."""
-    (_EXTENSION / "src" / "protocol.ts").write_text(types(schema()))
-    manifest = _EXTENSION / "package.json"
-    package = json.loads(manifest.read_text())
+    """Print the types or, with ``manifest``, the extension's package.json with the settings."""
+    if sys.argv[1:] != ["manifest"]:
+        sys.stdout.write(types(schema()))
+        return
+    package = json.loads((_EXTENSION / "package.json").read_text())
     package["contributes"]["configuration"][1]["properties"] = settings(json_schema())
-    manifest.write_text(json.dumps(package, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(package, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.address import host, server_name
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
-from aish_lsp.models.providers.base import (
-    CountingModel,
+from aish_lsp.models.providers.base import CountingModel, settings_of
+from aish_lsp.models.providers.reply import (
     ReplyReader,
     arguments_of,
     function_name,
+    meanings,
     plain,
-    settings_of,
 )
 from aish_lsp.models.request import exchanges
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from aish_lsp.config.schema import Preset
+    from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 _BETA_HEADER = "anthropic-beta"
@@ -57,7 +58,7 @@ class AnthropicModel(CountingModel):
         others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
         return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}
 
-    def _body(self, request: ModelRequest, model: str, _left_out: frozenset[str]) -> Json:
+    def _body(self, request: ModelRequest, model: str, _changes: Changes) -> Json:
         return request_body(request, model)
 
     def _reader(self, url: str, _body: Json) -> MessageReader:
@@ -372,12 +373,10 @@ class MessageReader(ReplyReader):
     """
 
     # With `pause_turn`, one of the provider's own tools took too long: the rest is missing.
-    endings = MappingProxyType(
-        {
-            "length": ("max_tokens", "model_context_window_exceeded", "pause_turn"),
-            "tool": ("tool_use",),
-            "refusal": ("refusal",),
-        }
+    endings = meanings(
+        length="max_tokens model_context_window_exceeded pause_turn",
+        tool="tool_use",
+        refusal="refusal",
     )
 
     def __init__(self, server: str) -> None:

@@ -1,41 +1,41 @@
-"""What all protocols share: sending a request, and assembling the streamed reply.
+"""What all protocols share: sending a request in the form that its server accepts, and counting it.
 
-Also here: the default model of a request whose preset has none, and repairs of what servers would
-refuse, which is malformed tool calls and texts split within a character.
+Also here: the default model of a request whose preset has none.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import re
-import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
-from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.address import api_url, origin, server_name
+from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.endpoint import EndpointInfo, chat_models, describe_listed, list_models
-from aish_lsp.models.faults import error_in_stream, redactor
 from aish_lsp.models.keys import BEARER, headers_for, key_of
-from aish_lsp.models.loose_json import Json, as_dict, decoded
+from aish_lsp.models.loose_json import Json, as_dict
+from aish_lsp.models.refusals import (
+    Changes,
+    Renamed,
+    changed_fields,
+    form_for,
+    not_own,
+    overflow_of,
+    reformed,
+    with_changes,
+)
 from aish_lsp.models.request import (
-    Finish,
-    Reasoning,
-    ReasoningMetadata,
-    Text,
-    ToolCall,
     WithoutPart,
 )
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.foundation.events import FinishReason, Usage
     from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.providers.reply import ReplyReader
     from aish_lsp.models.request import ModelEvent, ModelRequest, StoredReasoning
 
 #: Seconds to wait for each event after a complete reply: its usage, and the end of the stream.
@@ -86,8 +86,8 @@ class StreamingModel(ABC):
         self._environ = environ
         # The model that each server lists first, by endpoint; empty if the server has no list.
         self._first_models: dict[str, str] = {}
-        # The parts of requests that servers have refused, by endpoint and model.
-        self._refused: dict[tuple[str, str], frozenset[str]] = {}
+        # In what form servers accept requests, by endpoint and model.
+        self._forms: dict[tuple[str, str], _Form] = {}
 
     @classmethod
     async def headers(cls, preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
@@ -154,8 +154,7 @@ class StreamingModel(ABC):
         headers = await self.headers(preset, self._environ)
         with key_of(preset):
             model = await self._model_name(preset, headers)
-            left_out = self._left_out(preset, model)
-            body = self._body(request, model, left_out)
+            body = self._formed_body(request, model)
             headers = self._headers(headers, body)
             reader = self._reader(url, body)
             has_begun = False
@@ -170,19 +169,49 @@ class StreamingModel(ABC):
                     for event in reader.end():
                         yield event
                     await _drain(events)
-            except BackendRejected as error:
+            except (BackendRejected, BackendUnavailable) as error:
                 if error.data.get("status") == 404:
                     # The server may have been restarted with another model.
                     self._first_models.pop(preset.endpoint, None)
-                refused = self._refused_by(error, body, preset.extra_body)
-                if has_begun or refused <= left_out:
-                    raise
-                self._refused[preset.endpoint, model] = refused | self._left_out(preset, model)
-                raise WithoutPart(error.message, **error.data) from error
+                if not has_begun:
+                    self._learn_form(error, request, model, body)
+                raise
 
-    def _left_out(self, preset: Preset, model: str) -> frozenset[str]:
-        """Return the parts of a request that the server of ``preset`` has refused so far."""
-        return self._refused.get((preset.endpoint, model), frozenset())
+    def _form(self, preset: Preset, model: str) -> _Form:
+        """Return the form of requests that the server of ``preset`` has asked for so far."""
+        return self._forms.setdefault((preset.endpoint, model), _Form())
+
+    def _formed_body(
+        self, request: ModelRequest, model: str, also: Mapping[str, Any] | None = None
+    ) -> Json:
+        """Return the body of a request, in the form that its server accepts."""
+        preset = request.preset
+        form = self._form(preset, model)
+        request = reformed(request, form.conversation, self.reasoning_source(preset))
+        changes = not_own({**form.changes, **(also or {})}, preset.extra_body)
+        return with_changes(self._body(request, model, changes), changes)
+
+    def _learn_form(self, error: AishError, request: ModelRequest, model: str, body: Json) -> None:
+        """Learn from a refusal in which form a request may be accepted.
+
+        Raises:
+            WithoutPart: there is one that has not been tried.
+        """
+        if overflow_of(error) is not None:
+            return
+        form, preset = self._form(request.preset, model), request.preset
+        changes = self._changes(error, body, preset.extra_body)
+        changes = {path: new for path, new in changes.items() if path not in form.changes}
+        told = ", ".join(filter(None, map(_told, changes.items())))
+        if not changes:
+            name, told = form_for(error, request, form.conversation)
+            if not name:
+                return
+            form.conversation.append(name)
+        form.changes |= changes
+        refused = WithoutPart(error.message, **error.data)
+        refused.told = told
+        raise refused from error
 
     async def _model_name(self, preset: Preset, headers: Mapping[str, str]) -> str:
         """Return the preset's model, or else the first chat model in its server's list.
@@ -210,8 +239,8 @@ class StreamingModel(ABC):
         return api_url(preset.endpoint, path)
 
     @abstractmethod
-    def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
-        """Return the body of a request, without the parts in ``left_out``."""
+    def _body(self, request: ModelRequest, model: str, changes: Changes) -> Json:
+        """Return the body of a request. Its fields are changed after that."""
 
     @abstractmethod
     def _reader(self, url: str, body: Json) -> ReplyReader:
@@ -221,12 +250,34 @@ class StreamingModel(ABC):
         """Return the headers of a request, with any that its body requires."""
         return headers
 
-    def _refused_by(self, _error: BackendRejected, _body: Json, _own: Json) -> frozenset[str]:
-        """Return the optional parts of ``_body`` that the server refused with ``_error``.
+    def _changes(self, error: AishError, body: Json, own: Json) -> Changes:
+        """Return what to change in ``body``, which the server refused with ``error``.
 
-        ``_own`` is what the user configured, which is always sent.
+        ``own`` is what the user configured, which is always sent.
         """
-        return frozenset()
+        return changed_fields(error, body, own)
+
+
+@dataclass(slots=True)
+class _Form:
+    """The form in which a model's server accepts requests: changed fields, and the conversation."""
+
+    changes: Changes = field(default_factory=dict)
+    conversation: list[str] = field(default_factory=list)
+
+
+#: Fields that nobody has configured, so that nobody misses them.
+_SILENT: Final = frozenset({"stream_options", "include", "reasoning.summary"})
+
+
+def _told(change: tuple[str, Any]) -> str:
+    """Return what to tell the user about a changed field; empty for nothing."""
+    path, value = change
+    if path in _SILENT or isinstance(value, Renamed) or not path.isascii() or len(path) > 60:
+        return ""
+    if value is None:
+        return f"its server does not accept `{path}`, which is left out"
+    return f"its server wants `{path}` to be {value!r}"
 
 
 #: For the offline model, which has no protocol.
@@ -249,8 +300,8 @@ class CountingModel(StreamingModel):
     #: The fields of a request that its size depends on; a server may refuse the others.
     counted: ClassVar[tuple[str, ...]]
 
-    #: Parts that are left out of a counted request, as if the server had refused them.
-    not_counted: ClassVar[frozenset[str]] = frozenset()
+    #: What is changed in a counted request, as if the server had refused it.
+    not_counted: ClassVar[Mapping[str, Any]] = {}
 
     async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
         """Return how many tokens the server counts in the request's input.
@@ -278,8 +329,7 @@ class CountingModel(StreamingModel):
 
     def _count_body(self, request: ModelRequest, model: str) -> Json:
         """Return the body to count: the parts of a request that its size depends on."""
-        left_out = self._left_out(request.preset, model) | self.not_counted
-        body = self._body(request, model, left_out)
+        body = self._formed_body(request, model, self.not_counted)
         return {name: body[name] for name in self.counted if name in body}
 
 
@@ -287,162 +337,6 @@ def settings_of(preset: Preset, *names: str) -> Json:
     """Return those of the preset's optional settings ``names`` that are set."""
     values = {name: getattr(preset, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
-
-
-class ReplyReader(ABC):
-    """Assembles one reply while it streams: call ``feed`` with each event, then ``end``.
-
-    ``provider`` is the source that the reasoning's metadata must be returned to.
-
-    Attributes:
-        error: the error that the server sent in the stream (a JSON value), or None.
-        is_over: whether the protocol's end marker has arrived. Some protocols have none.
-    """
-
-    #: What the servers' finish reasons mean: each meaning with those reasons. ``broken`` means
-    #: that the server gave up: the reply is incomplete or damaged.
-    endings: ClassVar[Mapping[str, tuple[str, ...]]]
-
-    #: The meaning of a finish reason that is not listed there.
-    otherwise: ClassVar[str] = "stop"
-
-    def __init__(self, provider: str) -> None:
-        self.error: Any = None
-        self.is_over = False
-        self._provider = provider
-        # Whether OpenAI's end marker has arrived, which many protocols have adopted.
-        self._is_done = False
-        # The server's finish reason, once it has given one.
-        self._finish: str | None = None
-        # Whether the text is the model's refusal to answer.
-        self._refused = False
-        self._events: list[ModelEvent] = []
-        self._text = SurrogateJoiner()
-        self._reasoning = SurrogateJoiner()
-        self._ids: set[str] = set()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the content is complete, so that only the usage may follow."""
-        return self.is_over or self._finish is not None
-
-    @property
-    def gave_up(self) -> str | None:
-        """The finish reason if it means that the server broke off the reply, else None."""
-        return self._finish if self._meaning() == "broken" else None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing that follows matters: after the end marker, or an error."""
-        return self.is_over or self._is_done or self.error is not None
-
-    def read(self, data: str, url: str) -> Iterator[ModelEvent]:
-        """Yield the text and reasoning in the data of an event from the server at ``url``.
-
-        Raises:
-            BackendUnavailable: it is not part of a reply.
-        """
-        # If the server omits the blank lines between events, they arrive as the lines of one.
-        for part in data.split("\n") if "\n" in data and decoded(data) is None else [data]:
-            if part == "[DONE]":
-                self._is_done = True
-            if self.has_ended:
-                return
-            parsed = _parse(part)
-            if parsed is None and self.is_whole:
-                self._is_done = True
-                return
-            if parsed is None:
-                why = "it sent something that is not part of a reply, or is cut"
-                raise _broken(url, f"{why} ({part[:60]!r})")
-            for event in parsed:
-                yield from self.feed(event)
-
-    def check(self, url: str, headers: Mapping[str, str]) -> None:
-        """Raise an error if the reply that has ended is not whole, or is an error.
-
-        ``url`` and ``headers`` are those of the request: errors name its server and mask its
-        secrets.
-        """
-        if self.error is not None:
-            raise error_in_stream(url, self.error, redactor(headers))
-        if not self.is_whole and not self._is_done:
-            raise _broken(url, "it ended before the reply did")
-        if self.gave_up is not None:
-            raise _broken(url, f"the server gave up ({self.gave_up})")
-
-    def feed(self, event: Json) -> list[ModelEvent]:
-        """Return the text and reasoning in ``event``, and remember the rest of it."""
-        self._read(event)
-        events, self._events = self._events, []
-        return events
-
-    def end(self) -> list[ModelEvent]:
-        """Return what is only known at the end: tool calls, metadata, usage and the finish."""
-        calls = self._tool_calls()
-        events: list[ModelEvent] = [*calls]
-        if metadata := self._metadata(calls):
-            events.append(ReasoningMetadata(self._provider, sendable(metadata)))
-        usage = self._usage()
-        if usage is not None:
-            events.append(usage)
-        return [*events, Finish(self._reason(usage, called=bool(calls)))]
-
-    @abstractmethod
-    def _read(self, event: Json) -> None:
-        """Read ``event``; pass text to ``_add_text`` and reasoning to ``_add_reasoning``."""
-
-    @abstractmethod
-    def _tool_calls(self) -> list[ToolCall]:
-        """Return the tool calls, each created by ``_call``."""
-
-    @abstractmethod
-    def _metadata(self, calls: list[ToolCall]) -> Json:
-        """Return what must be returned with the reasoning; empty if there is nothing."""
-
-    @abstractmethod
-    def _usage(self) -> Usage | None:
-        """Return the usage that the server reported, or None if it is not plausible.
-
-        An input of no tokens is not. The usage is then estimated, so that a cost cap holds.
-        """
-
-    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
-        """Return why the reply ended."""
-        reason = self._meaning()
-        if reason == "stop" and called:
-            return "tool"
-        return "refusal" if reason == "stop" and self._refused else reason
-
-    def _meaning(self) -> Any:
-        """Return what the server's finish reason means: a FinishReason, or ``broken``."""
-        for ours, theirs in self.endings.items():
-            if self._finish in theirs:
-                return ours
-        return "stop" if self._finish is None else self.otherwise
-
-    def _add_text(self, piece: str) -> str:
-        """Add a piece of the text to the events; return the part that could be added now."""
-        if text := self._text.feed(piece):
-            self._events.append(Text(text))
-        return text
-
-    def _add_reasoning(self, piece: str) -> str:
-        """Add a piece of the reasoning to the events; return the part that could be added now."""
-        if text := self._reasoning.feed(piece):
-            self._events.append(Reasoning(text))
-        return text
-
-    def _call(self, call_id: str, name: str, arguments: str) -> ToolCall:
-        """Return a call with a unique id, which its result refers to.
-
-        Some servers give no ids, or give one id twice.
-        """
-        call_id = well_formed(call_id)
-        if not call_id or call_id in self._ids:
-            call_id = f"call_{uuid.uuid4().hex[:24]}"
-        self._ids.add(call_id)
-        return ToolCall(call_id, well_formed(name), well_formed(arguments))
 
 
 async def _next(events: AsyncGenerator[str, None], reader: ReplyReader) -> str | None:
@@ -458,20 +352,6 @@ async def _next(events: AsyncGenerator[str, None], reader: ReplyReader) -> str |
         return None  # An error after a complete reply is harmless.
 
 
-def _parse(data: str) -> list[Json] | None:
-    """Return the JSON objects in an event, or None if it contains anything else.
-
-    Google sends a list of them if it does not stream.
-    """
-    value = decoded(data)
-    parts = value if isinstance(value, list) and value else [value]
-    return parts if all(isinstance(part, dict) for part in parts) else None
-
-
-def _broken(url: str, why: str) -> BackendUnavailable:
-    return BackendUnavailable(f"The reply of {origin(url)} broke off: {why}. Ask again.")
-
-
 async def _drain(events: AsyncGenerator[str, None]) -> None:
     """Read to the end of the response if it arrives at once."""
     try:
@@ -480,69 +360,3 @@ async def _drain(events: AsyncGenerator[str, None]) -> None:
                 pass
     except (TimeoutError, BackendUnavailable):
         pass
-
-
-# Repairs of earlier tool calls: models write names and arguments that servers refuse.
-
-# Characters that are not allowed in function names and call ids, and the longest name.
-_INVALID: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME: Final = 64
-
-
-def plain(name: str) -> str:
-    """Return ``name`` with ``_`` in place of characters that servers refuse in names and ids."""
-    return _INVALID.sub("_", name)
-
-
-def function_name(name: str) -> str:
-    """Return a called function's name in a form that servers accept, whatever the model wrote."""
-    return plain(name)[:_LONGEST_NAME] or "unknown"
-
-
-def arguments_of(text: str) -> Json:
-    """Return a call's arguments as the object that servers and their templates need.
-
-    Anything else is wrapped in an object and not dropped: the tool's result refers to it.
-    """
-    if not text.strip():
-        return {}
-    value = decoded(text, strict=True)
-    return value if isinstance(value, dict) else {"arguments": text}
-
-
-def arguments_text(text: str) -> str:
-    """Return a call's arguments as the text of a JSON object; unchanged if they are one."""
-    return text if is_object(text) else json.dumps(arguments_of(text))
-
-
-def is_object(text: str) -> bool:
-    """Return whether ``text`` is a whole JSON object."""
-    return isinstance(decoded(text, strict=True), dict)
-
-
-def sendable(value: Any) -> Any:
-    """Return a JSON value without what requests cannot contain: lone surrogates, NaN, Infinity."""
-    written = well_formed(json.dumps(value, ensure_ascii=False))
-    return json.loads(written, parse_constant=lambda _: None)
-
-
-class SurrogateJoiner:
-    """Joins surrogate pairs that are split between two pieces of a text.
-
-    Some servers send the two halves of an emoji in two chunks, escaped in each one's JSON. A text
-    with a lone half cannot be written to a file or sent to an editor.
-    """
-
-    def __init__(self) -> None:
-        self._half = ""
-
-    def feed(self, piece: str) -> str:
-        """Return the text that ``piece`` completes; half a pair at its end is held for the next."""
-        if not self._half and piece.isascii():
-            return piece
-        text = self._half + piece
-        self._half = ""
-        if "\ud800" <= text[-1:] <= "\udbff":
-            self._half = text[-1]
-            text = text[:-1]
-        return well_formed(text)

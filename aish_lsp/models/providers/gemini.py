@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
@@ -20,12 +19,14 @@ from aish_lsp.models.endpoint import EndpointInfo, entries
 from aish_lsp.models.faults import BLOCKED
 from aish_lsp.models.keys import BEARER, headers_for
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text, as_tokens
-from aish_lsp.models.providers.base import CountingModel, ReplyReader, arguments_of, sendable
+from aish_lsp.models.providers.base import CountingModel
+from aish_lsp.models.providers.reply import ReplyReader, arguments_of, meanings, sendable
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 #: The first version that thinks, and the first that requires the signatures of its calls.
@@ -70,7 +71,7 @@ class GeminiModel(CountingModel):
         """
         try:
             headers = await cls.headers(preset, environ)
-            url = models_url(preset)
+            url = _url_of(preset, "models", _ONE_PAGE)
             listed = as_dict(await http.fetch_json(url, headers=headers, timeout_s=timeout_s))
         except AishError:
             return EndpointInfo()
@@ -92,7 +93,7 @@ class GeminiModel(CountingModel):
     def _url(self, preset: Preset, path: str) -> str:
         return method_url(preset, path, "alt=sse" if path == self.path else "")
 
-    def _body(self, request: ModelRequest, _model: str, _left_out: frozenset[str]) -> Json:
+    def _body(self, request: ModelRequest, _model: str, _changes: Changes) -> Json:
         return request_body(request)
 
     def _reader(self, url: str, _body: Json) -> CandidateReader:
@@ -142,15 +143,6 @@ def method_url(preset: Preset, method: str, query: str = "") -> str:
     """
     path = f"models/{quote(model_name(preset), safe='/')}"
     return _url_of(preset, f"{path}:{method}" if method else path, query)
-
-
-def models_url(preset: Preset) -> str:
-    """Return the URL of the list of models, all on one page.
-
-    Raises:
-        InvalidArgument: the endpoint is not an HTTP URL.
-    """
-    return _url_of(preset, "models", _ONE_PAGE)
 
 
 def is_vertex(preset: Preset) -> bool:
@@ -365,18 +357,12 @@ class CandidateReader(ReplyReader):
     it does not block later ones.
     """
 
-    endings = MappingProxyType(
-        {
-            "length": ("MAX_TOKENS",),
-            "refusal": (
-                *("BLOCKLIST", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_SAFETY"),
-                *("LANGUAGE", "MODEL_ARMOR", "PROHIBITED_CONTENT", "RECITATION", "SAFETY", "SPII"),
-            ),
-            "broken": (
-                *("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"),
-                *("OTHER", "TOO_MANY_TOOL_CALLS", "UNEXPECTED_TOOL_CALL"),
-            ),
-        }
+    endings = meanings(
+        length="MAX_TOKENS",
+        refusal="BLOCKLIST IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION IMAGE_SAFETY "
+        "LANGUAGE MODEL_ARMOR PROHIBITED_CONTENT RECITATION SAFETY SPII",
+        broken="MALFORMED_FUNCTION_CALL MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE "
+        "OTHER TOO_MANY_TOOL_CALLS UNEXPECTED_TOOL_CALL",
     )
 
     def __init__(self, server: str) -> None:

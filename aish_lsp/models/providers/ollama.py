@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import server_name, server_url
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
-from aish_lsp.models.providers.base import (
-    ReplyReader,
-    StreamingModel,
-    arguments_of,
-    function_name,
-    settings_of,
-)
+from aish_lsp.models.providers.base import StreamingModel, settings_of
+from aish_lsp.models.providers.reply import ReplyReader, arguments_of, function_name, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aish_lsp.config.schema import Preset
-    from aish_lsp.foundation.errors import BackendRejected
+    from aish_lsp.foundation.errors import AishError
+    from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 #: How Ollama says that a model cannot think.
@@ -55,17 +50,17 @@ class OllamaModel(StreamingModel):
     def _url(self, preset: Preset, path: str) -> str:
         return server_url(_API.sub("", preset.endpoint), path)
 
-    def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
-        body, own = request_body(request, model), request.preset.extra_body
-        return {name: body[name] for name in body if name not in left_out or name in own}
+    def _body(self, request: ModelRequest, model: str, _changes: Changes) -> Json:
+        return request_body(request, model)
 
     def _reader(self, url: str, _body: Json) -> LineReader:
         return LineReader(server_name(url))
 
-    def _refused_by(self, error: BackendRejected, body: Json, own: Json) -> frozenset[str]:
+    def _changes(self, error: AishError, body: Json, own: Json) -> Changes:
         words = str(error.data.get("provider_message"))
-        refuses = "think" in body and "think" not in own and _CANNOT_THINK.search(words)
-        return frozenset({"think"} if refuses else ())
+        if "think" in body and "think" not in own and _CANNOT_THINK.search(words):
+            return {"think": None}
+        return super()._changes(error, body, own)
 
 
 def request_body(request: ModelRequest, model: str) -> Json:
@@ -119,7 +114,7 @@ def _call(call: ToolCall) -> Json:
 class LineReader(ReplyReader):
     """One reply while it streams. Calls arrive whole; older servers give them no ids."""
 
-    endings = MappingProxyType({"length": ("length",)})
+    endings = meanings(length="length")
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)

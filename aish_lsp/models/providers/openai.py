@@ -10,24 +10,25 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import host, server_name
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_number, as_text
-from aish_lsp.models.providers.base import (
+from aish_lsp.models.providers.base import StreamingModel, settings_of
+from aish_lsp.models.providers.reply import (
     ReplyReader,
-    StreamingModel,
     arguments_text,
     function_name,
     is_object,
-    settings_of,
+    meanings,
 )
+from aish_lsp.models.refusals import Renamed
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.foundation.errors import BackendRejected
+    from aish_lsp.foundation.errors import AishError
+    from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 # The two names of the limit on a reply's tokens; servers refuse a request with both.
@@ -60,31 +61,24 @@ class OpenAIModel(StreamingModel):
     path = "chat/completions"
     returned = ("reasoning_details", "reasoning_field")
 
-    def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
-        return request_body(request, model, left_out)
+    def _body(self, request: ModelRequest, model: str, _changes: Changes) -> Json:
+        return request_body(request, model)
 
     def _reader(self, url: str, _body: Json) -> ChatReader:
         return ChatReader(server_name(url))
 
-    def _refused_by(self, error: BackendRejected, body: Json, own: Json) -> frozenset[str]:
-        """Return the fields that the server does not know and that can be renamed or omitted.
-
-        The limit on tokens has two names; a server that needs the other one mentions it.
-        """
+    def _changes(self, error: AishError, body: Json, own: Json) -> Changes:
+        """Return what to change; a server that needs the limit's other name mentions it."""
         words = str(error.data.get("provider_message"))
-        if error.data.get("status") not in {400, 422} or not _UNKNOWN.search(words):
-            return frozenset()
-        named = {name for name in (*_LIMITS, "stream_options") if re.search(rf"\b{name}\b", words)}
-        if named & {*_LIMITS}:
-            named |= {*_LIMITS}
-        return frozenset(named & (body.keys() - own.keys()))
+        for name, other in (_LIMITS, _LIMITS[::-1]):
+            is_named = _UNKNOWN.search(words) and re.search(rf"\b{name}\b", words)
+            if is_named and name in body.keys() - own.keys():
+                return {name: Renamed(other)}
+        return super()._changes(error, body, own)
 
 
-def request_body(request: ModelRequest, model: str, refused: frozenset[str] = frozenset()) -> Json:
-    """Return the JSON of a request, without the fields that are ``refused``.
-
-    ``extra_body`` comes last and replaces what it names.
-    """
+def request_body(request: ModelRequest, model: str) -> Json:
+    """Return the JSON of a request; ``extra_body`` comes last and replaces what it names."""
     preset = request.preset
     server = host(preset.endpoint)
     body: Json = {
@@ -93,13 +87,11 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
     }
     if model:
         body["model"] = model
-    if "stream_options" not in refused and not _is_one_of(server, _NO_STREAM_OPTIONS_HOSTS):
+    if not _is_one_of(server, _NO_STREAM_OPTIONS_HOSTS):
         body["stream_options"] = {"include_usage": True}
     if preset.extra_body.keys().isdisjoint(_LIMITS):
         newer = _is_one_of(server, _MAX_COMPLETION_TOKENS_HOSTS)
-        body[_LIMITS[newer != (not refused.isdisjoint(_LIMITS))]] = (
-            request.max_output_tokens or preset.max_output_tokens
-        )
+        body[_LIMITS[newer]] = request.max_output_tokens or preset.max_output_tokens
     body |= settings_of(preset, "temperature", "top_p", "stop", "seed", "reasoning_effort")
     if request.tools:
         body["tools"] = [
@@ -129,7 +121,7 @@ def _message(message: RequestMessage, preset: Preset) -> Json:
     if reasoning is not None and OpenAIModel.goes_back(reasoning, preset):
         if details := reasoning.metadata.get("reasoning_details"):
             wire["reasoning_details"] = details
-        elif message.tool_calls and reasoning.text:
+        elif reasoning.text and (message.tool_calls or reasoning.metadata.get("every")):
             name = reasoning.metadata.get("reasoning_field")
             # The name comes from the session log, which the user may have edited.
             if name in PLAIN_FIELDS:
@@ -191,13 +183,11 @@ class _Call:
 class ChatReader(ReplyReader):
     """One chat completion while it streams."""
 
-    endings = MappingProxyType(
-        {
-            "length": ("length", "max_tokens", "model_length"),
-            "tool": ("tool_calls", "function_call"),
-            "refusal": ("content_filter",),
-            "broken": ("error", "abort", "insufficient_system_resource"),
-        }
+    endings = meanings(
+        length="length max_tokens model_length",
+        tool="tool_calls function_call",
+        refusal="content_filter",
+        broken="error abort insufficient_system_resource",
     )
 
     def __init__(self, provider: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
@@ -17,25 +17,21 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.models.address import server_name
 from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
-from aish_lsp.models.providers.base import (
-    CountingModel,
-    ReplyReader,
-    arguments_text,
-    function_name,
-    settings_of,
-)
+from aish_lsp.models.providers.base import CountingModel, settings_of
 from aish_lsp.models.providers.openai import read_usage
+from aish_lsp.models.providers.reply import ReplyReader, arguments_text, function_name, meanings
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
-    from aish_lsp.foundation.errors import BackendRejected
+    from aish_lsp.foundation.errors import AishError
+    from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 # Optional fields, and patterns for refusals that mention them: models that do not reason have no
 # encrypted content, and unverified accounts get no summaries.
 _FIELDS: Final = {
     "include": re.compile(r"encrypted|\binclude\b", re.IGNORECASE),
-    "summary": re.compile(r"summar", re.IGNORECASE),
+    "reasoning.summary": re.compile(r"summar", re.IGNORECASE),
 }
 
 # How servers refuse earlier reasoning. It cannot be decrypted for another account or, behind a
@@ -70,34 +66,36 @@ class ResponsesModel(CountingModel):
         "truncation",
         "chat_template_kwargs",
     )
-    not_counted = frozenset({"summary"})
+    not_counted = MappingProxyType({"reasoning.summary": None})
 
-    def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
-        return request_body(request, model, left_out)
+    def _body(self, request: ModelRequest, model: str, changes: Changes) -> Json:
+        return request_body(request, model, changes)
 
     def _reader(self, url: str, body: Json) -> ResponseReader:
         return ResponseReader(server_name(url), body.get("max_output_tokens"))
 
-    def _refused_by(self, error: BackendRejected, body: Json, _own: Json) -> frozenset[str]:
+    def _changes(self, error: AishError, body: Json, own: Json) -> Changes:
         """Return the refused optional field, or the encrypted content of refused reasoning."""
         if error.data.get("status") not in _MALFORMED:
-            return frozenset()
+            return {}
         words = str(error.data.get("provider_message"))
         items = [as_dict(item) for item in as_list(body.get("input"))]
-        reasoning = frozenset(
+        reasoning = [
             as_text(item.get("encrypted_content"))
             for item in items
             if item.get("type") == "reasoning"
-        )
+        ]
         if reasoning and (error.data.get("code") == _UNREADABLE or _REASONING.search(words)):
-            return reasoning
-        sent = {*body, *as_dict(body.get("reasoning"))}
-        named = (field for field, said in _FIELDS.items() if field in sent and said.search(words))
-        return frozenset([*named][:1])
+            return dict.fromkeys(reasoning)
+        for path, said in _FIELDS.items():
+            holder, _, inner = path.partition(".")
+            if holder in body and (not inner or inner in body[holder]) and said.search(words):
+                return {path: None}
+        return super()._changes(error, body, own)
 
 
-def request_body(request: ModelRequest, model: str, refused: frozenset[str] = frozenset()) -> Json:
-    """Return the JSON of a request, without the fields and the reasoning that are ``refused``.
+def request_body(request: ModelRequest, model: str, refused: Container[str] = ()) -> Json:
+    """Return the JSON of a request, without the encrypted reasoning that is ``refused``.
 
     ``extra_body`` comes last and replaces what it names. The protocol has no ``stop`` and no
     ``seed``.
@@ -114,12 +112,10 @@ def request_body(request: ModelRequest, model: str, refused: frozenset[str] = fr
     items = input_of(messages, server_name(preset.endpoint))
     body["input"] = [i for i in items if i.get("encrypted_content") not in refused]
     body["max_output_tokens"] = request.max_output_tokens or preset.max_output_tokens
-    if "include" not in refused:
-        body["include"] = [ENCRYPTED]
+    body["include"] = [ENCRYPTED]
     body |= settings_of(preset, "temperature", "top_p")
     if preset.reasoning_effort is not None:
-        summary = {} if "summary" in refused else {"summary": "auto"}
-        body["reasoning"] = {"effort": preset.reasoning_effort, **summary}
+        body["reasoning"] = {"effort": preset.reasoning_effort, "summary": "auto"}
     if request.tools:
         # Without `strict: false`, a server may change the schema to make it strict.
         body["tools"] = [
@@ -194,12 +190,10 @@ class ResponseReader(ReplyReader):
     """One response while it streams; ``limit`` is the request's limit on output tokens."""
 
     # With any other status the response was cancelled, or is still running in the background.
-    endings = MappingProxyType(
-        {
-            "stop": ("completed", "failed", ""),
-            "length": ("incomplete",),
-            "refusal": ("content_filter",),
-        }
+    endings = meanings(
+        stop="completed failed",
+        length="incomplete",
+        refusal="content_filter",
     )
     otherwise = "broken"
 

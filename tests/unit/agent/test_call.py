@@ -69,6 +69,10 @@ class Fixed(Fitting):
     async def fit_less(self, error: AishError) -> ModelRequest:
         raise error
 
+    @property
+    def tokens(self) -> int:
+        return 0
+
     def size(self, _: Received) -> int:
         return 0
 

@@ -1,6 +1,6 @@
 """docs/configuration.md: the keys of the schema as a page.
 
-``python tests/unit/config/configuration_page.py > docs/configuration.md`` rewrites it.
+``./dev docs`` rewrites it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ cap_at_dollars = 5.0
 _BEFORE: Final = """\
 # Configuration
 
-<!-- Made by `python tests/unit/config/configuration_page.py > docs/configuration.md` -->
+<!-- Made by `./dev docs`. Do not edit. -->
 
 aish-lsp runs without any configuration. To change something, write a file `config.toml`:
 

@@ -12,7 +12,6 @@ CODES = {
     "backendRejected": 1002,
     "overBudget": 1003,
     "costCap": 1004,
-    "untrusted": 1005,
     "denied": 1006,
     "busy": 1007,
     "storeUnavailable": 1008,

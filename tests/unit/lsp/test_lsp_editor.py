@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,14 +37,20 @@ class FakeServer:
         self.requests: list[tuple[str, Any]] = []
         self.tasks: list[asyncio.Task[Any]] = []
 
-    async def answer_of(self, method: str, params: Any, timeout: float) -> Any:
+    async def answer_of(self, asking: Awaitable[Any], timeout: float) -> Any:
+        assert timeout > 0
         try:
-            return await self.request(method, params, timeout)
+            return await asking
         except Exception:  # noqa: BLE001
             return None
 
-    async def request(self, method: str, params: Any, timeout: float) -> Any:
-        assert timeout > 0
+    async def workspace_apply_edit_async(self, params: Any) -> Any:
+        return self.request("workspace/applyEdit", params)
+
+    async def window_show_document_async(self, params: Any) -> Any:
+        return self.request("window/showDocument", params)
+
+    def request(self, method: str, params: Any) -> Any:
         self.requests.append((method, params))
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -16,7 +16,7 @@ logs.configure(*(a if n == 0 else Path(a) for n, a in enumerate(sys.argv[1:])))
 log = logging.getLogger("aish_lsp.x")
 log.debug("a debug record")
 log.info("an info record")
-logging.getLogger("pygls.y").warning("of pygls")
+logging.getLogger("pygls.y").error("of pygls, which quotes messages")
 logging.getLogger("httpx").info("of httpx")
 logging.getLogger("httpx").warning("a warning of httpx")
 try:

@@ -672,10 +672,12 @@ def test_positions_are_counted_as_the_client_likes(offered: Any, chosen: str) ->
 
 # Asking the client, and progress
 
+SHOWN = types.ShowDocumentParams("file:///x")
+
 
 async def test_a_request_returns_the_structured_answer() -> None:
     one = peer()
-    asking = asyncio.create_task(one.server.request("window/showDocument", {"uri": "file:///x"}, 5))
+    asking = asyncio.create_task(one.server.window_show_document_async(SHOWN))
     await asyncio.sleep(0)
     (question,) = one.sent
     assert question["params"] == {"uri": "file:///x"}
@@ -689,7 +691,7 @@ async def test_a_request_returns_the_structured_answer() -> None:
 async def test_a_request_that_is_never_answered_ends_and_is_forgotten() -> None:
     one = peer()
     with pytest.raises(TimeoutError):
-        await one.server.request("window/showDocument", {"uri": "file:///x"}, 0.01)
+        await asyncio.wait_for(one.server.window_show_document_async(SHOWN), 0.01)
     (question,) = one.sent
     assert one.retained() == 0
     one.receive(id=question["id"], result={"success": True})  # too late
@@ -710,7 +712,7 @@ async def test_an_error_of_the_client_is_raised(answer: Any, says: str | None) -
     from pygls.exceptions import JsonRpcException
 
     one = peer()
-    asking = asyncio.create_task(one.server.request("window/showDocument", {"uri": "x"}, 5))
+    asking = asyncio.create_task(one.server.window_show_document_async(SHOWN))
     await asyncio.sleep(0)
     one.receive(id=one.sent[0]["id"], **answer)
     if says is None:  # lsprotocol makes a truth value of anything
@@ -724,7 +726,7 @@ async def test_an_error_of_the_client_is_raised(answer: Any, says: str | None) -
 async def test_kate_answers_a_dismissed_question_with_an_empty_object() -> None:
     one = peer()
     params = types.ShowMessageRequestParams(types.MessageType.Info, "Run it?")
-    asking = asyncio.create_task(one.server.request("window/showMessageRequest", params, 5))
+    asking = asyncio.create_task(one.server.window_show_message_request_async(params))
     await asyncio.sleep(0)
     assert one.sent[0]["params"] == {"type": 3, "message": "Run it?"}
     one.receive(id=one.sent[0]["id"], result={})

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.providers import anthropic, gemini, responses
 from aish_lsp.models.providers.anthropic import MessageReader
-from aish_lsp.models.providers.base import ReplyReader
 from aish_lsp.models.providers.gemini import CandidateReader
 from aish_lsp.models.providers.ollama import LineReader
 from aish_lsp.models.providers.openai import ChatReader
+from aish_lsp.models.providers.reply import ReplyReader
 from aish_lsp.models.providers.responses import ResponseReader
 from aish_lsp.models.request import (
     Finish,

@@ -13,9 +13,9 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.providers import goes_back, protocol, reasoning_source, reply_limit
 from aish_lsp.models.providers.ollama import OllamaModel, request_body
+from aish_lsp.models.refusals import overflow_of
 from aish_lsp.models.request import (
     Finish,
     ModelEvent,

@@ -355,13 +355,14 @@ async def test_a_key_that_is_refused_is_asked_for_again(http: HttpClient, tmp_pa
         ),
         ("Unrecognized request argument supplied: stream_options", ["stream_options", None]),
         ("max_tokens is too large: 99999. This model supports at most 4096.", ["max_tokens"]),
-        ("Unsupported parameter: 'temperature'", ["temperature"]),
+        ("Unsupported parameter: 'temperature'", ["temperature", None]),
+        ("The model does not exist.", ["model"]),
     ],
 )
 async def test_a_field_that_the_server_does_not_know_is_not_sent_again(
     http: HttpClient, words: str, sent: list[str | None]
 ) -> None:
-    fields = {"max_tokens", "max_completion_tokens", "stream_options"}
+    fields = {"max_tokens", "max_completion_tokens", "stream_options", "temperature"}
 
     async def script(request: Request, peer: Peer) -> None:
         if sent[0] in request.json:

@@ -92,14 +92,6 @@ def test_settings_are_sent_where_the_protocol_knows_them() -> None:
     assert not {"stop", "seed", "reasoning_effort", "max_tokens"} & sent.keys()
 
 
-def test_what_is_optional_is_left_out() -> None:
-    preset = replace(HERE, reasoning_effort="low")
-    refused = frozenset({"include", "summary"})
-    sent = request_body(ModelRequest(preset, (USER,)), "m", refused)
-    assert "include" not in sent
-    assert sent["reasoning"] == {"effort": "low"}
-
-
 def test_neither_model_nor_instructions_where_there_are_none() -> None:
     sent = body(replace(HERE, model=""), RequestMessage("system", ""), USER)
     assert not {"model", "instructions"} & sent.keys()

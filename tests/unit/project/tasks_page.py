@@ -1,6 +1,6 @@
 """docs/tasks.md: what is answered for each kind of project, from the layouts that the tests use.
 
-``python tests/unit/project/tasks_page.py > docs/tasks.md`` rewrites it.
+``./dev docs`` rewrites it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAMILIES: Final = {
 LAYOUTS: Final = tuple(layout for family in FAMILIES.values() for layout in family)
 
 _HEAD: Final = """\
-<!-- Made by `python tests/unit/project/tasks_page.py > docs/tasks.md`. Do not edit. -->
+<!-- Made by `./dev docs`. Do not edit. -->
 # What can be run here
 
 aish reads from a project's own files how it is tested, built, run, started, linted, formatted,

@@ -14,12 +14,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import tasks_page
 from task_layouts import QUESTIONS, Layout
-from tasks_page import LAYOUTS, PAGE, page
+from tasks_page import LAYOUTS
 
 from aish_lsp.offline.model import reply
-from aish_lsp.offline.understanding import Question
+from aish_lsp.offline.understanding import TypedQuestion
 from aish_lsp.project.manifests import find_tasks
 
 FULL = os.environ.get("TESTS_FULL") == "1"
@@ -56,7 +55,7 @@ def answered(text: str) -> str:
 def test_every_question_is_answered_for_the_project(root: Path, layout: Layout) -> None:
     layout.write(root)
     found = {
-        intent: answered(reply(Question(question, is_first=False), root))
+        intent: answered(reply(TypedQuestion(question, is_first=False), root))
         for intent, question in QUESTIONS.items()
     }
     assert found == {intent: layout.answers.get(intent, "") for intent in QUESTIONS}
@@ -115,10 +114,6 @@ def test_the_terminal_is_answered_the_same(root: Path, layout: Layout) -> None:
     )
     wanted = [layout.answers[intent] for intent in ("build", "test") if intent in layout.answers]
     assert answered(done.stdout) == "\n".join(wanted)
-
-
-def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == page(), f"run python {tasks_page.__file__} > {PAGE}"
 
 
 def test_what_is_found_depends_on_the_files_alone(root: Path, tmp_path: Path) -> None:

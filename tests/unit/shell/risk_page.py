@@ -1,6 +1,6 @@
 """docs/risk.md: the tables of commands as a page.
 
-``python tests/unit/shell/risk_page.py > docs/risk.md`` rewrites it.
+``./dev docs`` rewrites it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "risk.md"
 _PAGE_HEAD: Final = """\
 # Which commands are what
 
-<!-- Generated from the tables: python tests/unit/shell/risk_page.py > docs/risk.md -->
+<!-- Made by `./dev docs`. Do not edit. -->
 
 This is what aish knows about commands; [Safety](safety.md#what-runs) explains how it is used, [how
 to read a row and how to add your own](safety.md#rules-of-your-own). The worst matching row counts.

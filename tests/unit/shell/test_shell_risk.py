@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from risk_page import PAGE, markdown
 
 from aish_lsp.shell.risk import UNHELD, Verdict, classify
 from aish_lsp.shell.risk.matching import parse
@@ -431,10 +430,6 @@ def test_every_row_of_the_tables_can_match() -> None:
         assert not any(part.startswith("-") for word in plain for part in word.split("|")), match
         parse(match, SETS[name])
         assert [row[2] for row in ROWS if row[0] == name].count(match) == 1, match
-
-
-def test_the_page_of_the_tables_is_current() -> None:
-    assert PAGE.read_text() == markdown(), "run ./dev docs"
 
 
 def test_every_destructive_row_says_why() -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from undo_parts import Command, commit, git, look, records, redo, repository, undo, worker, write
 
 from aish_lsp.foundation.errors import NotFound
+from aish_lsp.undo.folder import FileState, WorkFolder
 from aish_lsp.undo.git import Git
 from aish_lsp.undo.records import Records, _sealed, undo_folder, usage
-from aish_lsp.undo.snapshots import FileState, WorkFolder
 
 pytestmark = [
     pytest.mark.slow,

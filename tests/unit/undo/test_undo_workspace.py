@@ -17,7 +17,8 @@ from aish_lsp.foundation.ports import Edited, Question, nobody
 from aish_lsp.undo import Undo
 from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.undo.records import undo_folder
-from aish_lsp.undo.work import Reverted, Worker
+from aish_lsp.undo.reverting import Reverted
+from aish_lsp.undo.work import Worker
 
 pytestmark = [
     pytest.mark.slow,

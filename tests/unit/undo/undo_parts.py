@@ -12,7 +12,8 @@ from typing import Self
 
 from aish_lsp.undo.git import Git
 from aish_lsp.undo.records import undo_folder
-from aish_lsp.undo.work import Begun, Ended, Reverted, Worker
+from aish_lsp.undo.reverting import Reverted
+from aish_lsp.undo.work import Begun, Ended, Worker
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],

@@ -1,19 +1,23 @@
-"""What servers say of a request that is too long, and what sounds like it."""
+"""What servers say of a request that is too long, or that has something they do not take."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.agent.call import refuses_tools
+from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable, CostCap
-from aish_lsp.models import overflow
+from aish_lsp.models import refusals
 from aish_lsp.models.faults import error_in_stream, redactor, refusal
-from aish_lsp.models.overflow import Overflow, overflow_of
+from aish_lsp.models.refusals import Overflow, overflow_of
+from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 URL = "https://api.example/v1/chat/completions"
 
@@ -172,10 +176,10 @@ def test_what_the_servers_say(message: str, prompt: int | None, window: int | No
 
 def test_every_sentence_of_the_table_is_the_first_for_something_said() -> None:
     def first(message: str) -> int:
-        found = (i for i, p in enumerate(overflow._patterns()) if p.search(message))
+        found = (i for i, p in enumerate(refusals._patterns()) if p.search(message))
         return next(found, -1)
 
-    assert {first(message) for message, _, _ in SAID} == set(range(len(overflow._patterns())))
+    assert {first(message) for message, _, _ in SAID} == set(range(len(refusals._patterns())))
 
 
 @pytest.mark.parametrize(
@@ -436,3 +440,179 @@ def test_whatever_is_sent_never_raises_and_counts_are_sane(body: Any, status: in
     found = overflow_of(refused(body, status))
     counts = [] if found is None else [found.prompt_tokens, found.window]
     assert all(count is None or (type(count) is int and 0 < count <= 10**9) for count in counts)
+
+
+# --- a general rule for the sentences that the table does not have -------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens", "read"),
+    [
+        (
+            "length of prompt_tokens (3434) must be less than max_seq_len (3000)",
+            3100,
+            Overflow(3434, 3000),
+        ),
+        ("Your input of 12,345 tokens is over our limit: 8,192", 11000, Overflow(12345, 8192)),
+        # Neither number is about what we counted.
+        ("length of prompt_tokens (3434) must be less than max_seq_len (3000)", 400, None),
+        ("temperature must be less than 3000, not 3434", 3100, None),
+        ("rate limit: 3434 tokens, at most 3000 per min", 3100, None),
+        ("the prompt must be less than 3000", 3100, None),
+    ],
+)
+def test_two_numbers_one_of_which_is_about_ours(
+    words: str, tokens: int, read: Overflow | None
+) -> None:
+    error = refused({"error": {"message": words}})
+    assert overflow_of(error) is None
+    refusals.told_too_long(error, tokens)
+    assert overflow_of(error) == read
+
+
+# --- fields ---------------------------------------------------------------------------------------
+
+BODY: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "What is seed?"}],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "max_tokens": 9,
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "seed": 1,
+    "reasoning_effort": "low",
+    "tools": [{}],
+}
+GEMINI: dict[str, Any] = {
+    "contents": [],
+    "generationConfig": {"maxOutputTokens": 9, "seed": 1, "topP": 0.5},
+}
+
+
+def changes(body: dict[str, Any], error: Any, status: int = 400, **own: Any) -> dict[str, Any]:
+    return refusals.changed_fields(refused({"error": error}, status), body, own)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"message": "Unsupported parameter: 'temperature'"}, {"temperature": None}),
+        ({"message": "Unrecognized request argument supplied: seed"}, {"seed": None}),
+        ({"message": "No.", "param": "top_p"}, {"top_p": None}),
+        ({"message": "No.", "param": "body.stream_options.include_usage"}, {"stream_options"}),
+        ({"message": "temperature: Extra inputs are not permitted"}, {"temperature": None}),
+        ({"message": "`top_p` and `temperature` cannot both be given"}, {"top_p", "temperature"}),
+        (
+            {
+                "message": "Function tools with reasoning_effort are not supported for m in"
+                " /v1/chat/completions. Use /v1/responses or set reasoning_effort to 'none'."
+            },
+            {"reasoning_effort": "none"},
+        ),
+        # Loose words may be the prompt's.
+        ({"message": "I cannot tell what the seed or the temperature is."}, {}),
+        # Nothing that a request needs.
+        ({"message": "Invalid 'model', 'messages', 'max_tokens', 'stream' and 'tools'."}, {}),
+        ({"message": "No.", "param": "messages.0.content"}, {}),
+    ],
+)
+def test_a_field_that_is_named_is_changed(error: dict[str, Any], expected: Any) -> None:
+    found = changes(BODY, error)
+    assert found == expected or {path.partition(".")[0] for path in found} == expected
+
+
+def test_a_field_within_another_is_found_by_its_name_in_any_spelling() -> None:
+    words = "Invalid JSON payload received. Unknown name \"seed\" at 'generation_config'."
+    assert changes(GEMINI, {"message": words}) == {"generationConfig.seed": None}
+    left = refusals.with_changes(GEMINI, {"generationConfig.seed": None})
+    assert left["generationConfig"] == {"maxOutputTokens": 9, "topP": 0.5}
+    assert GEMINI["generationConfig"]["seed"] == 1
+
+
+def test_a_default_that_is_refused_with_tools_is_set() -> None:
+    body = {name: value for name, value in BODY.items() if name != "reasoning_effort"}
+    words = "Function tools with reasoning_effort are not supported for m."
+    assert changes(body, {"message": words}) == {"reasoning_effort": "none"}
+    assert not refuses_tools(refused({"error": {"message": words}}))
+
+
+def test_what_the_user_configured_is_not_changed_and_other_refusals_are_not_read() -> None:
+    error = {"message": "Unsupported parameter: 'seed'"}
+    assert changes(BODY, error, seed=1) == {}
+    assert changes(GEMINI, error, generationConfig={"seed": 1}) == {}
+    assert changes(BODY, error, status=401) == {}
+    assert refusals.not_own({"seed": None, "top_p": None}, {"seed": 1}) == {"top_p": None}
+
+
+# --- forms of a conversation ----------------------------------------------------------------------
+
+TALK = (
+    RequestMessage("system", "Be short."),
+    RequestMessage("user", "Read a."),
+    RequestMessage("assistant", "", tool_calls=(ToolCall("call_1", "read", '{"path": "a"}'),)),
+    RequestMessage("tool", "text", tool_call_id="call_1"),
+    RequestMessage("assistant", "Done."),
+    RequestMessage("user", "And b?"),
+)
+REQUEST = ModelRequest(Preset(name="m", endpoint="http://h"), TALK)
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        ("System role not supported", "system in the first question"),
+        ("Only user and assistant roles are supported!", "system in the first question"),
+        (
+            (
+                "After the optional system message, conversation roles must alternate user and"
+                " assistant roles except for tool calls and results."
+            ),
+            "system in the first question",
+        ),
+        (
+            "The `reasoning_content` in the thinking mode must be passed back to the API.",
+            "reasoning on every reply",
+        ),
+        (
+            "Missing `reasoning_content` field in the assistant message at message index 2.",
+            "reasoning on every reply",
+        ),
+        (
+            "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
+            "short ids",
+        ),
+        ("messages.3: unexpected `tool_use_id` found in `tool_result` blocks", "calls as text"),
+        ("No idea.", ""),
+    ],
+)
+def test_a_form_is_asked_for(words: str, form: str) -> None:
+    error = refused({"error": {"message": words}})
+    assert refusals.form_for(error, REQUEST, ())[0] == form
+    assert refusals.form_for(error, REQUEST, (form,))[0] != form or not form
+    # Where it would change nothing, it is not tried.
+    plain = replace(REQUEST, messages=TALK[1:2])
+    assert refusals.form_for(error, plain, ())[0] in {"", *({form} - {"short ids"})} - {
+        "calls as text",
+        "reasoning on every reply",
+    }
+
+
+def formed(*forms: str) -> list[RequestMessage]:
+    return list(refusals.reformed(REQUEST, forms, "h").messages)
+
+
+def test_forms_change_the_conversation_and_nothing_else() -> None:
+    assert formed() == list(TALK)
+    first, *others = formed("system in the first question")
+    assert first == RequestMessage("user", "Be short.\n\nRead a.")
+    assert others == list(TALK[2:])
+    replies = [m for m in formed("reasoning on every reply") if m.role == "assistant"]
+    assert [reply.reasoning and reply.reasoning.text for reply in replies] == [" ", " "]
+    [call] = formed("short ids")[2].tool_calls
+    assert re.fullmatch("[a-z0-9]{9}", call.id)
+    assert formed("short ids")[3].tool_call_id == call.id
+    text = formed("calls as text", "system in the first question")
+    assert [message.role for message in text] == ["user", "assistant", "user", "assistant", "user"]
+    assert not any(message.tool_calls or message.tool_call_id for message in text)
+    assert "text" in text[2].content

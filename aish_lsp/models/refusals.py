@@ -1,0 +1,425 @@
+"""What a server's refusal of a request says: it is too long, or names what should be different.
+
+Only names count, never loose words: errors also echo the prompt.
+
+Few servers say in fields that a request is too long; most say it in a sentence. The table
+``too_long.txt`` contains these sentences verbatim, with placeholders for their numbers; a sentence
+that is not in it is compared with our own count (``told_too_long``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.models.loose_json import Json, as_dict, as_tokens
+from aish_lsp.models.request import RequestMessage, StoredReasoning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from aish_lsp.foundation.errors import AishError
+    from aish_lsp.models.request import ModelRequest
+
+_LLAMA_CPP: Final = "exceed_context_size_error"
+
+#: The ``type`` or ``code`` that servers give a request that is too long.
+_CODES: Final = frozenset(
+    {
+        "context_length_exceeded",  # OpenAI, Groq, Cerebras and many more
+        "context_window_exceeded",
+        _LLAMA_CPP,
+        "model_context_window_exceeded",  # Z.ai
+        "model_max_prompt_tokens_exceeded",  # GitHub Copilot
+        "request_too_large",  # Anthropic: bytes, not tokens
+        "tokens_limit_reached",  # GitHub Models
+    }
+)
+
+#: Statuses that mean another reason, whatever the message says: key, money, URL, method, rate.
+_OTHER_REASONS: Final = frozenset({401, 402, 403, 404, 405, 429})
+
+_TOO_LARGE: Final = 413
+
+#: A limit on tokens per minute is not a limit on the tokens of a request.
+_RATE_LIMIT: Final = re.compile(
+    r"rate.?limit|per (?:min|hour|day)|\b[TR]P[MD]\b|too many requests|throttl|quota"
+    r"|please wait",
+    re.IGNORECASE,
+)
+
+_SENTENCES: Final = Path(__file__).with_name("too_long.txt")
+
+_SENTENCE: Final = re.compile(r"^  \S.*(?:\n    .*)*", re.MULTILINE)
+
+# A longer number is nonsense; the table's sentences without numbers may still match.
+_NUMBER: Final = r"\d[\d,_]{0,15}"
+
+_PLACEHOLDERS: Final = {
+    "<prompt>": rf"(?P<prompt>{_NUMBER})",
+    "<window>": rf"(?P<window>{_NUMBER})",
+    "<reply>": rf"(?P<reply>{_NUMBER})",
+    "<total>": rf"(?P<total>{_NUMBER})",
+    "<n>": _NUMBER,
+    "...": r".{0,120}?",
+    " ": r"\s+",
+    "'": r"['\u2019]",
+}
+
+# A server's own sentence is at the start of the text, or follows punctuation that ends what comes
+# before it, or is the value of a field in an error that a proxy quotes.
+_FIELD: Final = r"""["'](?:message|error|detail)\\*["']\s*:\s*\\*["']"""
+_BEGIN: Final = rf"(?:^|[:;.,>)\]}}-]\s+|{_FIELD})"
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """What a server counted, in tokens; None if it did not say, or said only "at least".
+
+    ``prompt_tokens`` is the request's input, without the reply that some servers include.
+    ``window`` is the limit that the server reported, with or without room for the reply.
+    """
+
+    prompt_tokens: int | None = None
+    window: int | None = None
+
+
+def overflow_of(error: AishError) -> Overflow | None:
+    """Return what the error of a model call says about the context's length, or None.
+
+    None if the call failed for another reason, or if the reply's limit alone fills the window: no
+    shorter input helps then.
+    """
+    data = error.data
+    if (
+        not isinstance(error, BackendRejected | BackendUnavailable)
+        or "provider_message" not in data
+    ):
+        return None
+    status, words = data.get("status"), str(data["provider_message"])
+    names = {str(data.get(field)).lower() for field in ("type", "code")}
+    if status in _OTHER_REASONS or any(_RATE_LIMIT.search(text) for text in (words, *names)):
+        return None
+    numbers = _numbers_in(words)
+    if numbers is None and status != _TOO_LARGE and not names & _CODES:
+        return None
+    numbers = numbers or {}
+    window = as_tokens(data.get("n_ctx")) or as_tokens(numbers.get("window"))
+    reply, total = numbers.get("reply"), numbers.get("total")
+    if reply is not None and window is not None and reply >= window:
+        return None
+    prompt = as_tokens(data.get("n_prompt_tokens")) or as_tokens(numbers.get("prompt"))
+    if prompt is None and reply is not None and total is not None:
+        prompt = as_tokens(total - reply)
+    return Overflow(prompt, window)
+
+
+# A refusal that no sentence of the table matches is about the length if it has words for the prompt
+# and for too much, and two numbers, the larger of which is about what we counted.
+_THE_PROMPT: Final = re.compile(r"prompt|input|context|sequence|seq|message|token", re.IGNORECASE)
+_TOO_MUCH: Final = re.compile(
+    r"exceed|too (?:long|large|many|big)|less than|at most|max|longer|larger|greater|more than"
+    r"|limit|overflow",
+    re.IGNORECASE,
+)
+_ANY_NUMBER: Final = re.compile(r"(?<![\w.-])\d{1,3}(?:,\d{3})+|(?<![\w.-])\d{3,9}(?![\w.])")
+
+#: The factor by which our count may be off.
+_ABOUT: Final = 2
+
+
+def told_too_long(error: AishError, tokens: int) -> None:
+    """Note in ``error`` if it says that a request, which we counted as ``tokens``, is too long."""
+    words = str(error.data.get("provider_message", ""))
+    if not words or overflow_of(error) is not None or not may_be_about_request(error):
+        return
+    if not (_THE_PROMPT.search(words) and _TOO_MUCH.search(words)):
+        return
+    numbers = sorted({int(number.replace(",", "")) for number in _ANY_NUMBER.findall(words)})
+    for window, prompt in itertools.pairwise(numbers):
+        if tokens / _ABOUT <= prompt <= tokens * _ABOUT:
+            error.data |= {"code": _LLAMA_CPP, "n_prompt_tokens": prompt, "n_ctx": window}
+
+
+def may_be_about_request(error: AishError) -> bool:
+    """Return whether a server has refused a request for what is in it, as far as it says."""
+    data = error.data
+    words = str(data.get("provider_message", ""))
+    is_answer = isinstance(error, BackendRejected | BackendUnavailable) and bool(words)
+    return is_answer and data.get("status") not in _OTHER_REASONS and not _RATE_LIMIT.search(words)
+
+
+def _numbers_in(words: str) -> dict[str, int] | None:
+    """Return the numbers in the first of the table's sentences that ``words`` contain, or None."""
+    for pattern in _patterns():
+        match = pattern.search(words)
+        if match and not _is_quoted(words[: match.start("sentence")]):
+            numbers = match.groupdict()
+            del numbers["sentence"]
+            return {name: int(re.sub("[,_]", "", number)) for name, number in numbers.items()}
+    return None
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """Return the table's sentences as patterns. Compiling takes 0.1 s, at the first refusal."""
+    placeholders = re.compile("|".join(map(re.escape, _PLACEHOLDERS)))
+
+    def pattern(sentence: str) -> re.Pattern[str]:
+        literals = map(re.escape, placeholders.split(sentence))
+        found = [_PLACEHOLDERS[name] for name in placeholders.findall(sentence)]
+        body = "".join(a + b for a, b in zip(literals, [*found, ""], strict=True))
+        return re.compile(f"{_BEGIN}(?P<sentence>{body})", re.IGNORECASE)
+
+    table = _SENTENCES.read_text("utf-8")
+    return tuple(pattern(" ".join(lines.split())) for lines in _SENTENCE.findall(table))
+
+
+def _is_quoted(before: str) -> bool:
+    """Return whether what follows ``before`` is quoted: it is then the user's text.
+
+    The value of an error's field counts as the server's own words.
+    """
+    rest = re.split(_FIELD, before)[-1]
+    opened = len(re.findall(r"(?<!\w)'", rest)) > len(re.findall(r"'(?!\w)", rest))
+    curly = rest.rfind("\u201c") > rest.rfind("\u201d")
+    return opened or curly or any(rest.count(mark) % 2 for mark in '"`')
+
+
+# Fields. A refusal that names a field which was sent is mended by leaving it out, or by the value
+# that the server asks for.
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """The name of a field that another one is sent under."""
+
+    name: str
+
+
+#: What is changed in a request's body: each field by its path, with its value, or its new name, or
+#: None to leave it out.
+Changes: TypeAlias = "dict[str, Any]"
+
+# Whatever a server says of these: without them there is no request, or no bound on its cost.
+_NEEDED: Final = frozenset(
+    {
+        *("model", "messages", "input", "contents", "system", "systeminstruction", "instructions"),
+        *("stream", "tools", "options", "generationconfig", "maxtokens", "maxcompletiontokens"),
+        *("maxoutputtokens", "numpredict", "numctx", "store"),
+    }
+)
+
+_STATUSES: Final = frozenset({400, 404, 422, 500, 501, None})
+
+_NAME: Final = r"[A-Za-z_][\w.]{1,60}"
+_NAMED: Final = re.compile(
+    rf"""["'`\u2018\u201c]({_NAME})["'`\u2019\u201d]"""  # Unsupported parameter: 'top_p'
+    rf"|(?:argument|parameter|field|property|option|key)s?(?: supplied)?: ({_NAME})"
+    rf"|(?:^|; )(?:body\.)?({_NAME}): "  # temperature: Extra inputs are not permitted
+    r"|\b([a-z]+(?:_[a-z]+)+)\b",
+    re.ASCII,
+)
+_ASKED_FOR: Final = re.compile(rf"""\bset ["'`]?({_NAME})["'`]? to ["'`](\w{{1,20}})["'`]""")
+
+#: A field that has a default which some models refuse together with tools.
+_EFFORT: Final = "reasoning_effort"
+
+
+def changed_fields(error: AishError, body: Json, own: Mapping[str, Any]) -> Changes:
+    """Return what to change in ``body`` after a refusal, by the fields that it names.
+
+    What the user configured as ``own`` fields is always sent. Nothing that a request needs is left
+    out: model, messages, the limit on the reply.
+    """
+    if error.data.get("status") not in _STATUSES:
+        return {}
+    words = str(error.data.get("provider_message", ""))
+    sent = dict(_paths(body, own))
+    for name, value in _ASKED_FOR.findall(words):
+        if _plain(name) in sent or name == _EFFORT:
+            return {sent.get(_plain(name), name): value}
+    names = [str(error.data.get("param") or "")]
+    names += [name for found in _NAMED.findall(words) for name in found if name]
+    parts = [_plain(part) for name in names for part in name.split(".")]
+    changes: Changes = {sent[part]: None for part in parts if part in sent}
+    if not changes and _plain(_EFFORT) in parts and _EFFORT not in own:
+        # Some models have a default that they refuse together with tools.
+        changes = {_EFFORT: "none"}
+    return changes
+
+
+def _paths(body: Json, own: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each optional field that is sent, by its plain name, with its path."""
+    for name, value in body.items():
+        given = own.get(name)
+        if isinstance(value, dict) and _plain(name) != "thinking":
+            inside = given if isinstance(given, dict) else {}
+            for inner in value:
+                if _plain(inner) not in _NEEDED and inner not in inside:
+                    yield _plain(inner), f"{name}.{inner}"
+        if _plain(name) not in _NEEDED and name not in own:
+            yield _plain(name), name
+
+
+def not_own(changes: Changes, own: Mapping[str, Any]) -> Changes:
+    """Return ``changes`` without those of fields that the user configured."""
+    return {
+        path: value
+        for path, value in changes.items()
+        if (names := path.split("."))[0] not in own
+        or (len(names) > 1 and names[1] not in as_dict(own[names[0]]))
+    }
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def with_changes(body: Json, changes: Changes) -> Json:
+    """Return ``body`` with its fields changed."""
+    body = dict(body)
+    for path, value in changes.items():
+        holder, *inner = path.split(".", 1)
+        if inner:
+            if isinstance(body.get(holder), dict):
+                body[holder] = with_changes(body[holder], {inner[0]: value})
+        elif value is None:
+            body.pop(holder, None)
+        elif isinstance(value, Renamed):
+            if holder in body:
+                body[value.name] = body.pop(holder)
+        else:
+            body[holder] = value
+    return body
+
+
+# Forms of a conversation, for servers and templates that do not take every conversation.
+
+#: Each form, how servers ask for it, and what the user is told.
+_FORMS: Final = (
+    (
+        "reasoning on every reply",
+        (
+            r"reasoning_content\b.{0,80}\b(?:passed back|missing|required|must)"
+            r"|missing.{0,20}\breasoning_content"
+        ),
+        "its server wants reasoning with every reply",
+    ),
+    (
+        "short ids",
+        r"tool.?call.{0,20}\bid\b.{0,120}\b(?:9|nine)\b",
+        "its server wants the ids of calls to have nine characters",
+    ),
+    (
+        "system in the first question",
+        (
+            r"system (?:role|message)s? (?:is |are )?(?:not (?:supported|allowed)|unsupported)"
+            r"|only .{0,60}\broles? (?:is|are) supported|roles? must alternate"
+            r"|(?:not|n't) support.{0,20}\bsystem (?:role|message|prompt)"
+        ),
+        "its template takes no system message, which goes into the first question",
+    ),
+    (
+        "no reasoning",
+        (
+            r"invalid.{0,20}\bsignature|thought_?signature|signature.{0,40}\b(?:invalid|missing|required)"
+            r"|thinking.{0,60}\b(?:cannot be modified|blocks? must)|expected `thinking`"
+        ),
+        "its server does not accept the reasoning of earlier replies",
+    ),
+    (
+        "calls as text",
+        (
+            r"\btool_?calls?\b|\btool_?use\b|\btool_?results?\b|\brole\b.{0,20}\btool\b|\btool role"
+            r"|function.?calls?\b|function.?response"
+        ),
+        "its server does not accept earlier calls, which are sent as text",
+    ),
+)
+
+
+def form_for(error: AishError, request: ModelRequest, known: Iterable[str]) -> tuple[str, str]:
+    """Return the form in which a refused conversation may be accepted, and why; empty if none.
+
+    ``known`` are the forms that it already has.
+    """
+    words = str(error.data.get("provider_message", ""))
+    known = set(known)
+    if error.data.get("status") not in _STATUSES or not may_be_about_request(error):
+        return "", ""
+    for name, pattern, why in _FORMS:
+        if name in known or not re.search(pattern, words, re.IGNORECASE):
+            continue
+        if reformed(request, {*known, name}, "") != reformed(request, known, ""):
+            return name, why
+    return "", ""
+
+
+def reformed(request: ModelRequest, forms: Iterable[str], source: str) -> ModelRequest:
+    """Return ``request`` with its conversation in these forms.
+
+    ``source`` is the name of the server, to which reasoning goes back.
+    """
+    messages = list(request.messages)
+    forms = set(forms)
+    if "no reasoning" in forms:
+        messages = [replace(message, reasoning=None) for message in messages]
+    if "calls as text" in forms:
+        messages = [_as_text(message) for message in messages]
+    if "reasoning on every reply" in forms:
+        messages = [_with_reasoning(message, source) for message in messages]
+    if "short ids" in forms:
+        messages = [_with_short_ids(message) for message in messages]
+    if "system in the first question" in forms:
+        messages = _alternating(messages)
+    return replace(request, messages=tuple(messages))
+
+
+def _as_text(message: RequestMessage) -> RequestMessage:
+    """Return a message with its calls, or the result that it is, as text."""
+    if message.role == "tool":
+        return RequestMessage("user", f"[result of a tool]\n{message.content}")
+    if not message.tool_calls:
+        return message
+    calls = (f"[called {call.name} with {call.arguments}]" for call in message.tool_calls)
+    content = "\n".join(filter(None, (message.content, *calls)))
+    return replace(message, content=content, tool_calls=(), reasoning=None)
+
+
+def _with_reasoning(message: RequestMessage, source: str) -> RequestMessage:
+    """Return a reply with its reasoning, or a blank one: some servers refuse an empty one."""
+    if message.role != "assistant":
+        return message
+    text = message.reasoning.text if message.reasoning else ""
+    metadata = {"reasoning_field": "reasoning_content", "every": True}
+    return replace(message, reasoning=StoredReasoning(text or " ", source, metadata))
+
+
+def _with_short_ids(message: RequestMessage) -> RequestMessage:
+    calls = tuple(replace(call, id=_short(call.id)) for call in message.tool_calls)
+    answered = message.tool_call_id and _short(message.tool_call_id)
+    return replace(message, tool_calls=calls, tool_call_id=answered)
+
+
+def _short(call_id: str) -> str:
+    return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
+
+
+def _alternating(messages: Iterable[RequestMessage]) -> list[RequestMessage]:
+    """Return the messages with all of one speaker joined, the system's with the user's."""
+    joined: list[RequestMessage] = []
+    for message in messages:
+        one = replace(message, role="user") if message.role == "system" else message
+        last = joined[-1] if joined else None
+        if last is not None and last.role == one.role == "user":
+            joined[-1] = replace(last, content=f"{last.content}\n\n{one.content}")
+        else:
+            joined.append(one)
+    return joined
