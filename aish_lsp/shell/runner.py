@@ -144,12 +144,12 @@ async def run_command(
         delivery = _Delivery(process, on_output, refusal_pattern(env) if sandbox else None)
         reason = await _until_end(process, delivery, timeout)
         if sandbox is not None and sandbox.settle is not None:
-            ended_by_itself = reason == "stop" and not delivery.waited
+            ended_by_itself = reason == "stop" and not (delivery.waited or process.survivors)
             settling = asyncio.ensure_future(asyncio.to_thread(sandbox.settle, ended_by_itself))
             await _wait_despite_cancel([settling])
             told = settling.result()
             if name := process.not_put_aside:
-                told.append(f"{escaped(name)} is new, decides what runs, and cannot be put aside")
+                told.append(f"a new file that decides what runs cannot be moved: {escaped(name)}")
             await delivery.tell(told)
         output, truncated = delivery.kept.text()
         failed = process.exit_code != 0 and reason == "stop"
