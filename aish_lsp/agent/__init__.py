@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aish_lsp.agent.folder import FolderContext
-from aish_lsp.agent.sessions import Sessions
+from aish_lsp.agent.sessions import OpenSessions
 
 if TYPE_CHECKING:
     from aish_lsp.agent.services import Services
@@ -20,7 +20,7 @@ class Workspace(FolderContext):
 
     def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
         super().__init__(root, services, configuration)
-        self.sessions = Sessions(self)
+        self.sessions = OpenSessions(self)
 
     @property
     def shown(self) -> Session:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.services import Services
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config
-    from aish_lsp.context.attached import Found
+    from aish_lsp.context.attached import Attachments
     from aish_lsp.tools.servers import ToolServers
 
 
@@ -125,7 +125,7 @@ class FolderContext:
             summary=summary_block(summary),
         )
 
-    async def named(self, question: str) -> Found:
+    async def named(self, question: str) -> Attachments:
         """Return what a question names: files, and the last command of the terminal."""
         found = await named_files(question, self.files, self.services.open_text)
         printed, notice = await named_terminal(question, self.services.read_terminal)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aish_lsp.agent.folder import FolderContext
-    from aish_lsp.sessions.listing import Found, SessionInfo
+    from aish_lsp.sessions.listing import SearchHit, SessionInfo
 
 R = TypeVar("R")
 
@@ -72,7 +72,7 @@ class Resumed:
     notices: tuple[str, ...] = ()
 
 
-class Sessions:
+class OpenSessions:
     """The sessions of a workspace, found by id or by name. Their files are in its ``data`` folder.
 
     Several can be open and answer at the same time. The editor shows one of them.
@@ -151,7 +151,7 @@ class Sessions:
             await session.recorder.settled()
         return await asyncio.to_thread(self._listed)
 
-    async def search(self, query: str) -> list[Found]:
+    async def search(self, query: str) -> list[SearchHit]:
         """Return the sessions that contain all words of ``query``, the latest first.
 
         Raises:

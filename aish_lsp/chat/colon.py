@@ -48,7 +48,7 @@ class ColonCommand:
     argument: str
 
 
-class Found(NamedTuple):
+class Meaning(NamedTuple):
     """What a command means: an operation, the line that it is written as, and its argument."""
 
     operation: Operation
@@ -57,7 +57,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CommandRow:
     """All commands that begin with the same word.
 
     Attributes:
@@ -87,7 +87,7 @@ class Row:
         may_be_bare = "" in rows and told
         return f"[{told}]" if may_be_bare else told
 
-    def find(self, argument: str) -> Found:
+    def find(self, argument: str) -> Meaning:
         """Return what the command means with ``argument``.
 
         Raises:
@@ -98,11 +98,11 @@ class Row:
             if verb and _verb(line) == verb:
                 if rest.strip() and not line.usage:
                     raise InvalidArgument(f"`:{line.words}` takes no argument.")
-                return Found(operation, line, rest.strip())
+                return Meaning(operation, line, rest.strip())
         bare = [(operation, line) for operation, line in self.lines if not _verb(line)]
         bare.sort(key=lambda found: bool(found[1].usage), reverse=bool(argument))
         if bare and (bare[0][1].usage or not argument):
-            return Found(*bare[0], argument)
+            return Meaning(*bare[0], argument)
         if len(self.lines) == 1:
             raise InvalidArgument(f"`:{self.name}` takes no argument. Type it alone on its line.")
         rows = (f"`:{line.words} {line.usage}".rstrip() + "`" for _, line in self.lines)
@@ -113,7 +113,7 @@ def _verb(line: Line) -> str:
     return line.words.partition(" ")[2]
 
 
-class Rows:
+class CommandTable:
     """The table of commands: a row for each first word."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
@@ -121,9 +121,9 @@ class Rows:
         for operation in operations:
             for line in operation.lines:
                 lines.setdefault(line.words.partition(" ")[0], []).append((operation, line))
-        self.rows = {name: Row(name, tuple(found)) for name, found in lines.items()}
+        self.rows = {name: CommandRow(name, tuple(found)) for name, found in lines.items()}
 
-    def find(self, command: ColonCommand) -> Found:
+    def find(self, command: ColonCommand) -> Meaning:
         """Return what a command means.
 
         Raises:
@@ -140,7 +140,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class LineCompletion:
     """A proposal.
 
     Attributes:
@@ -188,7 +188,7 @@ class CommandBelow:
     alone: bool
 
 
-def command_below(message: str, table: Rows) -> CommandBelow | None:
+def command_below(message: str, table: CommandTable) -> CommandBelow | None:
     """Return the known command in the last line of ``message``, below other lines, if any."""
     *above, last = message.rstrip().splitlines() or [""]
     command = parse(last)
@@ -197,7 +197,7 @@ def command_below(message: str, table: Rows) -> CommandBelow | None:
     return CommandBelow(command, all(_MENTIONS.fullmatch(line) for line in above))
 
 
-def help_text(table: Rows) -> str:
+def help_text(table: CommandTable) -> str:
     """Return the table as a Markdown list, and what distinguishes a command from a question."""
     rows = "".join(f"- `{heading(row)}`: {row.help}\n" for row in table.rows.values())
     return f"""{rows}
@@ -207,8 +207,8 @@ out too; below any other text you are asked whether the command or a question is
 
 
 def complete(
-    table: Rows, line_prefix: str, argument_values: Mapping[str, Sequence[str]]
-) -> list[Completion]:
+    table: CommandTable, line_prefix: str, argument_values: Mapping[str, Sequence[str]]
+) -> list[LineCompletion]:
     """Return the completions at the cursor: a command's name, or the next word of its argument.
 
     Args:
@@ -222,7 +222,7 @@ def complete(
     *typed, word = line_prefix[1:].split(" ")
     if not typed:
         return [
-            Completion(heading(row), f":{row.name}{' ' if row.usage else ''}", row.help, 0)
+            LineCompletion(heading(row), f":{row.name}{' ' if row.usage else ''}", row.help, 0)
             for row in table.rows.values()
             if row.name.startswith(word)
         ]
@@ -233,10 +233,12 @@ def complete(
     verbs = row.verbs if len(typed) == 1 else ()
     words = dict.fromkeys((*verbs, *argument_values.get(" ".join(typed), ())))
     start = len(line_prefix) - len(word)
-    return [Completion(value, value, row.help, start) for value in words if value.startswith(word)]
+    return [
+        LineCompletion(value, value, row.help, start) for value in words if value.startswith(word)
+    ]
 
 
-def heading(row: Row) -> str:
+def heading(row: CommandRow) -> str:
     """Return a command with its usage."""
     return f":{row.name} {row.usage}".rstrip()
 
@@ -289,7 +291,7 @@ _HELP: Final = Operation(
 )
 
 #: All that can be typed.
-COLON_COMMANDS: Final = Rows([_HELP, *OPERATIONS.values()])
+COLON_COMMANDS: Final = CommandTable([_HELP, *OPERATIONS.values()])
 
 
 async def carry_out(caller: Caller, command: ColonCommand, session: str | None = None) -> Carried:
@@ -332,7 +334,7 @@ _TAKE_A_SESSION: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Completions:
+class Proposals:
     """The completions at the cursor.
 
     Attributes:
@@ -340,29 +342,31 @@ class Completions:
         are_files: whether a file is being named; only some of many files are proposed.
     """
 
-    items: list[Completion]
+    items: list[LineCompletion]
     are_files: bool
 
 
-async def completions_at(workspace: Workspace | None, line_prefix: str, chat: str) -> Completions:
+async def completions_at(workspace: Workspace | None, line_prefix: str, chat: str) -> Proposals:
     """Return the completions at the cursor of a ``chat``: a command, its argument, or a file."""
     names_typed = [] if line_prefix.startswith(":") else [*typed_names(line_prefix)]
     if workspace is None or not names_typed:
-        return Completions(await _commands(workspace, line_prefix, chat), are_files=False)
+        return Proposals(await _commands(workspace, line_prefix, chat), are_files=False)
     names = [*await workspace.files.lately()]
     for typed in names_typed:
         if found := await asyncio.to_thread(proposals, typed.name, names):
             files = [
-                Completion(
+                LineCompletion(
                     one.name, one.insert, "", typed.start, "folder" if one.is_folder else "file"
                 )
                 for one in found
             ]
-            return Completions(files, are_files=True)
-    return Completions([], are_files=True)
+            return Proposals(files, are_files=True)
+    return Proposals([], are_files=True)
 
 
-async def _commands(workspace: Workspace | None, line_prefix: str, chat: str) -> list[Completion]:
+async def _commands(
+    workspace: Workspace | None, line_prefix: str, chat: str
+) -> list[LineCompletion]:
     values: dict[str, list[str]] = {}
     if workspace is not None:
         values["model"] = [*workspace.config.models, "offline"]

@@ -40,7 +40,7 @@ from aish_lsp.foundation.files import config_file, data_dir
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.redaction import is_secret
 from aish_lsp.foundation.text import count_of, dotted, escaped
-from aish_lsp.project.files import Scan
+from aish_lsp.project.files import FolderScan
 from aish_lsp.project.tree import shown
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ async def _cost(arguments: argparse.Namespace) -> int:
 async def _project(arguments: argparse.Namespace) -> int:
     """Show what the model is told about the project; return the exit code."""
     if arguments.files:
-        listed = await Scan(workspace_folder(arguments), limit=None).listing()
+        listed = await FolderScan(workspace_folder(arguments), limit=None).listing()
         if listed.truncated:
             terminal.tell(f"not all files are listed: {listed.reason}")
         names = listed.known.names

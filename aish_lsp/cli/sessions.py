@@ -14,7 +14,7 @@ from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.foundation.jsonl import json_line
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.markdown import session_page
-from aish_lsp.sessions.listing import Found, SessionInfo, find_session, list_sessions, search
+from aish_lsp.sessions.listing import SearchHit, SessionInfo, find_session, list_sessions, search
 from aish_lsp.sessions.rebuild import history
 from aish_lsp.sessions.recorder import read_costs
 from aish_lsp.sessions.records import LoadedSession, load
@@ -79,7 +79,7 @@ def _table(infos: Sequence[SessionInfo]) -> str:
     return "\n".join(lines) if infos else ""
 
 
-def _found(one: Found) -> str:
+def _found(one: SearchHit) -> str:
     """Return a session that matches, with the place below it."""
     return f"{'  '.join(filter(None, _row(one.session)))}\n    {escaped(one.snippet)}"
 

@@ -23,7 +23,7 @@ from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
 from aish_lsp.operations.models import (
     QUESTION,
-    Candidate,
+    ModelCandidate,
     at_address,
     candidates,
     configured_as,
@@ -85,7 +85,7 @@ async def run(arguments: argparse.Namespace) -> int:
         return await _try(workspace, name) if name else 0
 
 
-def _explain(workspace: Workspace, listed: Sequence[Candidate]) -> int:
+def _explain(workspace: Workspace, listed: Sequence[ModelCandidate]) -> int:
     """Say what was found and what to configure, since nobody can be asked; return 1."""
     terminal.out.line("\n".join(map(str, listed)) or "Nothing was found.")
     _say("`aish-lsp setup` asks questions: run it in a terminal.")
@@ -98,7 +98,7 @@ def _explain(workspace: Workspace, listed: Sequence[Candidate]) -> int:
     return 1
 
 
-async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
+async def _set_up(workspace: Workspace, listed: Sequence[ModelCandidate]) -> str:
     """Ask the user and write; return the model's name, empty for the offline model."""
     chosen = await _choose(workspace, listed)
     if chosen is None:
@@ -130,7 +130,7 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
     return name
 
 
-async def _choose(workspace: Workspace, listed: Sequence[Candidate]) -> Candidate | None:
+async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> ModelCandidate | None:
     """Return the user's choice; None for the offline model."""
     _say("")
     for number, one in enumerate(listed, 1):
@@ -153,7 +153,7 @@ async def _choose(workspace: Workspace, listed: Sequence[Candidate]) -> Candidat
             _say(f"Type a number from 1 to {offline}.")
 
 
-async def _elsewhere(workspace: Workspace) -> Candidate | None:
+async def _elsewhere(workspace: Workspace) -> ModelCandidate | None:
     """Ask for the address of a server; return it, or None if it cannot be used."""
     address = await _asked("Its address, like http://HOST:PORT", "")
     variable = await _asked(
@@ -166,7 +166,7 @@ async def _elsewhere(workspace: Workspace) -> Candidate | None:
         return None
 
 
-async def _model(chosen: Candidate) -> str:
+async def _model(chosen: ModelCandidate) -> str:
     """Ask which of the server's models to use, and return its name."""
     if len(chosen.models) < 2:
         return await _asked("Which model?", chosen.preset.model)

@@ -40,7 +40,7 @@ _RESET: Final = "\x1b[0m"
 _RETURNS: Final = re.compile(r"\r+\n?")
 
 
-class Output:
+class OutputStream:
     """Writes text in pieces of any size, with invisible characters escaped.
 
     A carriage return ends the line, so that nothing is overwritten: each step of a progress bar
@@ -113,8 +113,8 @@ class Output:
         file.flush()
 
 
-out: Final = Output(lambda: sys.stdout)
-err: Final = Output(lambda: sys.stderr)
+out: Final = OutputStream(lambda: sys.stdout)
+err: Final = OutputStream(lambda: sys.stderr)
 
 
 def tell(message: str) -> None:

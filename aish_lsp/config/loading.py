@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from aish_lsp.config.keys import USERS_ALONE, WHOLE, leaves, lookup, part
 from aish_lsp.config.schema import Config, RiskRule, WorkspaceRule
 from aish_lsp.config.sources import (
-    Layer,
+    SettingsLayer,
     checked,
     consistent,
     from_client,
@@ -28,7 +28,7 @@ from aish_lsp.config.sources import (
 )
 from aish_lsp.foundation.files import config_file, stamp_of
 from aish_lsp.foundation.text import KeyPath, clipped, dotted
-from aish_lsp.foundation.validate import Problem, structure, without
+from aish_lsp.foundation.validate import FieldProblem, structure, without
 
 if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
@@ -59,7 +59,7 @@ class Loaded:
     """
 
     config: Config
-    problems: tuple[Problem, ...]
+    problems: tuple[FieldProblem, ...]
     origins: Mapping[str, str]
     requests: tuple[Request, ...]
     workspace_servers: frozenset[str] = frozenset()
@@ -179,19 +179,21 @@ class Configuration:
         problems = [*self._overlay.problems, *self._file.problems, *self._environment.problems]
         problems += [*client.problems, *settings.problems, *wrong, *refused, *more_refused]
         if (trouble := self._trust.trouble()) is not None:
-            problems.append(Problem("", trouble))
+            problems.append(FieldProblem("", trouble))
         strangers = _servers(edited) | (_servers(overlay) - frozenset().union(*map(_servers, own)))
         return Loaded(config, tuple(problems), origins, (*asked, *also), strangers)
 
     def _trusted_part(
-        self, what: What, name: str, layer: Layer, base: Mapping[str, Any]
-    ) -> tuple[Layer, list[Request], list[Problem]]:
+        self, what: What, name: str, layer: SettingsLayer, base: Mapping[str, Any]
+    ) -> tuple[SettingsLayer, list[Request], list[FieldProblem]]:
         """Return the part of a workspace's layer that applies, its request, and its problems."""
         # Without an open folder, the settings cannot come from a workspace.
         if self._root is None:
             return layer, [], []
         keys = [key for key in USERS_ALONE if lookup(layer.data, key)[0]]
-        problems = [Problem(dotted(key), _USERS_ALONE, layer.locate(dotted(key))) for key in keys]
+        problems = [
+            FieldProblem(dotted(key), _USERS_ALONE, layer.locate(dotted(key))) for key in keys
+        ]
         data: Any = without(layer.data, keys)
         harmless, asked, contents = part(data, base)
         if not asked:
@@ -201,7 +203,7 @@ class Configuration:
         return replace(layer, data=data if granted else harmless), [request], problems
 
 
-def _servers(layer: Layer) -> frozenset[str]:
+def _servers(layer: SettingsLayer) -> frozenset[str]:
     """Return the names of a layer's tool servers."""
     _, servers = lookup(layer.data, ("tools", "servers"))
     return frozenset(servers or ())
@@ -212,7 +214,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self.layer = checked({}, str)
-        self.problems: tuple[Problem, ...] = ()
+        self.problems: tuple[FieldProblem, ...] = ()
         self._was_valid = False
         self._seen: tuple[int, ...] | None = ()
 
@@ -228,13 +230,13 @@ class _Kept:
         self._seen = seen
         return changed
 
-    def take(self, layer: Layer) -> None:
+    def take(self, layer: SettingsLayer) -> None:
         """Take the current contents of the source."""
         self.problems = layer.problems
         if not layer.problems:
             self._was_valid = True
         elif self._was_valid:
-            stays = Problem("", "the previous settings stay in force", layer.locate(""))
+            stays = FieldProblem("", "the previous settings stay in force", layer.locate(""))
             self.problems = (*layer.problems, stays)
             return
         self.layer = layer
@@ -256,7 +258,7 @@ def _waiting(request: Request) -> str:
 DEFAULT: Final = "default"
 
 
-def user_values(own: Sequence[Layer]) -> dict[str, Any]:
+def user_values(own: Sequence[SettingsLayer]) -> dict[str, Any]:
     """Return the plain values in force from the defaults and the user's own layers."""
     values: Mapping[str, Any] = dataclasses.asdict(Config())
     for layer in own:
@@ -265,8 +267,8 @@ def user_values(own: Sequence[Layer]) -> dict[str, Any]:
 
 
 def combine(
-    overlay: Layer, own: Sequence[Layer], settings: Layer
-) -> tuple[Config, list[Problem], dict[str, str]]:
+    overlay: SettingsLayer, own: Sequence[SettingsLayer], settings: SettingsLayer
+) -> tuple[Config, list[FieldProblem], dict[str, str]]:
     """Return the configuration, its inconsistencies, and the origin of each value.
 
     Args:
@@ -281,7 +283,9 @@ def combine(
     data = _merged(data, settings.data, whole=WHOLE)
     sources = [[settings], [*reversed(own)], [overlay]]
     good, wrong = consistent(data)
-    problems = [Problem(dotted(path), reason, _origin(sources, path)) for path, reason in wrong]
+    problems = [
+        FieldProblem(dotted(path), reason, _origin(sources, path)) for path, reason in wrong
+    ]
     config = structure(good, Config, camel_case=False)
     models = {name: replace(preset, name=name) for name, preset in config.models.items()}
     rules = [*_rules(users), *_workspace_rules(overlay), *_workspace_rules(settings)]
@@ -298,7 +302,7 @@ def _rules(data: Mapping[str, Any], cls: type[RiskRule] = RiskRule) -> list[Risk
     return [cls(**rule) for rule in rules or []]
 
 
-def _workspace_rules(layer: Layer) -> list[RiskRule]:
+def _workspace_rules(layer: SettingsLayer) -> list[RiskRule]:
     """Return a workspace's rules, which are added to the user's and can only be stricter."""
     return _rules(layer.data, WorkspaceRule)
 
@@ -321,7 +325,7 @@ def _merged(
     return merged
 
 
-def _origin(sources: Iterable[Sequence[Layer]], path: KeyPath) -> str:
+def _origin(sources: Iterable[Sequence[SettingsLayer]], path: KeyPath) -> str:
     """Return the origin of the value at ``path``; ``sources`` are ordered, strongest first."""
     keys = tuple(part for part in path if isinstance(part, str))
     unit = next((keys[: len(table) + 1] for table in WHOLE if keys[: len(table)] == table), None)

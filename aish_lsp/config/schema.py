@@ -155,7 +155,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class ProjectSettings:
     """What the model is told about the project."""
 
     auto_tree: bool = key(True, "include the file tree in the prompt")
@@ -190,7 +190,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sessions:
+class SessionSettings:
     """Which session an editor starts with."""
 
     resume: Literal["ask", "always", "never"] = key(
@@ -201,7 +201,7 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suggestions:
+class SuggestionSettings:
     """Which parts of a reply can be run, and when to stop a repetitive reply."""
 
     fences: bool = key(True, "offer code blocks tagged as shell, in addition to `CMD: ` lines")
@@ -297,7 +297,7 @@ class Safety:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
+class ShellSettings:
     """Where commands find their programs."""
 
     login: bool = key(
@@ -333,12 +333,12 @@ class Config:
     context: Context = field(default_factory=Context)
     tokenize: Tokenize = field(default_factory=Tokenize)
     memory: Memory = field(default_factory=Memory)
-    project: Project = field(default_factory=Project)
+    project: ProjectSettings = field(default_factory=ProjectSettings)
     routing: Routing = field(default_factory=Routing)
     cost: Cost = field(default_factory=Cost)
-    sessions: Sessions = field(default_factory=Sessions)
-    suggestions: Suggestions = field(default_factory=Suggestions)
+    sessions: SessionSettings = field(default_factory=SessionSettings)
+    suggestions: SuggestionSettings = field(default_factory=SuggestionSettings)
     tools: Tools = field(default_factory=Tools)
     safety: Safety = field(default_factory=Safety)
-    shell: Shell = field(default_factory=Shell)
+    shell: ShellSettings = field(default_factory=ShellSettings)
     norris: Norris = field(default_factory=Norris)

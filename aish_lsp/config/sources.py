@@ -23,7 +23,7 @@ from aish_lsp.config.keys import NAME, all_keys, key_at, nested
 from aish_lsp.config.schema import OWN_TOOLS, Config, Preset, QuestionClass
 from aish_lsp.foundation.redaction import is_secret, is_secret_name
 from aish_lsp.foundation.text import KeyPath, arms, dotted, nearest, shown, shown_path
-from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, Problem, sift, without
+from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, FieldProblem, sift, without
 
 #: Variables that are not keys. ``AISH_LOG`` and ``AISH_LOG_*`` are not keys either.
 SPECIAL: Final = frozenset({"AISH_CONFIG", "AISH_DATA_DIR", "AISH_DISCOVERY", "AISH_LANDLOCK_ABI"})
@@ -34,7 +34,7 @@ _DEPTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class SettingsLayer:
     """The valid data of one source, its problems, and the places of its keys.
 
     Attributes:
@@ -44,28 +44,28 @@ class Layer:
     """
 
     data: Mapping[str, Any]
-    problems: tuple[Problem, ...]
+    problems: tuple[FieldProblem, ...]
     locate: Callable[[str], str]
 
 
-def checked(data: object, locate: Callable[[str], str]) -> Layer:
+def checked(data: object, locate: Callable[[str], str]) -> SettingsLayer:
     """Return the layer of plain ``data`` without its bad keys."""
     bad = list(refused(data))
     good, problems = sift(without(data, [path for path, _ in bad]), Config)
-    problems = [Problem(dotted(path), reason) for path, reason in bad[:PROBLEMS]] + problems
+    problems = [FieldProblem(dotted(path), reason) for path, reason in bad[:PROBLEMS]] + problems
     located = tuple(replace(problem, where=locate(problem.path)) for problem in problems)
-    return Layer(_without_other_addresses(good, data), located, locate)
+    return SettingsLayer(_without_other_addresses(good, data), located, locate)
 
 
-def from_file(path: Path) -> Layer:
+def from_file(path: Path) -> SettingsLayer:
     """Return the layer of a TOML file; that of a missing file is empty."""
     try:
         text = read_text(path)
         data = parse(text)
     except BadFile as error:
         where = _place(path, error.line)
-        problem = Problem("", error.reason, where)
-        return Layer({}, (problem,), lambda _: shown_path(path))
+        problem = FieldProblem("", error.reason, where)
+        return SettingsLayer({}, (problem,), lambda _: shown_path(path))
     # Only on demand, as few files have problems.
     lines = cache(lambda: _lines_of_keys(text))
 
@@ -77,29 +77,29 @@ def from_file(path: Path) -> Layer:
     return checked(data, locate)
 
 
-def from_workspace(root: Path) -> Layer:
+def from_workspace(root: Path) -> SettingsLayer:
     """Return the layer of a workspace's ``.aish.toml``; links out of ``root`` are not followed."""
     path = root / ".aish.toml"
     if Path(os.path.realpath(root)) not in Path(os.path.realpath(path)).parents:
         where = shown_path(path)
-        problem = Problem("", "it is outside the workspace and is not read", where)
-        return Layer({}, (problem,), lambda _: where)
+        problem = FieldProblem("", "it is outside the workspace and is not read", where)
+        return SettingsLayer({}, (problem,), lambda _: where)
     return from_file(path)
 
 
-def from_client(data: object, source: str) -> Layer:
+def from_client(data: object, source: str) -> SettingsLayer:
     """Return the layer of an object from the editor, in which null leaves a key unset."""
     return checked(_without_nulls(data, _DEPTH), lambda _: source)
 
 
-def from_environment(environ: Mapping[str, str]) -> Layer:
+def from_environment(environ: Mapping[str, str]) -> SettingsLayer:
     """Return the layer of the ``AISH_`` variables; an empty one counts as not set.
 
     A variable's name is ``AISH_`` and the key in capitals, with ``__`` for each dot. Strings are
     used unchanged; other values are JSON.
     """
     values: dict[tuple[str, ...], Any] = {}
-    unknown: list[Problem] = []
+    unknown: list[FieldProblem] = []
     for variable in sorted(environ):
         text = environ[variable]
         if not variable.startswith(PREFIX) or not text or _special(variable):
@@ -109,7 +109,7 @@ def from_environment(environ: Mapping[str, str]) -> Layer:
         if key is None:
             known = [variable_of(key.path) for key in all_keys() if NAME not in key.path]
             hint = nearest(variable, known)
-            unknown.append(Problem("", f"unknown variable; {hint}", variable))
+            unknown.append(FieldProblem("", f"unknown variable; {hint}", variable))
         else:
             values[path] = _value(text, key.kind)
     layer = checked(nested(values), lambda key: _variable_at(key, environ))

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.files import locked
-from aish_lsp.foundation.jsonl import Document, now
+from aish_lsp.foundation.jsonl import SharedFile, now
 
 #: What a grant is for. Consents to a provider or a key are the user's own, not a workspace's.
 What = Literal["overlay", "server", "settings", "tool", "norris"]
@@ -35,7 +35,7 @@ class TrustStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = Document(path, "grants", list, _LARGEST)
+        self._file = SharedFile(path, "grants", list, _LARGEST)
         self._seen: tuple[int, ...] | None = None
         self._document: dict[str, Any] = {}
         self._trouble: str | None = None

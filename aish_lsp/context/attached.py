@@ -23,8 +23,8 @@ from aish_lsp.context.mentions import Mention, Named, mentions
 from aish_lsp.context.messages import Attached
 from aish_lsp.context.selection import (
     EACH_END,
-    Document,
     Point,
+    SourceText,
     language_of,
     selection,
 )
@@ -36,7 +36,7 @@ from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Project
+    from aish_lsp.config.schema import ProjectSettings
     from aish_lsp.foundation.ports import AskUser, OpenText, ReadTerminal
     from aish_lsp.project.picture import ProjectPicture
 
@@ -52,7 +52,7 @@ LARGEST: Final = 2 << 20
 
 
 @dataclass(slots=True)
-class Found:
+class Attachments:
     """What is attached to a question, and what the user should know about it."""
 
     attached: list[Attached] = field(default_factory=list)
@@ -61,9 +61,9 @@ class Found:
     notices: list[str] = field(default_factory=list)
 
 
-async def named_files(question: str, files: FileNames, open_text: OpenText) -> Found:
+async def named_files(question: str, files: FileNames, open_text: OpenText) -> Attachments:
     """Return the contents of the files that ``question`` names."""
-    found = Found()
+    found = Attachments()
     named = [mention for mention in mentions(question) if not mention.is_terminal]
     if not named:
         return found
@@ -86,7 +86,7 @@ async def named_files(question: str, files: FileNames, open_text: OpenText) -> F
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _NamedFile:
     """What was found for a name.
 
     Attributes:
@@ -111,10 +111,10 @@ class _Place:
 
 
 async def _located(
-    root: Path, named: Sequence[Mention], open_text: OpenText, found: Found
-) -> list[_Place]:
+    root: Path, named: Sequence[Mention], open_text: OpenText, found: Attachments
+) -> list[_NamedFile]:
     """Return what the mentions mean, each once; only so many names are looked up."""
-    known: dict[tuple[str, str | None], _Place | None] = {}
+    known: dict[tuple[str, str | None], _NamedFile | None] = {}
     end = looked_up = 0
     for mention in named:
         if mention.start < end:
@@ -132,18 +132,20 @@ async def _located(
     return [place for place in known.values() if place is not None]
 
 
-async def _meant(root: Path, mention: Mention, open_text: OpenText) -> _Place | None:
+async def _meant(root: Path, mention: Mention, open_text: OpenText) -> _NamedFile | None:
     """Return what a mention means; None if it may be no name of a file."""
     place, others = await asyncio.to_thread(_on_disk, root, mention)
     for end, named, path in others:
         if (text := open_text(root / path)) is not None:
-            return _Place(named, "unsaved", path, text=text, end=end)
+            return _NamedFile(named, "unsaved", path, text=text, end=end)
     if place is None:
         return await asyncio.to_thread(_not_a_file, root, mention) if mention.is_clear else None
     return replace(place, text=open_text(root / place.path)) if place.file is not None else place
 
 
-def _on_disk(root: Path, mention: Mention) -> tuple[_Place | None, list[tuple[int, Named, str]]]:
+def _on_disk(
+    root: Path, mention: Mention
+) -> tuple[_NamedFile | None, list[tuple[int, Named, str]]]:
     """Return the longest name of a mention that is a file, with its text; None if none is.
 
     Also return the longer ones, with their paths, that a new file in an editor could have.
@@ -181,7 +183,7 @@ def _real_folder(root: Path, name: str) -> str | None:
 _GOES_ON: Final = re.compile(r"[./\\]\w")
 
 
-def _opened(root: Path, named: Named) -> _Place | None:
+def _opened(root: Path, named: Named) -> _NamedFile | None:
     """Return what is there under a name; None if it is a folder, or nothing."""
     # Imported late, so that the start does not wait for its table.
     from aish_lsp.shell.confinement.places import is_linked_from_secret  # noqa: PLC0415 - as above
@@ -191,29 +193,29 @@ def _opened(root: Path, named: Named) -> _Place | None:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
         return None
     except Outside:
-        return None if (root / named.name).is_dir() else _Place(named, "outside")
+        return None if (root / named.name).is_dir() else _NamedFile(named, "outside")
     except NotRegular:
-        return _Place(named, "special")
+        return _NamedFile(named, "special")
     except OSError:
-        return _Place(named, "unreadable")
-    return _Place(named, "file", file.name, file, is_linked_from_secret(file.status, root))
+        return _NamedFile(named, "unreadable")
+    return _NamedFile(named, "file", file.name, file, is_linked_from_secret(file.status, root))
 
 
-def _not_a_file(root: Path, mention: Mention) -> _Place | None:
+def _not_a_file(root: Path, mention: Mention) -> _NamedFile | None:
     """Return what is told of a name that is no file; None if it may be no name, either."""
     for name in mention.spoken:
         try:
             if (root / name).is_dir():
                 real_name(root, name)
-                return _Place(Named(name), "folder", end=len(mention.written))
+                return _NamedFile(Named(name), "folder", end=len(mention.written))
         except Outside:
-            return _Place(Named(name), "outside", end=len(mention.written))
+            return _NamedFile(Named(name), "outside", end=len(mention.written))
         except (OSError, ValueError):
             break
-    return _Place(Named(mention.spoken[-1]), "missing") if mention.is_path else None
+    return _NamedFile(Named(mention.spoken[-1]), "missing") if mention.is_path else None
 
 
-def _sent(place: _Place, left_out: Collection[str]) -> tuple[list[Attached], list[str]]:
+def _sent(place: _NamedFile, left_out: Collection[str]) -> tuple[list[Attached], list[str]]:
     """Return what is attached for a name, and messages if not all of it is sent."""
     name = escaped(place.named.name)
     told = {
@@ -241,12 +243,12 @@ def _sent(place: _Place, left_out: Collection[str]) -> tuple[list[Attached], lis
         if not place.file.is_utf8:
             notices.append(f"{name} is not UTF-8: \ufffd was sent for what could not be read.")
         text = place.file.text
-    document = Document(place.path, text, language_of(place.path))
+    document = SourceText(place.path, text, language_of(place.path))
     attached, notice = _attached(document, place.named)
     return attached, [*notices, notice] if notice else notices
 
 
-def _attached(document: Document, named: Named) -> tuple[list[Attached], str]:
+def _attached(document: SourceText, named: Named) -> tuple[list[Attached], str]:
     if not named.first:
         whole = Attached("file", document.path, document.text, document.language)
         if not document.text.strip():
@@ -274,7 +276,7 @@ class FileNames:
     """The files of one workspace, as its picture knows them; none if no folder is open."""
 
     def __init__(
-        self, root: Path | None, picture: ProjectPicture, config: Callable[[], Project]
+        self, root: Path | None, picture: ProjectPicture, config: Callable[[], ProjectSettings]
     ) -> None:
         self.root = root
         self._picture = picture

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import locked
-from aish_lsp.foundation.jsonl import Document, now
+from aish_lsp.foundation.jsonl import SharedFile, now
 
 #: No ratio, and no single observation, is outside these.
 LOWEST: Final = 0.5
@@ -57,7 +57,7 @@ class Calibration:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = Document(path, "models", dict, _LARGEST_FILE)
+        self._file = SharedFile(path, "models", dict, _LARGEST_FILE)
         #: The file's state when it was last read (None before), and its last good content.
         self._seen: tuple[int, ...] | None = None
         self._document = self._file.empty()

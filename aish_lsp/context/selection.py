@@ -32,7 +32,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SourceText:
     """A text, whose lines end with LF, and its ``path`` as in ``Attached``."""
 
     path: str
@@ -45,7 +45,7 @@ class Document:
         return self.text.split("\n")
 
 
-def selection(document: Document, start: Point, end: Point) -> list[Attached]:
+def selection(document: SourceText, start: Point, end: Point) -> list[Attached]:
     """Return the text between two places, and the definition around it if one is found.
 
     Places beyond the end mean the end. If both places are the same, the whole line is meant.
@@ -88,7 +88,9 @@ def clamped(lines: Sequence[str], point: Point) -> Point:
     return Point(point.line, min(point.character, len(lines[point.line])))
 
 
-def _definition(document: Document, lines: Sequence[str], first: int, last: int) -> list[Attached]:
+def _definition(
+    document: SourceText, lines: Sequence[str], first: int, last: int
+) -> list[Attached]:
     found = definition_around(lines, first, last)
     if found is None:
         return []

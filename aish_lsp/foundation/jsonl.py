@@ -213,7 +213,7 @@ VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SharedFile:
     """A small file shared by all processes: ``{"version": 1, PART: ...}``. All methods block.
 
     Attributes:

@@ -97,7 +97,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CodeLocation:
     """A place in the code, its line counted from 0, with a short text from the editor."""
 
     path: Path
@@ -112,7 +112,7 @@ class LookUp(Protocol):
         """Return whether the editor supports such questions."""
         ...
 
-    async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
+    async def __call__(self, lookup: Lookup, /) -> list[CodeLocation] | None:
         """Return what it found; None if it cannot answer."""
         ...
 
@@ -124,7 +124,7 @@ class NoLookUp:
         """Return False: it does not support questions."""
         return False
 
-    async def __call__(self, _lookup: Lookup, /) -> list[Found] | None:
+    async def __call__(self, _lookup: Lookup, /) -> list[CodeLocation] | None:
         """Return None: it cannot answer."""
         return None
 

@@ -48,7 +48,7 @@ DEEPEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldProblem:
     """What is wrong at ``path``; an empty path means all of the data.
 
     ``where`` is the place for a person (``config.toml:12``), if known.
@@ -82,7 +82,7 @@ def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
     )
 
 
-def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
+def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[FieldProblem]]:
     """Return the part of ``data`` that ``structure`` accepts as a ``cls``, and the problems.
 
     Every field of ``cls`` must have a default, as a bad key counts as absent. A bad element makes
@@ -92,7 +92,7 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
     Raises:
         TypeError: a field of ``cls`` has no default.
     """
-    problems: list[Problem] = []
+    problems: list[FieldProblem] = []
     while True:
         reading = _Reading(camel_case=False)
         reading.value(data, cls, ())
@@ -169,9 +169,9 @@ class _Reading:
         self.failures: list[_Failure] = []
         self._camel_case = camel_case
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[FieldProblem]:
         """Return the first PROBLEMS failures."""
-        return [Problem(dotted(one.path), one.message) for one in self.failures[:PROBLEMS]]
+        return [FieldProblem(dotted(one.path), one.message) for one in self.failures[:PROBLEMS]]
 
     def _fail(self, path: KeyPath, message: str, *, drop: KeyPath | None = None) -> None:
         self.failures.append(_Failure(path, message, path if drop is None else drop))

@@ -21,7 +21,14 @@ from lsprotocol import types
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import data_dir, private_dir, write_atomic
-from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
+from aish_lsp.foundation.ports import (
+    Approval,
+    Choice,
+    CodeLocation,
+    Lookup,
+    Question,
+    TerminalShown,
+)
 from aish_lsp.foundation.text import shown_path, with_line_feeds
 from aish_lsp.lsp.base_server import can, declares
 from aish_lsp.lsp.messages import path_of
@@ -259,7 +266,7 @@ class ClientLookUp:
         """Return whether the client declared ``initializationOptions.aish.lookup``."""
         return declares(self._server, "lookup")
 
-    async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
+    async def __call__(self, lookup: Lookup, /) -> list[CodeLocation] | None:
         """Return what the client found; None if it does not know, or its answer is malformed."""
         uri = lookup.path.as_uri() if lookup.path else None
         position = None
@@ -280,7 +287,7 @@ class ClientLookUp:
         return Position(line=at.line, character=at.character)
 
 
-def _found(answer: object) -> list[Found] | None:
+def _found(answer: object) -> list[CodeLocation] | None:
     """Return the items of a client's answer; None if the answer is malformed.
 
     A malformed item is left out: the rest is still useful.
@@ -294,7 +301,7 @@ def _found(answer: object) -> list[Found] | None:
         path = path_of(uri) if isinstance(uri, str) else None
         if path is not None and isinstance(line, int) and line >= 0 and isinstance(text, str):
             # Its real path shows whether it is in the workspace.
-            found.append(Found(Path(os.path.realpath(path)), line, text))
+            found.append(CodeLocation(Path(os.path.realpath(path)), line, text))
     return found
 
 

@@ -21,8 +21,8 @@ from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.mentions import mentions
 from aish_lsp.context.messages import Attached
 from aish_lsp.context.selection import (
-    Document,
     Point,
+    SourceText,
     between,
     clamped,
     language_of,
@@ -170,7 +170,7 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
     if len(found) != 1:
         return None
     [(named, shown)] = found
-    document = Document(path_in(workspace, shown.uri), shown.text)
+    document = SourceText(path_in(workspace, shown.uri), shown.text)
     lines = document.lines
     start, end = (clamped(lines, Point(line, 0)) for line in (named.first - 1, named.last))
     return Selected(shown.uri, (), start, end, document)
@@ -273,7 +273,7 @@ class Selected:
     attached: tuple[Attached, ...]
     start: Point
     end: Point
-    document: Document
+    document: SourceText
 
 
 async def selected(
@@ -329,7 +329,7 @@ def _inside(root: Path, path: Path) -> str:
 
 async def _document(
     documents: OpenDocuments, workspace: Workspace, uri: str
-) -> tuple[str, Document]:
+) -> tuple[str, SourceText]:
     """Return the URI and the document as the editor has them, or else the workspace's file."""
     name = path_in(workspace, uri)
     path = path_of(uri)
@@ -337,7 +337,7 @@ async def _document(
     if opened is None and path is not None:
         opened = documents.document(path)
     if opened is not None:
-        return opened.uri, Document(name, opened.text, opened.language or language_of(name))
+        return opened.uri, SourceText(name, opened.text, opened.language or language_of(name))
     if path is None:
         raise InvalidArgument(f"{uri[:200]} is not open in the editor.", path="uri")
     root = workspace.root
@@ -349,10 +349,10 @@ async def _document(
     if head is None or not head[1]:
         why = "is binary or cannot be read" if head is None else f"is over {LARGEST >> 20} MiB"
         raise InvalidArgument(f"{name} is not open in the editor, and {why}.", path="uri")
-    return uri, Document(name, with_line_feeds(head[0]), language_of(name))
+    return uri, SourceText(name, with_line_feeds(head[0]), language_of(name))
 
 
-def _problems(document: Document, problems: Sequence[Problem]) -> list[Attached]:
+def _problems(document: SourceText, problems: Sequence[Problem]) -> list[Attached]:
     """Return an editor's diagnostics, as one text."""
     if not problems:
         return []

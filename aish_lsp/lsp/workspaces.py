@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.operations.operation import Target
     from aish_lsp.project.current import CurrentFiles
-    from aish_lsp.project.files import Listing, Scan
+    from aish_lsp.project.files import FileListing, FolderScan
 
 logger = logging.getLogger(__name__)
 
@@ -298,10 +298,10 @@ class FileWatch:
             if workspace.project.files is not None:
                 workspace.project.files.watch()
 
-    def _show_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
+    def _show_scan(self, scan: FolderScan, work: asyncio.Task[FileListing]) -> None:
         self._server.spawn(self._follow_scan(scan, work), "show a scan")
 
-    async def _follow_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
+    async def _follow_scan(self, scan: FolderScan, work: asyncio.Task[FileListing]) -> None:
         """Show the progress of a scan that takes a long time, and let the user stop it."""
         await asyncio.wait([work], timeout=_SHOWN_AFTER)
         if work.done():

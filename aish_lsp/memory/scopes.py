@@ -17,7 +17,7 @@ from aish_lsp.foundation.jsonl import TIMESTAMP
 from aish_lsp.foundation.ports import AskUser, Question
 from aish_lsp.foundation.text import one_line, without_hidden
 from aish_lsp.memory.items import NEWEST_LAST, SCOPES, Kind, MemoryItem, Scope
-from aish_lsp.memory.store import Added, MemoryStore
+from aish_lsp.memory.store import AddedItem, MemoryStore
 
 
 def _holds_none(_text: str) -> bool:
@@ -111,7 +111,7 @@ class MemoryScopes:
         scope: Scope = "workspace",
         source: Mapping[str, Any] | None = None,
         force: bool = False,
-    ) -> Added:
+    ) -> AddedItem:
         """Remember ``content`` in a scope, as ``MemoryStore.add``.
 
         Raises:

@@ -46,7 +46,7 @@ from aish_lsp.memory.items import (
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedItem:
     """The item's id; ``duplicate`` is set if an item that says the same already existed."""
 
     id: int
@@ -131,7 +131,7 @@ class MemoryStore:
         tags: Sequence[str] = (),
         source: Mapping[str, Any] | None = None,
         force: bool = False,
-    ) -> Added:
+    ) -> AddedItem:
         """Remember ``content``; return once it is on disk.
 
         If an item already says the same (apart from case, white space and end punctuation), nothing
@@ -154,7 +154,7 @@ class MemoryStore:
         (added,) = self.add_all([item_fields(kind, content, tags, source)])
         return added
 
-    def add_all(self, records: Sequence[Mapping[str, Any]]) -> list[Added]:
+    def add_all(self, records: Sequence[Mapping[str, Any]]) -> list[AddedItem]:
         """Remember several items at once: all or none, with one write.
 
         Args:
@@ -180,7 +180,7 @@ class MemoryStore:
                 with store_errors(self.path, "write to"):
                     os.fsync(fd)
         return [
-            Added(ids[text], duplicate=fresh.get(text) is not record)
+            AddedItem(ids[text], duplicate=fresh.get(text) is not record)
             for text, record in zip(texts, records, strict=True)
         ]
 

@@ -42,7 +42,7 @@ class RepetitionGuard:
         self._counts: dict[int, int] = {}
         self._counts_before: dict[int, int] = {}
         self._length = 0
-        self._place = _Place()
+        self._place = _TextState()
 
     def take(self, delta: str) -> int | None:
         """Add the next piece; return after how many of its characters the text repeats itself.
@@ -86,7 +86,7 @@ def _times(text: str, end: int, within: int) -> int:
     return text.count(text[max(0, end - GRAM) : end], max(0, end - within), end)
 
 
-class _Place:
+class _TextState:
     """What the end of the text is in: a fenced block, a table or a list, or prose."""
 
     def __init__(self) -> None:

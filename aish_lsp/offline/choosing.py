@@ -20,7 +20,7 @@ from aish_lsp.foundation.opening import opened
 from aish_lsp.foundation.text import is_seen, one_line, without_hidden
 from aish_lsp.offline.table import KINDS, SLOT, Intent, Way, kind_of
 from aish_lsp.offline.words import group, words
-from aish_lsp.offline.workspace import Workspace
+from aish_lsp.offline.workspace import WorkspaceFacts
 
 #: A word that bash takes literally without quotes.
 _PLAIN: Final = re.compile(r"[\w@%+=:,./^-][\w@%+=:,./^~-]*", re.ASCII)
@@ -39,7 +39,7 @@ class Suggested:
 
 
 def suggested(
-    intent: Intent, values: Mapping[str, str], workspace: Workspace, ways: tuple[Way, ...] = ()
+    intent: Intent, values: Mapping[str, str], workspace: WorkspaceFacts, ways: tuple[Way, ...] = ()
 ) -> Suggested | None:
     """Return what to run for ``intent``, or None if none of its ways can be used here.
 
@@ -53,7 +53,7 @@ def chosen(
     ways: tuple[Way, ...],
     values: Mapping[str, str],
     given: Mapping[str, str],
-    workspace: Workspace,
+    workspace: WorkspaceFacts,
     note: str = "",
 ) -> Suggested | None:
     """Return the first of ``ways`` whose conditions hold, with its slots filled.
@@ -69,7 +69,7 @@ def chosen(
 
 
 def _holds(  # noqa: C901, PLR0911 - one case for each kind of condition
-    term: str, values: Mapping[str, str], given: Mapping[str, str], workspace: Workspace
+    term: str, values: Mapping[str, str], given: Mapping[str, str], workspace: WorkspaceFacts
 ) -> bool:
     """Return whether one condition of a way holds; ``!`` negates it.
 

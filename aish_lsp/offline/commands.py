@@ -20,7 +20,7 @@ from typing import Final
 from aish_lsp.offline.choosing import Part, plain_line
 from aish_lsp.offline.manuals import Manual, examples, manual, option
 from aish_lsp.offline.words import group, words
-from aish_lsp.offline.workspace import Machine, Workspace, install_command
+from aish_lsp.offline.workspace import Machine, WorkspaceFacts, install_command
 from aish_lsp.shell.risk import classify
 
 _MAX_TYPED: Final = 400
@@ -34,7 +34,7 @@ _SETTING: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _ARGUMENT: Final = re.compile(r"['\"`$*~/=:@+{}\\]|\d|\w\.\w|^\.\.?$")
 
 
-def typed_command(text: str, workspace: Workspace, *, surely: bool) -> str | None:
+def typed_command(text: str, workspace: WorkspaceFacts, *, surely: bool) -> str | None:
     """Return the command that ``text`` is, or None if it is a question in English.
 
     Args:
@@ -108,7 +108,7 @@ def _asks_of_program(simple: Sequence[str], machine: Machine) -> bool:
     return of_program and machine.has(simple[0]) and simple[1] in known
 
 
-def _is_command(simple: list[str], workspace: Workspace, *, surely: bool) -> bool:
+def _is_command(simple: list[str], workspace: WorkspaceFacts, *, surely: bool) -> bool:
     """Return whether ``simple`` contains the words of a command."""
     program, *arguments = _without_prefix(simple, group("typed_prefixes"), numbers=True)
     if not re.fullmatch(r"[a-z][a-z0-9_.+-]*", program):
@@ -139,7 +139,7 @@ _PREFIXES: Final = frozenset(("sudo", "env", "nohup"))
 
 
 def explained_command(  # noqa: PLR0911 - one exit for each reason to say no
-    text: str, workspace: Workspace
+    text: str, workspace: WorkspaceFacts
 ) -> str | None:
     """Return the command that ``text`` asks to have explained, or None."""
     if len(text) > _MAX_COMMAND + 100:
@@ -173,7 +173,7 @@ def explained_command(  # noqa: PLR0911 - one exit for each reason to say no
     return command if program in group("with_commands") and len(parts) < 4 else None
 
 
-def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
+def explanation(command: str, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return what ``command`` does, part by part."""
     try:
         pieces = list(_pieces(command))
@@ -219,7 +219,7 @@ def _risk(command: str) -> Part:
     return Part(f"{says}{reasons}.")
 
 
-def _tldr(pieces: Sequence[list[str] | str], workspace: Workspace) -> Iterator[Part]:
+def _tldr(pieces: Sequence[list[str] | str], workspace: WorkspaceFacts) -> Iterator[Part]:
     """Yield the examples of the user's own tldr pages for the first program."""
     first = next((piece for piece in pieces if isinstance(piece, list)), None)
     found = examples(_without_prefix(first, _PREFIXES), workspace.machine) if first else None

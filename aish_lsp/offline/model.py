@@ -26,9 +26,9 @@ from aish_lsp.offline.results import (
     says_no_more,
 )
 from aish_lsp.offline.table import kind_of, spoken, ways_of
-from aish_lsp.offline.understanding import Question, Reading, read, read_question
+from aish_lsp.offline.understanding import Reading, TypedQuestion, read, read_question
 from aish_lsp.offline.words import data, group, is_foreign, words
-from aish_lsp.offline.workspace import Machine, Workspace, steps, to_install
+from aish_lsp.offline.workspace import Machine, WorkspaceFacts, steps, to_install
 from aish_lsp.project.manifests import NamedTask
 from aish_lsp.project.manifests.rules import ENTRY_NAMES, Intent, Rank
 
@@ -89,9 +89,9 @@ def is_unknown(reply: str) -> bool:
     return reply.startswith(_BEYOND)
 
 
-def reply(question: Question, root: Path, machine: Machine | None = None) -> str:
+def reply(question: TypedQuestion, root: Path, machine: Machine | None = None) -> str:
     """Return the answer to ``question`` in the workspace at ``root``."""
-    workspace = Workspace(root, machine)
+    workspace = WorkspaceFacts(root, machine)
     parts = _parts(question, workspace)
     lines = [line for part in parts for line in part.lines()]
     names_itself = any("offline model" in line for line in lines)
@@ -100,7 +100,7 @@ def reply(question: Question, root: Path, machine: Machine | None = None) -> str
     return "\n".join(lines)
 
 
-def _parts(question: Question, workspace: Workspace) -> Sequence[Part]:
+def _parts(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequence[Part]:
     command = explained_command(question.text, workspace)
     if command is not None:
         return explanation(command, workspace)
@@ -112,13 +112,15 @@ def _parts(question: Question, workspace: Workspace) -> Sequence[Part]:
     )
 
 
-def _as_typed(question: Question, workspace: Workspace, *, surely: bool) -> Sequence[Part]:
+def _as_typed(
+    question: TypedQuestion, workspace: WorkspaceFacts, *, surely: bool
+) -> Sequence[Part]:
     """Return the answer if the question is itself a command, else nothing."""
     command = typed_command(question.text, workspace, surely=surely)
     return _with_tools("As you wrote it:", (command,), workspace) if command else []
 
 
-def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[Part]:
+def _of_the_conversation(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return the answer to a question about the conversation or its results, else nothing."""
     text = question.text
     if _OF_CODE.search(" ".join(text.split())):
@@ -133,7 +135,7 @@ def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[P
     return [Part(_MEMORY)] if _OF_MEMORY.search(text) else []
 
 
-def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:
+def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return the table's answer, else the result of the last command, else "beyond me"."""
     text = question.text
     reading = read(text, question.earlier, workspace)
@@ -164,7 +166,7 @@ def _unknown(text: str, reading: Reading) -> Part:
     return Part(f"{_BEYOND}{known} `:help offline` lists what I know.")
 
 
-def _answer(meant: Match, workspace: Workspace) -> Sequence[Part]:
+def _answer(meant: Match, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return the answer to one of the things that a question asks for."""
     intent = meant.intent
     if intent.topic:
@@ -197,7 +199,7 @@ def _guessed_programs(values: Mapping[str, str]) -> set[str]:
 def _with_tools(
     sentence: str,
     commands: tuple[str, ...],
-    workspace: Workspace,
+    workspace: WorkspaceFacts,
     note: str = "",
     guessed: Collection[str] = (),
 ) -> Sequence[Part]:
@@ -229,7 +231,7 @@ _OTHER_WAYS: Final = 1
 _OTHER_PARTS: Final = 3
 
 
-def _task_parts(name: str, workspace: Workspace) -> Sequence[Part]:
+def _task_parts(name: str, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return how a task is done here: the surest way, and another one that the project sets up.
 
     If only parts of the project have the task, several of them are shown.
@@ -261,7 +263,7 @@ def _task_parts(name: str, workspace: Workspace) -> Sequence[Part]:
     return parts
 
 
-def _overview(workspace: Workspace) -> Part:
+def _overview(workspace: WorkspaceFacts) -> Part:
     """Return what the manifests and the beginning of the README say about the project."""
     sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
     known = (
@@ -293,7 +295,7 @@ _STANDARD_ENTRIES: Final = frozenset(name for names in ENTRY_NAMES.values() for 
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*=[\w./:@+-]*")
 
 
-def _entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
+def _entry_parts(text: str, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return how to run the target, recipe or script that ``text`` asks for by name; else nothing.
 
     The names are the project's own: "deploy" may be a target in one project and unknown in another.
@@ -351,7 +353,7 @@ def _is_runner(said: Sequence[str], at: int, entries: Sequence[NamedTask]) -> bo
     )
 
 
-_TOPICS: Final[Mapping[str, Callable[[str, Workspace], Sequence[Part]]]] = {
+_TOPICS: Final[Mapping[str, Callable[[str, WorkspaceFacts], Sequence[Part]]]] = {
     "task": _task_parts,
     "connect": lambda _name, _workspace: [Part(_HOW_TO_CONNECT, ("aish-lsp doctor",))],
     "help": lambda _name, _workspace: [_help()],

@@ -16,7 +16,7 @@ from aish_lsp.offline.choosing import Part, chosen, plain_line, shortened
 from aish_lsp.offline.table import FREE, Way, kind_of, ways_of
 from aish_lsp.offline.tokens import is_name
 from aish_lsp.offline.words import data, group, pattern, words
-from aish_lsp.offline.workspace import Workspace, steps
+from aish_lsp.offline.workspace import WorkspaceFacts, steps
 from aish_lsp.project.manifests.rules import Intent
 
 #: How many lines of an output are quoted.
@@ -79,7 +79,7 @@ def asks_of_trouble(text: str) -> bool:
     return pattern("trouble").search(" ".join(text.split())) is not None
 
 
-def result_parts(ran: Ran | None, workspace: Workspace) -> Sequence[Part]:
+def result_parts(ran: Ran | None, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return what the last command did, and what to do next."""
     if ran is None:
         sentence = "Nothing has been run in this conversation yet; run a suggested command first."
@@ -110,7 +110,7 @@ def _summary(ran: Ran) -> tuple[str, tuple[str, ...]]:
     return f"`{command}` {outcome}. {says}:", shown
 
 
-def _next_steps(ran: Ran, workspace: Workspace) -> Sequence[Part]:
+def _next_steps(ran: Ran, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return what may help after a failure, or what usually follows a success, if anything."""
     intent = next((t.intent for t in workspace.tasks if steps(t)[-1] == ran.command), None)
     if ran.exit == 0:
@@ -121,7 +121,7 @@ def _next_steps(ran: Ran, workspace: Workspace) -> Sequence[Part]:
     return _cure(ran, workspace) or _fallback(intent, ran, workspace)
 
 
-def _after_success(intent: Intent | None, ran: Ran, workspace: Workspace) -> Sequence[Part]:
+def _after_success(intent: Intent | None, ran: Ran, workspace: WorkspaceFacts) -> Sequence[Part]:
     if intent not in data("tasks")["next"]:
         return []
     sentence, following = data("tasks")["next"][intent]
@@ -129,7 +129,7 @@ def _after_success(intent: Intent | None, ran: Ran, workspace: Workspace) -> Seq
     return [Part(sentence, commands)] if commands and commands[-1] != ran.command else []
 
 
-def _cure(ran: Ran, workspace: Workspace) -> Sequence[Part]:
+def _cure(ran: Ran, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return what is known about the error in the output of ``ran``; empty if it is not known."""
     found = known_error(ran)
     if found is None:
@@ -143,7 +143,7 @@ def _cure(ran: Ran, workspace: Workspace) -> Sequence[Part]:
     return [Part(error.says, way.commands, note=way.note)] if way else [Part(error.says)]
 
 
-def _fallback(intent: Intent | None, ran: Ran, workspace: Workspace) -> Sequence[Part]:
+def _fallback(intent: Intent | None, ran: Ran, workspace: WorkspaceFacts) -> Sequence[Part]:
     commands = workspace.best_steps("format") if intent == "lint" else ()
     if commands and commands[-1] != ran.command:
         return [Part("Formatting may fix some of it:", commands)]

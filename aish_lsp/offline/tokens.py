@@ -14,7 +14,7 @@ from typing import Final
 
 from aish_lsp.offline.deeds import PLAIN_WORD, QUOTED, asides
 from aish_lsp.offline.words import group, is_like, words
-from aish_lsp.offline.workspace import Workspace
+from aish_lsp.offline.workspace import WorkspaceFacts
 
 #: How many words of a question are looked at.
 _MOST: Final = 120
@@ -101,7 +101,7 @@ class Token:
         return bool(self.term or self.kinds or self.quoted)
 
 
-def cut(text: str, workspace: Workspace) -> list[Token]:
+def cut(text: str, workspace: WorkspaceFacts) -> list[Token]:
     """Return the words of ``text``; ``workspace`` has the names that they may mean."""
     found: list[Token] = []
     text = _MESSAGE.sub(r'\1"\2"', plain(text))
@@ -127,7 +127,7 @@ def plain(text: str) -> str:
     return "".join([*parts, words().plain(text[end:])])
 
 
-def _tokens(match: re.Match[str], workspace: Workspace) -> Iterator[Token]:
+def _tokens(match: re.Match[str], workspace: WorkspaceFacts) -> Iterator[Token]:
     kind = match.lastgroup
     assert kind is not None
     value = match[kind]
@@ -159,7 +159,7 @@ def _tokens(match: re.Match[str], workspace: Workspace) -> Iterator[Token]:
         yield from _word(value, start, workspace)
 
 
-def _word(raw: str, start: int, workspace: Workspace) -> Iterator[Token]:
+def _word(raw: str, start: int, workspace: WorkspaceFacts) -> Iterator[Token]:
     """Yield a bare word, without the punctuation around it unless there is a file of that name."""
     lead = len(raw) - len(raw.lstrip("([{\"'"))
     bare = raw[lead:]
@@ -191,7 +191,7 @@ def _word(raw: str, start: int, workspace: Workspace) -> Iterator[Token]:
 
 
 def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one check for each kind
-    value: str, workspace: Workspace, *, quoted: bool
+    value: str, workspace: WorkspaceFacts, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the kinds that ``value`` may be, by its shape and by what exists under that name."""
     if is_like("url", value):
@@ -287,7 +287,7 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one check for each kind
             yield "archive", value
 
 
-def _look_around(tokens: list[Token], workspace: Workspace) -> None:
+def _look_around(tokens: list[Token], workspace: WorkspaceFacts) -> None:
     """Note each word's neighbors, and what they say about it: "the tests folder", "md files"."""
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):

@@ -19,7 +19,7 @@ from aish_lsp.offline.results import Ran
 from aish_lsp.offline.table import FREE, SLOT, kind_of
 from aish_lsp.offline.tokens import Token, cut, is_name
 from aish_lsp.offline.words import pattern, words
-from aish_lsp.offline.workspace import Workspace
+from aish_lsp.offline.workspace import WorkspaceFacts
 
 #: The most characters of a question that are read.
 _QUESTION_LIMIT = 2000
@@ -36,7 +36,7 @@ _BLOCK = re.compile(rf"{_ABOUT.pattern}.*\n(`{{3,}}).*\n(?:.*\n)*?\1$", re.MULTI
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TypedQuestion:
     """The last user message: its text, the last command run, and how the two are related.
 
     ``ran_since`` says that the command was run after the previous message, ``is_first`` that the
@@ -50,17 +50,17 @@ class Question:
     earlier: tuple[str, ...] = ()
 
 
-def read_question(messages: Sequence[RequestMessage]) -> Question:
+def read_question(messages: Sequence[RequestMessage]) -> TypedQuestion:
     """Return what the last user message asks."""
     is_first = not any(message.role == "assistant" for message in messages)
     contents = [message.content for message in messages if message.role == "user"]
     if not contents:
-        return Question("", is_first=is_first)
+        return TypedQuestion("", is_first=is_first)
     ran, text = _split(contents[-1])
     before = [_split(content) for content in contents[-_MESSAGES:-1]]
     known = ran or next((command for command, _ in reversed(before) if command), None)
     earlier = tuple(_readable(said) for _, said in before)
-    return Question(_readable(text), known, ran is not None, is_first, earlier)
+    return TypedQuestion(_readable(text), known, ran is not None, is_first, earlier)
 
 
 #: What a command cannot contain; JSON may contain half a surrogate pair.
@@ -117,7 +117,7 @@ class Reading:
     nearest: tuple[Match, ...]
 
 
-def read(text: str, earlier: Sequence[str], workspace: Workspace) -> Reading:
+def read(text: str, earlier: Sequence[str], workspace: WorkspaceFacts) -> Reading:
     """Return what ``text`` asks for; ``earlier`` has the previous questions, the oldest first."""
     if earlier and any(pattern(one).search(text) for one in ("goes_on", "pronoun", "some_of_them")):
         before = read(earlier[-1], earlier[:-1][-_EARLIER:], workspace)
@@ -128,7 +128,7 @@ def read(text: str, earlier: Sequence[str], workspace: Workspace) -> Reading:
     return _by_itself(text, workspace)
 
 
-def _by_itself(text: str, workspace: Workspace) -> Reading:
+def _by_itself(text: str, workspace: WorkspaceFacts) -> Reading:
     whole = _matches(text, workspace)
     sure = whole[0].confidence if whole else 0.0
     if sure < _SURELY_ONE:
@@ -140,12 +140,12 @@ def _by_itself(text: str, workspace: Workspace) -> Reading:
     return Reading((), tuple(whole[:2]))
 
 
-def _matches(text: str, workspace: Workspace) -> list[Match]:
+def _matches(text: str, workspace: WorkspaceFacts) -> list[Match]:
     bare = words().bare(text)
     return understood(cut(bare, workspace), bare)
 
 
-def _in_parts(text: str, workspace: Workspace, sure: float) -> list[Match]:
+def _in_parts(text: str, workspace: WorkspaceFacts, sure: float) -> list[Match]:
     """Return two or more things that ``text`` asks for, if that explains it better than one."""
     best: list[Match] = []
     for at, split in enumerate(pattern("next_request").finditer(text)):
@@ -173,7 +173,7 @@ def _in_parts(text: str, workspace: Workspace, sure: float) -> list[Match]:
     return best
 
 
-def _asks_more(rest: str, separator: str, workspace: Workspace) -> bool:
+def _asks_more(rest: str, separator: str, workspace: WorkspaceFacts) -> bool:
     """Return whether ``rest`` asks for something itself, and does not continue the request.
 
     After just a comma it has to begin with a verb: ", biggest on top" and ", last 50" do not.
@@ -222,7 +222,7 @@ def _fetched(named: tuple[str, str]) -> str | None:
     return base if kind_of(slot) == "url" and re.search(r"\w\.\w+$", base) else None
 
 
-def _following(text: str, before: Match, workspace: Workspace) -> Match | None:
+def _following(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None:
     """Return what ``text`` asks for as a follow-up to ``before``, or None if it is not one."""
     found = _some_of_them(text, before, workspace)
     again = pattern("again").match(text)
@@ -238,7 +238,7 @@ def _following(text: str, before: Match, workspace: Workspace) -> Match | None:
     return _with_other_values(text[start.end() :], before, workspace)
 
 
-def _of_it(text: str, before: Match, workspace: Workspace) -> Match | None:
+def _of_it(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None:
     """Return what ``text`` asks for if "it" stands for a value of ``before``."""
     named = _with_names(text, before.values)
     if named == text:
@@ -247,13 +247,13 @@ def _of_it(text: str, before: Match, workspace: Workspace) -> Match | None:
     return found[0] if found and found[0].confidence >= THRESHOLD else None
 
 
-def _with_other_values(text: str, before: Match, workspace: Workspace) -> Match | None:
+def _with_other_values(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None:
     """Return ``before`` with the values in ``text``, or None if it has no slots for them."""
     values = _changed(cut(_unprefixed(text), workspace), before)
     return None if values is None else replace(before, values=values)
 
 
-def _some_of_them(text: str, before: Match, workspace: Workspace) -> Match | None:
+def _some_of_them(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None:
     """Return ``before`` with the first or last few of what it prints, if ``text`` asks for that."""
     match = pattern("some_of_them").match(text)
     if match is None:
@@ -287,7 +287,7 @@ def _unprefixed(text: str) -> str:
     return text
 
 
-def _acting(text: str, before: Match, workspace: Workspace) -> Match | None:
+def _acting(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None:
     """Return an action on what ``before`` lists: "now delete them", "how many are there?"."""
     tokens = cut(text, workspace)
     for name, asks in words().actions.items():

@@ -117,7 +117,7 @@ def _tool(command: str) -> str:
     return tool if re.fullmatch(r"[\w.+-]+", tool) and tool not in group("builtins") else ""
 
 
-class Workspace:
+class WorkspaceFacts:
     """A folder, the machine that it is on, the names in it, and its project's tasks."""
 
     def __init__(self, root: Path, machine: Machine | None = None) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.memory.candidates import Candidate
     from aish_lsp.memory.items import Kind
-    from aish_lsp.sessions.listing import Found, SessionInfo
+    from aish_lsp.sessions.listing import SearchHit, SessionInfo
     from aish_lsp.sessions.records import LoadedSession
 
 #: The fence around an output that is still arriving: longer than the fences that people write.
@@ -167,7 +167,7 @@ def listed_page(infos: Sequence[SessionInfo], open_id: str) -> str:
     return "\n".join([*(_row(info, open_id) for info in infos), "", _HOW_TO_RESUME])
 
 
-def found_page(found: Sequence[Found], open_id: str, query: str) -> str:
+def found_page(found: Sequence[SearchHit], open_id: str, query: str) -> str:
     """Return the sessions that contain ``query``, each with the place where it was found."""
     if not found:
         return f"No session of this workspace mentions *{escaped(query)}*."

@@ -136,7 +136,7 @@ async def add(caller: Caller, params: ModelAdd) -> Answer[Added]:
         return Answer(Added(None, models.active, models.models))
     chosen = await _chosen(caller.session.workspace, params.choice or "")
     name: str | None = None
-    if isinstance(chosen, Candidate):
+    if isinstance(chosen, ModelCandidate):
         name, told = await _added(caller.session, chosen)
     else:
         told = chosen
@@ -162,7 +162,7 @@ your editor is started in.
 - `:model add http://HOST:PORT` adds a server elsewhere."""
 
 
-async def _chosen(workspace: FolderContext, argument: str) -> Candidate | str:
+async def _chosen(workspace: FolderContext, argument: str) -> ModelCandidate | str:
     """Return the model that ``argument`` names or the user chooses, or why none is added.
 
     Raises:
@@ -187,7 +187,7 @@ async def _chosen(workspace: FolderContext, argument: str) -> Candidate | str:
     return chosen.serving(model.strip()) if model.strip() else chosen
 
 
-async def _added(session: Session, chosen: Candidate) -> tuple[str, str]:
+async def _added(session: Session, chosen: ModelCandidate) -> tuple[str, str]:
     """Configure a model, use it, ask it a question; return its name and what to tell the user."""
     workspace = session.workspace
     name, said = configured_as(workspace.config, chosen.preset), "is configured already"
@@ -205,7 +205,7 @@ async def _added(session: Session, chosen: Candidate) -> tuple[str, str]:
     return name, f"{told} Asked to say hello, it says:\n\n{quoted(reply)}"
 
 
-def _numbered(listed: Sequence[Candidate], which: str) -> Candidate:
+def _numbered(listed: Sequence[ModelCandidate], which: str) -> ModelCandidate:
     if not (which.isascii() and which.isdigit()):
         raise InvalidArgument("Say which: `:model add 1`, or `:model add http://HOST:PORT`.")
     number = int(which[:4])
@@ -214,17 +214,17 @@ def _numbered(listed: Sequence[Candidate], which: str) -> Candidate:
     return listed[number - 1]
 
 
-def _choice(listed: Sequence[Candidate]) -> Choice:
+def _choice(listed: Sequence[ModelCandidate]) -> Choice:
     message = "\n".join(["Which model do you want to add?", *_rows(listed)])
     titles = (f"{number}. {escaped(one.preset.model)}" for number, one in enumerate(listed, 1))
     return Choice(message, (*titles, _CANCEL))
 
 
-def _rows(listed: Sequence[Candidate]) -> list[str]:
+def _rows(listed: Sequence[ModelCandidate]) -> list[str]:
     return [f"{number}. {_row(one)}" for number, one in enumerate(listed, 1)]
 
 
-def _row(one: Candidate) -> str:
+def _row(one: ModelCandidate) -> str:
     if is_loopback(one.preset.endpoint):
         return str(one)
     return f"{one}. Your questions would be sent to {host(one.preset.endpoint)}"
@@ -234,7 +234,7 @@ def _row(one: Candidate) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ModelCandidate:
     """A model that could be set up.
 
     Attributes:
@@ -261,7 +261,7 @@ class Candidate:
         there = f" (it is configured as {self.configured})" if self.configured else ""
         return f"{escaped(self.preset.model) or 'its only model'}{more}: {self.place}{there}"
 
-    def serving(self, model: str) -> Candidate:
+    def serving(self, model: str) -> ModelCandidate:
         """Return the candidate with another model of its server."""
         if model == self.preset.model:
             return self
@@ -269,13 +269,13 @@ class Candidate:
         return replace(self, preset=replace(self.preset, model=model, context_window=None))
 
 
-async def candidates(workspace: FolderContext) -> list[Candidate]:
+async def candidates(workspace: FolderContext) -> list[ModelCandidate]:
     """Return the models found: servers on this machine, then keys in the environment."""
     services, config = workspace.services, workspace.config
     found = await services.catalog.discover()
     told = await asyncio.gather(*(describe(services.http, preset, {}) for preset in found.presets))
     names = [*config.models, "offline"]
-    listed: list[Candidate] = []
+    listed: list[ModelCandidate] = []
     for preset, info in zip(found.presets, told, strict=True):
         others = (name for name in info.models if name != preset.model)
         # Not written to the file: the server may be restarted with another window.
@@ -287,7 +287,9 @@ async def candidates(workspace: FolderContext) -> list[Candidate]:
     return listed
 
 
-async def at_address(workspace: FolderContext, address: str, key_variable: str = "") -> Candidate:
+async def at_address(
+    workspace: FolderContext, address: str, key_variable: str = ""
+) -> ModelCandidate:
     """Ask the model server at an address for its models; return it as a candidate.
 
     Raises:
@@ -318,7 +320,7 @@ async def at_address(workspace: FolderContext, address: str, key_variable: str =
 
 def _candidate(
     preset: Preset, name: str, models: Sequence[str], config: Config, names: list[str]
-) -> Candidate:
+) -> ModelCandidate:
     """Return a candidate with a name that is not in ``names`` yet, and add it there."""
     free = name
     number = 2
@@ -326,7 +328,7 @@ def _candidate(
         free, number = f"{name}-{number}", number + 1
     names.append(free)
     known = configured_as(config, preset)
-    return Candidate(replace(preset, name=free), tuple(models), known)
+    return ModelCandidate(replace(preset, name=free), tuple(models), known)
 
 
 def configured_as(config: Config, preset: Preset) -> str:

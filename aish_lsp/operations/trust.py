@@ -103,7 +103,7 @@ async def show(caller: Caller, _params: Target) -> Answer[Trust]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen(Target):
+class _TrustParams(Target):
     """Grant unasked what ``:trust`` showed as ``seen``. Users type it; clients cannot send it."""
 
     seen: str
@@ -111,7 +111,7 @@ class _Seen(Target):
 
 def _read_grant(caller: Caller, argument: str) -> Target:
     # Anybody could compute the value and write it into the chat. If it was not typed, ask.
-    return _Seen(seen=argument) if argument and caller.is_typed else Target()
+    return _TrustParams(seen=argument) if argument and caller.is_typed else Target()
 
 
 @operation(
@@ -134,7 +134,7 @@ async def grant(caller: Caller, params: Target) -> Answer[Trust]:
     workspace = caller.workspace
     waiting = await _asked_for(workspace.configuration)
     answer: bool | None = True
-    seen = params.seen if isinstance(params, _Seen) else ""
+    seen = params.seen if isinstance(params, _TrustParams) else ""
     if waiting and not seen:
         answer = await workspace.services.ask_user(_question(waiting))
     elif waiting and seen != _fingerprint_of(waiting):

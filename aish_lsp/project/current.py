@@ -21,17 +21,17 @@ from aish_lsp.project.files import (
     ASKED_AT_ONCE,
     FILE_LIMIT,
     TIME_LIMIT,
-    Listing,
-    Scan,
+    FileListing,
+    FolderScan,
     in_thread,
     is_left_out,
     list_again,
 )
-from aish_lsp.project.git import Git, GitFailed
+from aish_lsp.project.git import GitUnavailable, ProjectGit
 from aish_lsp.project.known import KnownFiles
 
 #: Called when a scan begins, with the scan and the task that runs it.
-ScanListener: TypeAlias = Callable[[Scan, "asyncio.Task[Listing]"], None]
+ScanListener: TypeAlias = Callable[[FolderScan, "asyncio.Task[FileListing]"], None]
 
 #: Changes that are looked at one by one; if there are more, a scan is cheaper.
 PENDING_LIMIT = 1000
@@ -47,7 +47,7 @@ _AGE_FACTOR = 20
 _LEAST_AGE = 10.0
 
 
-class _Seen(NamedTuple):
+class _LastLook(NamedTuple):
     """What the last look at a folder found: its time, and the names there that were not known."""
 
     changed: int
@@ -69,7 +69,7 @@ class CurrentFiles:
 
     def __init__(self, root: Path) -> None:
         self.watched = False
-        self.listing = Listing(KnownFiles())
+        self.listing = FileListing(KnownFiles())
         self._root = root
         self._doubtful = True
         self._given_up = False
@@ -80,7 +80,7 @@ class CurrentFiles:
         self._begun = 0
         self._scanned_at = 0.0
         self._took = 0.0
-        self._shown: dict[str, _Seen | None] = {}
+        self._shown: dict[str, _LastLook | None] = {}
         self._listeners: list[ScanListener] = []
         self.lock = asyncio.Lock()
 
@@ -157,13 +157,13 @@ class CurrentFiles:
         git = self._git()
         return await in_thread(lambda: self._ignores(git, name), git.end)
 
-    def _git(self) -> Git:
-        return Git(self._root, given=self.listing.way == "given")
+    def _git(self) -> ProjectGit:
+        return ProjectGit(self._root, given=self.listing.way == "given")
 
     async def _scan(self) -> None:
         begun, clock = time.time_ns(), time.monotonic()
         self._doubtful = False
-        scan = Scan(self._root, FILE_LIMIT)
+        scan = FolderScan(self._root, FILE_LIMIT)
         work = asyncio.create_task(scan.listing(), name="scan a project")
         for listener in self._listeners:
             listener(scan, work)
@@ -184,7 +184,7 @@ class CurrentFiles:
         """Check these folders at each update for new and deleted files; "" is the root."""
         self._shown = {prefix: self._shown.get(prefix) for prefix in prefixes}
 
-    def _take_in(self, git: Git, names: Iterable[str]) -> bool | None:
+    def _take_in(self, git: ProjectGit, names: Iterable[str]) -> bool | None:
         """Update the list at ``names`` and in the folders that are shown.
 
         Reports are never trusted: the disk shows what exists, and git decides whether it counts.
@@ -206,14 +206,14 @@ class CurrentFiles:
             return None
         return bool(places)
 
-    def _ask(self, git: Git, places: set[str]) -> bool:
+    def _ask(self, git: ProjectGit, places: set[str]) -> bool:
         """Replace what is known at ``places`` with what git lists; return whether it was asked."""
         known = self.listing.known
         if self.listing.way == "walk" or known.unnamed or len(places) > ASKED_AT_ONCE:
             return False
         try:
             names = list_again(self._root, git, sorted(places))
-        except GitFailed:
+        except GitUnavailable:
             return False
         for place in places:
             known.remove(place)
@@ -221,15 +221,15 @@ class CurrentFiles:
         known.sort()
         return True
 
-    def _left_out(self, git: Git, paths: Sequence[str]) -> set[str]:
+    def _left_out(self, git: ProjectGit, paths: Sequence[str]) -> set[str]:
         if self.listing.way != "walk":
-            with suppress(GitFailed):
+            with suppress(GitUnavailable):
                 return set(paths).difference(list_again(self._root, git, paths))
         return {path for path in paths if is_left_out(self._root, path)}
 
-    def _ignores(self, git: Git, name: str) -> bool:
+    def _ignores(self, git: ProjectGit, name: str) -> bool:
         if self.listing.way != "walk" and ".git" not in name.split("/"):
-            with suppress(GitFailed), git.at_work(TIME_LIMIT):
+            with suppress(GitUnavailable), git.at_work(TIME_LIMIT):
                 return git.ignores(name)
         return is_left_out(self._root, name)
 
@@ -244,7 +244,7 @@ class CurrentFiles:
                 known = self.listing.known.names_in(prefix)
                 on_disk = {name for name in os.listdir(folder) if name != ".git"}  # noqa: PTH208 - names alone
                 new = unknown = on_disk - known
-                self._shown[prefix] = _Seen(changed, unknown)
+                self._shown[prefix] = _LastLook(changed, unknown)
                 if len(unknown) > ASKED_AT_ONCE:
                     # Most of so many are ignored, and asking about all of them takes a scan.
                     if before is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from aish_lsp.foundation.opening import read_regular
-from aish_lsp.project.git import Git, GitFailed
+from aish_lsp.project.git import GitUnavailable, ProjectGit
 from aish_lsp.project.known import KnownFiles
 
 #: Names that are kept; if there are more, those in deep folders are only counted.
@@ -37,7 +37,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(slots=True)
-class Listing:
+class FileListing:
     """What a scan found.
 
     Attributes:
@@ -68,7 +68,7 @@ async def in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _R
         raise
 
 
-class Scan:
+class FolderScan:
     """One look at all files of a folder.
 
     Args:
@@ -86,9 +86,9 @@ class Scan:
         self._root = root
         self._limit = limit
         self._late = False
-        self._git: Git | None = None
+        self._git: ProjectGit | None = None
 
-    async def listing(self) -> Listing:
+    async def listing(self) -> FileListing:
         """Return what is found; end git if this is cancelled.
 
         The list of a folder that is gone or unreadable is empty and has a reason. If git is missing
@@ -102,13 +102,13 @@ class Scan:
         if self._git is not None:
             self._git.end()
 
-    def run(self) -> Listing:
+    def run(self) -> FileListing:
         """Return what is found; blocks."""
         try:
             os.scandir(self._root).close()
         except OSError as error:
             reason = f"The folder {self._root} cannot be read: {error.strerror}."
-            return Listing(KnownFiles(), reason=reason)
+            return FileListing(KnownFiles(), reason=reason)
         listing = self._by_git("git") or self._by_git("given") or self._by_walk()
         if self.stopped:
             listing.truncated, listing.reason = True, "The scan was stopped."
@@ -117,35 +117,35 @@ class Scan:
             listing.truncated, listing.reason = True, reason
         return listing
 
-    def _by_git(self, way: Literal["git", "given"]) -> Listing | None:
+    def _by_git(self, way: Literal["git", "given"]) -> FileListing | None:
         """Return what git lists, or None if it fails or lists nothing.
 
         It lists nothing for a folder that an outer repository ignores as a whole.
         """
         if self.stopped or self._late:
             return None
-        git = self._git = Git(self._root, given=way == "given")
+        git = self._git = ProjectGit(self._root, given=way == "given")
         if self.stopped:
             git.end()
-        listing = Listing(KnownFiles(self._limit), way=way)
+        listing = FileListing(KnownFiles(self._limit), way=way)
         try:
             with git.at_work(TIME_LIMIT):
                 self._take(git, listing)
-        except GitFailed:
+        except GitUnavailable:
             return None
         finally:
             self._late = git.late
         listing.known.sort()
         return listing if listing.known.total else None
 
-    def _take(self, git: Git, listing: Listing) -> None:
+    def _take(self, git: ProjectGit, listing: FileListing) -> None:
         others = git.others()  # started first: the slowest
         if listing.way == "git":
             tracked, gone = git.tracked(), git.gone()
             recent, deciding = git.recent(), git.deciding()
             self._extend(listing.known, tracked)
             listing.deciding = tuple(deciding)
-            with suppress(GitFailed):
+            with suppress(GitUnavailable):
                 names = islice(chain.from_iterable(recent), _RECENT_LIMIT)
                 listing.recent = tuple(dict.fromkeys(names))
             absent = {name for names in gone for name in names}
@@ -153,8 +153,8 @@ class Scan:
                 listing.known.drop(absent)
         self._extend(listing.known, others)
 
-    def _by_walk(self) -> Listing:
-        listing = Listing(KnownFiles(self._limit))
+    def _by_walk(self) -> FileListing:
+        listing = FileListing(KnownFiles(self._limit))
         end = time.monotonic() + TIME_LIMIT
         self._late = False
         for names in walk(self._root):
@@ -171,7 +171,7 @@ class Scan:
             self.found += len(names)
 
 
-def list_again(root: Path, git: Git, places: Sequence[str]) -> list[str]:
+def list_again(root: Path, git: ProjectGit, places: Sequence[str]) -> list[str]:
     """Return the names that ``git`` lists at these files and folders; blocks.
 
     Raises:
@@ -183,7 +183,7 @@ def list_again(root: Path, git: Git, places: Sequence[str]) -> list[str]:
             asked = places[at : at + ASKED_AT_ONCE]
             names += chain.from_iterable(chain(git.others(*asked), git.tracked(*asked)))
         if git.ended:
-            raise GitFailed
+            raise GitUnavailable
     return [name for name in names if os.path.lexists(root / name)]
 
 

@@ -36,11 +36,11 @@ _LATE = ("rev-list", "--no-merges", "-n", "20", "HEAD")
 _CHANGED = ("diff-tree", "--stdin", "-r", "-z", "--relative", "--name-only", "--no-commit-id")
 
 
-class GitFailed(Exception):
+class GitUnavailable(Exception):
     """git is not installed, could not be started, or reported a failure."""
 
 
-class Git:
+class ProjectGit:
     """git in the folder ``root``. All of its processes can be ended at once, from any thread.
 
     Each question immediately starts a process, whose answer is read when it is needed. An instance
@@ -97,7 +97,7 @@ class Git:
             exclude = read_regular(self._root / ".git" / "info" / "exclude", _EXCLUDE_LIMIT)
             (folder / "info" / "exclude").write_bytes(exclude or b"")
         except OSError as error:
-            raise GitFailed from error
+            raise GitUnavailable from error
         self._options += [f"--git-dir={folder}", "--work-tree=."]
 
     def end(self) -> None:
@@ -113,7 +113,7 @@ class Git:
     def _start(self, *arguments: str, fed_by: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
         command = git_command(self._root, *self._options, *arguments)
         if command is None:
-            raise GitFailed
+            raise GitUnavailable
         try:
             process = subprocess.Popen(
                 command,
@@ -125,7 +125,7 @@ class Git:
                 bufsize=0,
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL or a lone surrogate in a name
-            raise GitFailed from error
+            raise GitUnavailable from error
         self._running.append(process)
         if self.ended:
             process.kill()
@@ -162,7 +162,7 @@ class Git:
         # check-ignore has no --literal-pathspecs; with --no-index, "./" makes any name literal.
         status = self._start("check-ignore", "-q", "--no-index", "--", f"./{name}").wait()
         if status > 1 or self.ended:
-            raise GitFailed
+            raise GitUnavailable
         return status == 0
 
     def _read(
@@ -174,14 +174,14 @@ class Git:
         while piece := process.stdout.read(_PIECE):
             records, zero, rest = (rest + piece).rpartition(b"\0")
             if len(rest) > _NAME_LIMIT:
-                raise GitFailed
+                raise GitUnavailable
             names = names_of(records + zero) if zero else []
             if names and names[0] == last:  # the stages of an unmerged file, cut in two
                 del names[0]
             last = names[-1] if names else last
             yield names
         if process.wait() != 0 and not self.ended:
-            raise GitFailed
+            raise GitUnavailable
 
 
 def _tracked_names(records: bytes) -> list[str]:

@@ -18,7 +18,7 @@ from aish_lsp.project.current import CurrentFiles
 from aish_lsp.project.tree import INSTRUCTIONS, ProjectBlock, tree
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Project
+    from aish_lsp.config.schema import ProjectSettings
 
 #: Seconds that a turn waits for a new picture before it uses the old one.
 _PATIENCE = 3.0
@@ -81,7 +81,7 @@ class ProjectPicture:
         self._depth = self._depth if depth is None else depth
         self._max_chars = self._max_chars if max_chars is None else max_chars
 
-    def shown(self, config: Project) -> bool:
+    def shown(self, config: ProjectSettings) -> bool:
         """Return whether the prompt carries the picture."""
         return config.auto_tree if self._switched is None else self._switched
 
@@ -90,7 +90,7 @@ class ProjectPicture:
         if self.files is not None:
             self.files.renew()
 
-    async def refresh(self, config: Project, *, patience: float | None = _PATIENCE) -> None:
+    async def refresh(self, config: ProjectSettings, *, patience: float | None = _PATIENCE) -> None:
         """Look at the project again; if it takes longer than ``patience``, keep the old picture."""
         if self._root is None or self.files is None:
             return

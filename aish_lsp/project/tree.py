@@ -6,7 +6,7 @@
         app.py
       tests/ … 214 files
 
-In each folder, the entries that say most come first (``Rank``). The folders that say most are
+In each folder, the entries that say most come first (``FileRank``). The folders that say most are
 opened first: those with recent changes, then sources, then the rest. Every entry is indented, so
 that no file name can pass for a heading of the prompt.
 
@@ -53,7 +53,7 @@ class _File:
     """A file or a nested repository, by its name in its folder."""
 
     name: str
-    rank: Rank
+    rank: FileRank
     total: int = 1
 
 
@@ -70,7 +70,7 @@ class _Folder:
         self._high = high
 
     @cached_property
-    def rank(self) -> Rank:
+    def rank(self) -> FileRank:
         """Its place among the entries of the folder it is in."""
         return folder_rank(self.name, self._known.names, self._low, self._high)
 
@@ -90,7 +90,7 @@ class _Folder:
                 yield _Folder(self._known, name[: slash + 1], at, end)
                 at = end
             else:
-                rank = file_rank(name[start:]) if slash < 0 else Rank.SIDE_FOLDER
+                rank = file_rank(name[start:]) if slash < 0 else FileRank.SIDE_FOLDER
                 yield _File(name[start:], rank)
                 at += 1
 
@@ -129,7 +129,7 @@ class _Folder:
         known or say nothing.
         """
         is_mark = self._known.names[self._low] == self.prefix + FOLDED
-        if is_mark or self.rank is Rank.STRANGERS:
+        if is_mark or self.rank is FileRank.STRANGERS:
             return None
         cost = len(_opened(self)) - len(_line(self))
         indent = 2 * (self.level + 1)
@@ -190,7 +190,7 @@ def _folders_of(names: Collection[str]) -> set[str]:
 def _open(top: _Folder, depth: int, room: int, recent: set[str]) -> tuple[set[str], bool]:
     """Return the prefixes of the folders to open within ``room``, and whether these are all."""
 
-    def priority(folder: _Folder) -> tuple[bool, Rank, int, int, str, _Folder]:
+    def priority(folder: _Folder) -> tuple[bool, FileRank, int, int, str, _Folder]:
         place = (folder.level, folder.total, folder.prefix)
         return folder.prefix not in recent, folder.rank, *place, folder
 
@@ -261,7 +261,7 @@ def _count(files: int, more: str = "") -> str:
 # Names alone decide: nothing is read, so that the same names always come in the same order.
 
 
-class Rank(IntEnum):
+class FileRank(IntEnum):
     """The place of an entry in its folder, the lowest rank first."""
 
     MANIFEST = 0
@@ -340,27 +340,27 @@ _STRANGERS = _words(
 _SAMPLE = 8
 
 
-def file_rank(name: str) -> Rank:
+def file_rank(name: str) -> FileRank:
     """Return the rank of a file with this name."""
     lower = name.lower()
     suffix = _suffix(lower)
     if lower in _MANIFESTS or suffix in _MANIFEST_SUFFIXES or lower.startswith("readme"):
-        return Rank.MANIFEST
-    return Rank.SOURCE if suffix in _SOURCE_SUFFIXES else Rank.OTHER
+        return FileRank.MANIFEST
+    return FileRank.SOURCE if suffix in _SOURCE_SUFFIXES else FileRank.OTHER
 
 
-def folder_rank(name: str, names: Sequence[str], low: int, high: int) -> Rank:
+def folder_rank(name: str, names: Sequence[str], low: int, high: int) -> FileRank:
     """Return the rank of the folder ``name``, which contains ``names[low:high]``."""
     lower = name.lower()
     if lower in _STRANGERS:
-        return Rank.STRANGERS
+        return FileRank.STRANGERS
     if lower in _SIDE_FOLDERS or lower.startswith("."):
-        return Rank.SIDE_FOLDER
+        return FileRank.SIDE_FOLDER
     step = max(1, (high - low) // _SAMPLE)
     for at in range(low, high, step):
         if _suffix(names[at]).lower() in _SOURCE_SUFFIXES:
-            return Rank.SOURCE_FOLDER
-    return Rank.SIDE_FOLDER
+            return FileRank.SOURCE_FOLDER
+    return FileRank.SIDE_FOLDER
 
 
 def _suffix(name: str) -> str:

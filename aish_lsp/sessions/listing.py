@@ -284,14 +284,14 @@ _BEFORE: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """A session in which something was found, and a line of text around that."""
 
     session: SessionInfo
     snippet: str
 
 
-def search(directory: Path, infos: Sequence[SessionInfo], query: str) -> list[Found]:
+def search(directory: Path, infos: Sequence[SessionInfo], query: str) -> list[SearchHit]:
     """Return those of ``infos`` that contain every word of ``query``, in their order.
 
     All words must be in the title and the name, or in one message or command's output; case does
@@ -304,7 +304,7 @@ def search(directory: Path, infos: Sequence[SessionInfo], query: str) -> list[Fo
         if snippet is None:
             snippet = _snippet_in_log(directory / f"{info.id}{SUFFIX}", words)
         if snippet is not None:
-            found.append(Found(info, snippet))
+            found.append(SearchHit(info, snippet))
     return found
 
 

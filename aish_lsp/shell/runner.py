@@ -149,7 +149,7 @@ async def run_command(
             await _wait_despite_cancel([settling])
             told = settling.result()
             if name := process.not_put_aside:
-                told.append(f"{escaped(name)} is new, decides what runs, and cannot be put aside")
+                told.append(f"a new file that decides what runs cannot be moved: {escaped(name)}")
             await delivery.tell(told)
         output, truncated = delivery.kept.text()
         failed = process.exit_code != 0 and reason == "stop"

@@ -30,7 +30,7 @@ from aish_lsp.tools.reading import Looking
 from aish_lsp.tools.writing import Changing
 
 if TYPE_CHECKING:
-    from aish_lsp.foundation.ports import Found
+    from aish_lsp.foundation.ports import CodeLocation
     from aish_lsp.tools import Around, Call, Workplace
 
 
@@ -199,7 +199,7 @@ class EditorLookups:
         return ToolResult(await bounded("\n".join(rows) + "\n", around, self._workplace))
 
 
-def _row(one: Found, root: Path, shown: set[str]) -> str:
+def _row(one: CodeLocation, root: Path, shown: set[str]) -> str:
     name = one.path.relative_to(root).as_posix() if one.path.is_relative_to(root) else ""
     place = f"{quoted_path(name or str(one.path))}:{one.line + 1}"
     if name not in shown:

@@ -21,20 +21,20 @@ from corpus import entries
 
 from aish_lsp.offline.model import reply
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.understanding import Question
+from aish_lsp.offline.understanding import TypedQuestion
 
 
 def main(rounds: int) -> None:
     """Measure and print."""
     root = Path.cwd()
     begun = time.perf_counter()
-    reply(Question("list the files"), root)
+    reply(TypedQuestion("list the files"), root)
     first = time.perf_counter() - begun
     asked = [ask for entry in entries() if entry.family != "explained" for ask in entry.ask]
     taken: list[float] = []
     for question in asked * rounds:
         begun = time.perf_counter()
-        reply(Question(question), root)
+        reply(TypedQuestion(question), root)
         taken.append(time.perf_counter() - begun)
     sys.stdout.write(f"first answer {first * 1000:6.1f} ms\n")
     median, most = statistics.median(taken) * 1000, max(taken) * 1000

@@ -27,14 +27,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from aish_lsp.config.schema import Project
+from aish_lsp.config.schema import ProjectSettings
 from aish_lsp.lsp.server import SWITCH_INTERVAL
 from aish_lsp.project.picture import ProjectPicture
 
 SIZES = (10, 1_000, 100_000, 1_000_000)
 #: Files of a folder, and folders of a folder.
 PER_FOLDER, FOLDERS = 20, 25
-CONFIG = Project()
+CONFIG = ProjectSettings()
 LIST = ("git", "ls-files", "-z", "-co", "--exclude-standard")
 
 

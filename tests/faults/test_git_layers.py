@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import os
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 import test_work_profile
 from test_work_profile import work
 
+from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.files import data_dir
 from aish_lsp.shell.confinement.support import Confinement
 
@@ -272,6 +275,9 @@ TRICKS = [
     Trick("mkfifo .git/refs/heads/fifo .git/FETCH_HEAD.x", "git log -1 main", fires=False),
     Trick("printf 'DIRC\\0\\0\\0\\2' > .git/index", "git log", fires=False),
     Trick("git update-index --split-index", "git log", fires=False),
+    Trick("git replace HEAD~1 HEAD~2", "git log", fires=False),
+    Trick("git update-ref 'refs/heads/$(id)' HEAD", "git branch", fires=False),
+    Trick("git update-ref refs/heads/-x HEAD", "git branch", fires=False),
 ]
 
 
@@ -308,3 +314,153 @@ async def test_a_trick_comes_to_nothing(
         shell(then, world / "tree", check=False)
         assert not canary.exists(), then
     shell("git log -1; git fsck", world / "tree")
+
+
+FORGED_OBJECT = """
+mkdir -p .git/objects/00; cp $(ls .git/objects/??/* | tail -n 1) .git/objects/00/$(printf %038d 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("git update-ref refs/heads/-x HEAD; git branch kept", "is no good name for a ref"),
+        ("git branch kept; echo zz > .git/HEAD", "HEAD holds what it should not"),
+        ("git branch kept; rm .git/HEAD; ln -s config .git/HEAD", "is not a regular file"),
+        ("git branch kept; rm .git/index", "index is gone"),
+        ("git branch kept; echo x > .git/index", "git cannot read the index"),
+        ("git branch kept; git update-index --split-index", "git cannot read the index"),
+        (f"git branch kept; echo {'1' * 40} > .git/refs/heads/none", "a commit is incomplete"),
+        (f"git branch kept; echo {'1' * 40} refs/-x >> .git/packed-refs", "holds what it should"),
+        (f"git branch kept; {FORGED_OBJECT}", f"the object {1:040} is damaged"),
+        ("git branch kept; echo x > .git/objects/pack/pack-11.pack", "is damaged"),
+        ("git branch kept; git rebase -q -x false HEAD~1", "is not finished"),
+        ("git branch kept; sleep 60", "since it was stopped"),
+    ],
+)
+async def test_nothing_of_what_is_odd_is_kept(
+    confinement: Confinement, world: Path, text: str, reason: str
+) -> None:
+    before = state(world)
+    timeout = 3 if "sleep" in text else 90
+    result = await work(confinement, text, world / "tree", timeout, layered=True)
+    assert reason in result.output
+    after = state(world)
+    objects = {name for name in before if name.endswith(" objects")}
+    assert {name: after[name] for name in after if name not in objects} == {
+        name: before[name] for name in before if name not in objects
+    }
+    assert not list((world / "tree/.git").rglob("*.lock"))
+
+
+def index_with(name: bytes, world: Path) -> bytes:
+    """Return an index that names a file that git would not let into one."""
+    same_length = "x" * len(name)
+    shell(f"git update-index --add --cacheinfo 100644,$(git hash-object -w a),{same_length}", world)
+    content = (world / ".git/index").read_bytes()[:-20].replace(same_length.encode(), name)
+    return content + hashlib.sha1(content).digest()
+
+
+@pytest.mark.parametrize("name", [b".git/hooks/post-checkout", b"../outside", b"a/.GIT/config"])
+async def test_an_index_that_leads_elsewhere_is_not_kept(
+    confinement: Confinement, made_world: Path, world: Path, tmp_path: Path, name: bytes
+) -> None:
+    (world / "tree/forged").write_bytes(
+        index_with(name, copied(made_world, tmp_path / "c") / "tree")
+    )
+    before = (world / "tree/.git/index").read_bytes()
+    result = await work(confinement, "cp forged .git/index", world / "tree", layered=True)
+    assert f"the index names {name.decode()}" in result.output
+    assert (world / "tree/.git/index").read_bytes() == before
+
+
+async def test_what_somebody_else_did_meanwhile_stays(
+    confinement: Confinement, world: Path
+) -> None:
+    tree = world / "tree"
+    running = asyncio.create_task(
+        work(
+            confinement,
+            "git commit -q --allow-empty -m goal; touch ready; while test ! -e go; do :; done",
+            tree,
+            layered=True,
+        )
+    )
+    while not (tree / "ready").exists():
+        await asyncio.sleep(0.01)
+    shell("git status; git commit -q --allow-empty -m user", tree)
+    (tree / "go").touch()
+    assert "has been changed by somebody else meanwhile" in (await running).output
+    assert "user" in shell("git log -1 --format=%s", tree)
+    # That somebody looked at the status does not count.
+    (tree / "ready").unlink()
+    (tree / "go").unlink()
+    running = asyncio.create_task(
+        work(
+            confinement,
+            "echo new > a; git add a; touch ready; while test ! -e go; do :; done",
+            tree,
+            layered=True,
+        )
+    )
+    while not (tree / "ready").exists():
+        await asyncio.sleep(0.01)
+    shell("touch b; git status", tree)
+    (tree / "go").touch()
+    assert "aish" not in (await running).output
+    assert "M  a" in shell("git status --short", tree)
+
+
+@pytest.mark.parametrize("where", ["../elsewhere", "inside"])
+async def test_a_git_folder_that_is_a_link(
+    confinement: Confinement, world: Path, where: str
+) -> None:
+    tree = world / "nested"
+    shutil.copytree(world / "tree/nested", tree)
+    (tree / ".git").rename(tree / where)
+    (tree / ".git").symlink_to(where)
+    result = await work(confinement, "git commit -q --allow-empty -m x", tree, layered=True)
+    assert (result.exit_code, result.output) == (0, "")
+    assert shell("git log -1 --format=%s", tree) == "x\n"
+    for text in (f"echo x >> {where}/config", "rm .git", "mv n .git", f"touch {where}/commondir"):
+        result = await work(confinement, text, tree)
+        assert result.exit_code != 0, text
+
+
+async def test_git_folders_of_other_kinds(confinement: Confinement, world: Path) -> None:
+    for text in ("mkdir deep/r && git clone -q --bare . deep/r", "git init -q deep/s"):
+        result = await work(confinement, text, world / "tree")
+        assert "put aside" in result.output
+    shell("git clone -q --bare nested deep/bare", world / "tree")
+    for layered in (False, True):
+        text = "git -C deep/bare config core.fsmonitor x"
+        await work(confinement, text, world / "tree", layered=layered)
+        assert "fsmonitor" not in (world / "tree/deep/bare/config").read_text()
+    # A folder of a work tree, opened by itself.
+    text = "touch new; git add new; git commit -qm new"
+    result = await work(confinement, text, world / "tree/deep", layered=True)
+    assert (result.exit_code, result.output) == (0, "")
+    assert "deep/new" in shell("git show --stat", world / "tree")
+    # None at all.
+    shutil.rmtree(world / "tree/.git")
+    result = await work(confinement, "git init -q", world / "tree", layered=True)
+    assert ".git is put aside" in result.output
+
+
+async def test_a_git_folder_of_which_nothing_could_be_kept(
+    confinement: Confinement, world: Path
+) -> None:
+    (world / "tree/.git/reftable").mkdir()
+    assert "nothing could be taken over" in await confinement.why_no_layers(world / "tree")
+    with pytest.raises(Denied, match="nothing could be taken over"):
+        await work(confinement, "git status", world / "tree", layered=True)
+    (world / "tree/.git/reftable").rmdir()
+    assert await confinement.why_no_layers(world / "tree") == ""
+
+
+async def test_no_command_reaches_a_layer(confinement: Confinement, world: Path) -> None:
+    text = f"git commit -q --allow-empty -m x; cat {data_dir()}/layers/*/0/upper/COMMIT_EDITMSG"
+    text += f"; echo x > {data_dir()}/layers/new; ls {data_dir()}/layers/*/0"
+    result = await work(confinement, text, world / "tree", layered=True)
+    assert result.output.count("denied") + result.output.count("ead-only") >= 2
+    assert "\nx\n" not in f"\n{result.output}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -158,3 +160,85 @@ async def test_a_file_that_is_changed_by_another_name_is_put_aside(
     result = await work(confinement, "echo evil >> other", tree)
     assert ".envrc is put aside" in result.output
     assert not (tree / ".envrc").exists()
+
+
+SERVER = """
+import asyncio, os, sys
+from pathlib import Path
+from aish_lsp.shell.confinement.support import Confinement
+from aish_lsp.shell.runner import run_command
+
+async def ignore(_stream, _delta):
+    pass
+
+async def main():
+    root = Path(sys.argv[1])
+    with await Confinement(os.environ).work_sandbox(root) as sandbox:
+        await run_command(sys.argv[2], cwd=root, shell="sh", timeout=None, env=os.environ,
+                          on_output=ignore, sandbox=sandbox)
+
+asyncio.run(main())
+"""
+
+
+async def test_it_is_put_aside_even_if_the_server_is_killed(tree: Path) -> None:
+    text = "mkdir -p a/.vscode; touch a/.vscode/tasks.json ready; sleep 1000"
+    server = subprocess.Popen([sys.executable, "-c", SERVER, tree, text])
+    try:
+        while not (tree / "ready").exists():
+            assert server.poll() is None
+            await asyncio.sleep(0.01)
+        assert (tree / ".envrc").is_dir()
+    finally:
+        server.kill()
+        server.wait()
+    while (tree / "a" / ".vscode").exists() or (tree / ".envrc").exists():
+        await asyncio.sleep(0.01)
+    aside = next((workspace_dir(tree) / "aside").iterdir())
+    assert (aside / "a/.vscode/tasks.json").exists()
+
+
+@pytest.mark.skipif(
+    Path("/dev/shm").stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev,
+    reason="there is only one disk",
+)
+async def test_it_is_put_aside_onto_another_disk(
+    confinement: Confinement, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "fake").mkdir()
+    (tree / "fake" / "cp").write_text("#!/bin/sh\ntouch $0.ran\n")
+    (tree / "fake" / "cp").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tree}/fake:{os.environ['PATH']}")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as data:
+        monkeypatch.setenv("AISH_DATA_DIR", data)
+        text = (
+            f"{shlex.quote(sys.executable)} -c 'import os\n"
+            'os.mkdir(".claude" + "x"); os.rename(".claudex", "deep"); os.chdir("deep")\n'
+            'os.mkdir(".idea"); os.symlink("/etc", ".idea/link"); os.chdir(".idea")\n'
+            'for _ in range(DEPTH): os.mkdir(40 * "d"); os.chdir(40 * "d")\n\''
+        )
+        result = await work(confinement, text.replace("DEPTH", "20"), tree)
+        assert "deep/.idea is put aside" in result.output
+        assert sorted((tree / "deep").iterdir()) == []
+        aside = next((workspace_dir(tree) / "aside").iterdir())
+        assert (aside / "deep/.idea/link").is_symlink()
+        assert (aside / "deep/.idea" / ("d" * 40)).is_dir()
+        (tree / "deep").rmdir()
+        # Nobody can copy this, or go there.
+        result = await work(confinement, text.replace("DEPTH", "300"), tree)
+        assert "cannot be moved: deep/.idea.put-aside" in result.output
+        assert [path.name for path in (tree / "deep").iterdir()] == [".idea.put-aside"]
+    assert not (tree / "fake/cp.ran").exists()
+
+
+async def test_what_cannot_be_put_aside_is_told(
+    confinement: Confinement, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as data:
+        monkeypatch.setenv("AISH_DATA_DIR", data)
+        (workspace_dir(tree)).mkdir(parents=True)
+        (workspace_dir(tree) / "aside").write_text("in the way")
+        result = await work(confinement, "mkdir d; touch d/.envrc", tree)
+    assert "decides what runs cannot be moved: d/.envrc.put-aside" in result.output
+    assert (tree / "d" / ".envrc.put-aside").exists()
+    assert not (tree / "d" / ".envrc").exists()

@@ -36,7 +36,7 @@ from aish_lsp.offline.choosing import suggested
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.tokens import cut
 from aish_lsp.offline.words import words
-from aish_lsp.offline.workspace import Machine, Workspace
+from aish_lsp.offline.workspace import Machine, WorkspaceFacts
 
 _FILE: Final = Path(matching.__file__).with_name("confidence.toml")
 
@@ -184,10 +184,12 @@ def _asked(kind: str, number: int, is_right: Callable[[Match], bool]) -> Asked:
         free = [value for value in pool if value not in values.values()] or pool
         values[f"{{{slot.name}}}"] = chance.choice(free)
     text = " ".join(values.get(word, word) for word in phrasing.wording)
-    return _judged(kind, text, Workspace(Path("/nowhere")), is_right)
+    return _judged(kind, text, WorkspaceFacts(Path("/nowhere")), is_right)
 
 
-def _judged(kind: str, text: str, places: Workspace, is_right: Callable[[Match], bool]) -> Asked:
+def _judged(
+    kind: str, text: str, places: WorkspaceFacts, is_right: Callable[[Match], bool]
+) -> Asked:
     bare = words().bare(text)
     tokens = cut(bare, places)
     found = list(matching.evidence(matching.candidates(tokens), tokens, bare))
@@ -211,14 +213,16 @@ def _of_entry(entry: Entry) -> list[Asked]:
         return []
     with World(entry.world) as world:
         machine = Machine(entry.system, world.path, world.folder / "home")
-        here = Workspace(world.root, machine)
+        here = WorkspaceFacts(world.root, machine)
 
         def is_right(match: Match) -> bool:
             way = suggested(match.intent, match.values, here)
             return way is not None and filled(entry, way.commands) in good
 
         found = [
-            replace(_judged(kind, ask, Workspace(world.root), is_right), meant=not entry.unknown)
+            replace(
+                _judged(kind, ask, WorkspaceFacts(world.root), is_right), meant=not entry.unknown
+            )
             for ask in entry.ask
         ]
     found = [one for one in found if not any(e["likeness"] > _VERBATIM for e in one.evidence)]

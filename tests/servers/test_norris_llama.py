@@ -717,6 +717,7 @@ UNASKED = (
     "sed -i s/1/2/ calc.py",
     "git add -A && git commit -qm work",
     "touch .git/hooks/pre-commit",
+    "python3 settings.py",
     "touch ~/elsewhere",
     "python3 connect.py",
     "rm calc.py",
@@ -816,6 +817,8 @@ async def test_what_runs_unasked(place: Place, calling: LlamaServer) -> None:
         subprocess.run(["git", "config", name, value], cwd=place.folder, check=True)
     connect = "import socket\nsocket.create_connection(('192.0.2.1', 80), 5)\n"
     (place.folder / "connect.py").write_text(connect)
+    settings = "import os\nos.makedirs('deep/.vscode')\nopen('deep/.vscode/tasks.json', 'w')\n"
+    (place.folder / "settings.py").write_text(settings)
     replies: list[Reply] = [(f"CMD: {command}\n", ()) for command in UNASKED]
     run = await pursue(
         place,
@@ -840,3 +843,6 @@ async def test_what_runs_unasked(place: Place, calling: LlamaServer) -> None:
     page = (Path(__file__).parents[2] / "docs" / "norris.md").read_text(encoding="utf-8")
     assert "\n".join(rows) in page, "\n".join(rows)
     assert not (place.folder / ".git" / "hooks" / "pre-commit").exists()
+    assert not (place.folder / "deep" / ".vscode").exists()
+    # The model is told, too.
+    assert "deep/.vscode is put aside: it decides what runs" in "\n".join(run.messages)

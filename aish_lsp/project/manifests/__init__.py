@@ -21,8 +21,8 @@ from aish_lsp.project.manifests.rules import (
     COMMANDS,
     Intent,
     Rank,
+    Substitutions,
     Task,
-    Words,
     named_tasks,
     rule_tasks,
 )
@@ -53,7 +53,9 @@ def _scripts(manifests: Manifests) -> Iterator[Task]:
 def _containers(manifests: Manifests) -> Iterator[Task]:
     """Yield how the containers and processes of the folder are built and started."""
     image = re.sub(r"[^a-z0-9]+", "-", manifests.root.resolve().name.lower()).strip("-")
-    yield from rule_tasks(manifests, "containers", Words(manifests, image=image or "workspace"))
+    yield from rule_tasks(
+        manifests, "containers", Substitutions(manifests, image=image or "workspace")
+    )
 
 
 _BEFORE_COMMAND = re.compile(r"^(- )?((run|script|command):\s+|sh\s+)?")

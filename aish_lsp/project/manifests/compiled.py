@@ -14,7 +14,7 @@ from aish_lsp.project.manifests.reading import (
     strings,
     table,
 )
-from aish_lsp.project.manifests.rules import Rank, Task, Words, rule_tasks
+from aish_lsp.project.manifests.rules import Rank, Substitutions, Task, rule_tasks
 
 _CMAKE = "CMakeLists.txt"
 
@@ -96,7 +96,7 @@ def cargo(manifests: Manifests) -> Iterator[Task]:
         return
     # Without it, only the root's own package is meant, if it is one.
     is_workspace = "workspace" in manifest
-    words = Words(
+    words = Substitutions(
         manifests,
         all_of_it=" --workspace" if is_workspace else "",
         all_files=" --all" if is_workspace else "",
@@ -157,7 +157,7 @@ def go(manifests: Manifests) -> Iterator[Task]:
     # If one is outside the folder, "./..." would miss it or report that nothing is there.
     everything = " ".join(_joined(".", module, "...") for module in modules)
     folders = " ".join(module or "." for module in modules)
-    words = Words(
+    words = Substitutions(
         manifests,
         modules=everything,
         others="" if is_alone else f" {everything}",
@@ -214,7 +214,7 @@ def gradle(manifests: Manifests) -> Iterator[Task]:
     source = own or settings
     if source is None:
         return
-    words = Words(manifests)
+    words = Substitutions(manifests)
     yield from rule_tasks(manifests, "gradle", words, source)
     included = _GRADLE_INCLUDES.findall(manifests.text(settings)) if settings else []
     names = (name for part in included for name in _GRADLE_INCLUDED.findall(part))
@@ -245,7 +245,7 @@ def dotnet(manifests: Manifests) -> Iterator[Task]:
     # If there is more than one, dotnet must be told which to use.
     which = f" {shlex.quote(source)}" if len(solutions) + len(projects) > 1 else ""
     text = manifests.text(projects[0]) if projects else ""
-    yield from rule_tasks(manifests, "dotnet", Words(manifests, which=which), source)
+    yield from rule_tasks(manifests, "dotnet", Substitutions(manifests, which=which), source)
     if len(projects) == 1 and _DOTNET_RUNS.search(text):
         yield Task("run", "dotnet run", projects[0])
     for path in _IN_SOLUTION.findall(manifests.text(source)) if not projects else ():

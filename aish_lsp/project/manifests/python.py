@@ -22,8 +22,8 @@ from aish_lsp.project.manifests.rules import (
     RULES,
     Rank,
     Row,
+    Substitutions,
     Task,
-    Words,
     named_tasks,
     rule_tasks,
 )
@@ -42,7 +42,7 @@ _GROUPS = 100
 def python(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Python project."""
     project = Project(manifests)
-    words = Words(
+    words = Substitutions(
         manifests,
         python=project.python,
         prefix=project.prefix,
@@ -73,7 +73,7 @@ def python(manifests: Manifests) -> Iterator[Task]:
     yield from _installation(project)
 
 
-def _tools(project: Project, words: Words) -> Iterator[Task]:
+def _tools(project: Project, words: Substitutions) -> Iterator[Task]:
     """Yield the tasks of the tools that are set up."""
     for tool in COMMANDS["python_tools"]:
         name = tool["name"]
@@ -186,7 +186,7 @@ class Project:
     @cached_property
     def manager(self) -> str:
         """The tool that manages the environment; a lock file is the best evidence."""
-        manager = Words(self.manifests)["python_manager"]
+        manager = Substitutions(self.manifests)["python_manager"]
         above = self.manifests.above
         # uv is the only one with workspaces.
         is_part = manager == "pip" and above is not None and Project(above).manager == "uv"

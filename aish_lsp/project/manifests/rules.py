@@ -80,7 +80,7 @@ def named_tasks(
             yield Task(intent, command, source, rank)
 
 
-class Words(dict[str, str]):
+class Substitutions(dict[str, str]):
     """What the braces in commands stand for: the first row of each word that holds."""
 
     def __init__(self, manifests: Manifests, **given: str) -> None:
@@ -98,10 +98,13 @@ class Words(dict[str, str]):
 
 
 def rule_tasks(
-    manifests: Manifests, group: str | Sequence[Row], words: Words | None = None, source: str = ""
+    manifests: Manifests,
+    group: str | Sequence[Row],
+    words: Substitutions | None = None,
+    source: str = "",
 ) -> Iterator[Task]:
     """Yield the tasks of a group of rules; ``source`` is the file of the rules that name none."""
-    words = words if words is not None else Words(manifests)
+    words = words if words is not None else Substitutions(manifests)
     has_tasks = False
     for row in RULES[group] if isinstance(group, str) else group:
         if row.get("otherwise") and has_tasks:
@@ -133,7 +136,7 @@ def _holds(manifests: Manifests, row: Row, source: str) -> bool:
     )
 
 
-def _tasks(manifests: Manifests, row: Row, file: str, words: Words) -> Iterator[Task]:
+def _tasks(manifests: Manifests, row: Row, file: str, words: Substitutions) -> Iterator[Task]:
     rank = Rank[row.get("rank", "OWN" if "runner" in row else "CONFIGURED")]
     names: Iterable[str] = ()
     if "reader" in row:
@@ -158,7 +161,7 @@ def _tasks(manifests: Manifests, row: Row, file: str, words: Words) -> Iterator[
             command = conditions["command"]
             is_safe = command and ("{file}" not in command or is_plain_path(file))
             if is_safe and _holds(manifests, conditions, file):
-                values = Words(manifests, **words, file=file, name=name)
+                values = Substitutions(manifests, **words, file=file, name=name)
                 yield Task(intent, command.format_map(values), source, rank)
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.confinement.tree import folded, identity_of
 
 if TYPE_CHECKING:
@@ -32,41 +32,37 @@ if TYPE_CHECKING:
 
 #: What is taken over of a git folder, beside its objects.
 _TAKEN: Final = re.compile(
-    r"(?:packed-refs|shallow|index|HEAD|ORIG_HEAD|FETCH_HEAD|MERGE_[A-Z]+|COMMIT_EDITMSG)"
-    r"|(?:logs/)?refs/.+|logs/HEAD",
+    r"(?:packed-refs|shallow|index|HEAD|ORIG_HEAD|FETCH_HEAD|COMMIT_EDITMSG)"
+    r"|MERGE_(?:HEAD|MSG|MODE|AUTOSTASH)|(?:logs/)?refs/(?!replace/).+|logs/HEAD",
     re.DOTALL,
 )
 #: The same of what several work trees share.
-_SHARED: Final = re.compile(r"packed-refs|shallow|(?:logs/)?refs/.+", re.DOTALL)
+_SHARED: Final = re.compile(r"packed-refs|shallow|(?:logs/)?refs/(?!replace/).+", re.DOTALL)
 #: What git itself never removes.
 _STAYS: Final = re.compile(r"HEAD|index|packed-refs|logs/HEAD")
 #: What git keeps while an operation of several steps is not finished, in a form that has commands.
 _UNFINISHED: Final = ("rebase-merge", "rebase-apply", "sequencer")
 #: What git makes again when it needs it, and locks of git processes that were killed.
 _NOT_MISSED: Final = re.compile(
-    r"(?:.*/)?(?:[^/]*\.lock|tmp_[^/]*|AUTO_MERGE|REBASE_HEAD|gc\.(?:log|pid)|info/refs)"
+    r"(?:.*/)?(?:[^/]*\.lock|tmp_[^/]*|AUTO_MERGE|MERGE_RR|REBASE_HEAD|gc\.(?:log|pid)|info/refs)"
     r"|objects/.*",
     re.DOTALL,
 )
 _LOOSE: Final = re.compile(r"[0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62})")
 _PACK: Final = re.compile(r"pack/pack-[0-9a-f]+\.pack")
 _ID: Final = rb"(?:[0-9a-f]{64}|[0-9a-f]{40})"
-#: As ``git check-ref-format`` has it.
+#: As ``git check-ref-format`` has it, but without what shells, options or prompts may take for
+#: theirs, and without what stands for other objects.
 _REF: Final = (
-    rb"refs(?:/(?!\.)(?:(?!\.\.|@\{|\.lock(?:/|\s|\Z))[^\x00-\x20\x7f~^:?*\[\\/])+(?<!\.))+"
+    rb"refs(?!/replace/)(?:/(?![.-])"
+    rb"(?:(?!\.\.|@\{|\.lock(?:/|\s|\Z))[^\x00-\x20\x7f~^:?*\[\\/$`;|&<>\"'])+(?<!\.))+"
 )
-#: What a file may hold, by its name; others hold text for people, or are checked by git.
-_CONTENT: Final = tuple(
-    (re.compile(name), re.compile(content))
-    for name, content in (
-        (r"(?:refs/.+|HEAD|ORIG_HEAD)", rb"(?:" + _ID + rb"|ref: " + _REF + rb")\s*"),
-        (r"shallow", rb"(?:" + _ID + rb"\n)*"),
-        (
-            r"packed-refs",
-            rb"(?:#[^\n]*\n|" + _ID + rb" " + _REF + rb"\n(?:\^" + _ID + rb"\n)?)*",
-        ),
-    )
-)
+_VALUE: Final = re.compile(rb"(?:" + _ID + rb"|ref: " + _REF + rb")\n?")
+#: What a line of some files may hold. Others hold text for people, or are checked by git.
+_LINES: Final = {
+    "shallow": re.compile(_ID),
+    "packed-refs": re.compile(rb"#.*|\^" + _ID + rb"|" + _ID + rb" " + _REF),
+}
 _NAME_OF_REF: Final = re.compile(rb"(?:logs/)?" + _REF + rb"|logs/HEAD")
 _LARGEST: Final = 1 << 28
 #: Seconds for git to check or to write; for a lock that another git process holds.
@@ -122,8 +118,10 @@ class Layer:
 
     def take_over(self) -> Iterator[str]:
         """Take over what the command wrote, as far as may be; yield what the user should know."""
-        upper = _Upper(self.folder / "upper")
+        left: list[str] = []
         try:
+            upper = _Upper(self.folder / "upper")
+            left = [name for name in upper.names() if self._is_missed(name, upper)]
             changes = self._changes(upper)
             if changes:
                 for home in self.homes:
@@ -132,14 +130,13 @@ class Layer:
                 self._check_index(changes)
                 self._write(changes)
         except NotTaken as reason:
-            yield f"nothing that git did is kept in {self.git}, since {reason}"
+            yield f"nothing that git did is kept in {shown_path(self.git)}, since {reason}"
         except (OSError, subprocess.SubprocessError) as error:
-            yield f"nothing that git did is kept in {self.git}: {error}"
-        left = [name for name in upper.names() if self._is_missed(name, upper)]
+            yield f"nothing that git did is kept in {shown_path(self.git)}: {escaped(str(error))}"
         if left:
             names = ", ".join(map(escaped, left[:_MOST_TOLD]))
             more = f" and {len(left) - _MOST_TOLD} more" if len(left) > _MOST_TOLD else ""
-            yield f"of what git wrote in {self.git}, this is not kept: {names}{more}"
+            yield f"of what git wrote in {shown_path(self.git)}, this is not kept: {names}{more}"
 
     def _is_taken(self, name: str) -> bool:
         """Return whether a file is one of those that are taken over."""
@@ -155,7 +152,7 @@ class Layer:
         try:
             return upper.read(name) != (self.git / name).read_bytes()
         except (NotTaken, OSError):
-            return True
+            return True  # There was none, or it is none any more.
 
     def _home_of(self, name: str) -> str:
         return max((home for home in self.homes if name.startswith(home)), key=len, default="")
@@ -176,9 +173,10 @@ class Layer:
                 raise NotTaken(f"{name} is gone")
         for name in filter(self._is_taken, upper.names()):
             content = upper.read(name)
-            _check(name.removeprefix(self._home_of(name)), content)
-            before = self.git / name
-            if not before.is_file() or before.read_bytes() != content:
+            path = self.git / name
+            before = path.read_bytes() if path.is_file() else None
+            if content != before:
+                _check(name.removeprefix(self._home_of(name)), content, before)
                 changes[name] = content
         return changes
 
@@ -429,17 +427,21 @@ def _files_in(git: Path, home: str) -> Iterator[str]:
             yield from (os.path.relpath(f"{folder}/{name}", git) for name in files)
 
 
-def _check(name: str, content: bytes) -> None:
-    """Check the name and the content of a file that is to be taken over.
+def _check(name: str, content: bytes, before: bytes | None) -> None:
+    """Check the name of a new file that is to be taken over, and the lines that are new in it.
 
     Raises:
-        NotTaken: git would not have written it.
+        NotTaken: git would not have written it, or it is better not kept.
     """
-    if "/" in name and not _NAME_OF_REF.fullmatch(os.fsencode(name)):
-        raise NotTaken(f"{escaped(name)} is not a name for a ref")
-    for names, contents in _CONTENT:
-        if names.fullmatch(name) and not contents.fullmatch(content):
-            raise NotTaken(f"{escaped(name)} does not hold what it should")
+    if "/" in name and before is None and not _NAME_OF_REF.fullmatch(os.fsencode(name)):
+        raise NotTaken(f"{escaped(name)} is no good name for a ref")
+    new = dict.fromkeys(content.splitlines())
+    for line in (before or b"").splitlines():
+        new.pop(line, None)
+    lines = _LINES.get(name)
+    is_ref = name.startswith("refs/") or name in ("HEAD", "ORIG_HEAD")
+    if (is_ref and not _VALUE.fullmatch(content)) or (lines and not all(map(lines.fullmatch, new))):
+        raise NotTaken(f"{escaped(name)} holds what it should not")
 
 
 def _copy_object(file: IO[bytes], name: str, objects: Path) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     #: Device, inode and, except for a folder, the time of the last change of a file or its status.
     Identity: TypeAlias = tuple[int, int, int]
 
+#: The end of the name of what can only be renamed.
+_RENAMED = ".put-aside"
 #: What a folder holds that git takes for a repository.
 _REPOSITORY = frozenset(("HEAD", "objects", "refs"))
 
@@ -153,7 +155,7 @@ def put_aside(plan: dict[str, Any]) -> list[str]:
             the folder to which the rest is moved, each with its path in the tree.
 
     Returns:
-        The names of what could not be moved.
+        What could not be moved: its names now, by which nobody reads it, if it could be renamed.
     """
     os.umask(0o077)
     remove_placeholders(plan["made"], plan["root"])
@@ -166,7 +168,12 @@ def put_aside(plan: dict[str, Any]) -> list[str]:
             # Its folder was moved.
             remove_placeholders([(os.fsencode(path), identity)], plan["root"])
         elif identity not in known and not _is_moved(path, os.path.join(aside, name)):
-            left.append(name)
+            try:
+                os.rename(path, path + _RENAMED)
+            except OSError:
+                left.append(name)
+            else:
+                left.append(name + _RENAMED)
     return left
 
 
@@ -178,8 +185,9 @@ def _is_moved(path: str, to: str) -> bool:
     except OSError:
         # To another disk; ``cp`` copies trees of any depth, and links as links. The command's PATH
         # may lead into the work tree.
+        quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
         try:
-            copy = os.posix_spawn("/bin/cp", ["cp", "-a", "--", path, to], {})
+            copy = os.posix_spawn("/bin/cp", ["cp", "-a", "--", path, to], {}, file_actions=quiet)
         except OSError:
             return False
         if os.waitpid(copy, 0)[1] != 0:

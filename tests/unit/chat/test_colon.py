@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.chat.colon import (
     ColonCommand,
-    Rows,
+    CommandTable,
     command_below,
     complete,
     help_text,
@@ -29,8 +29,8 @@ def made(name: str, *lines: Line) -> Operation:
 
 
 @pytest.fixture
-def registry() -> Rows:
-    return Rows(
+def registry() -> CommandTable:
+    return CommandTable(
         [
             made("model.list", Line("model", help="choose a model")),
             made("model.use", Line("model", "NAME")),
@@ -87,7 +87,7 @@ def test_a_command_of_several_lines_is_read_as_it_was_written(text: str) -> None
     assert (block.info, block.text) == ("sh", f"{text}\n")
 
 
-def test_a_command_that_takes_no_argument_refuses_one(registry: Rows) -> None:
+def test_a_command_that_takes_no_argument_refuses_one(registry: CommandTable) -> None:
     with pytest.raises(InvalidArgument, match="`:reset` takes no argument"):
         registry.find(ColonCommand("reset", "now"))
     with pytest.raises(InvalidArgument, match="`:memory list` takes no argument"):
@@ -104,38 +104,38 @@ def test_a_command_that_takes_no_argument_refuses_one(registry: Rows) -> None:
     ],
 )
 def test_a_command_means_an_operation(
-    registry: Rows, argument: str, found: tuple[str, str]
+    registry: CommandTable, argument: str, found: tuple[str, str]
 ) -> None:
     meant = registry.find(ColonCommand("model", argument))
     assert (meant.operation.name, meant.argument) == found
 
 
-def test_a_verb_means_an_operation(registry: Rows) -> None:
+def test_a_verb_means_an_operation(registry: CommandTable) -> None:
     meant = registry.find(ColonCommand("memory", "forget  12 "))
     assert (meant.operation.name, meant.argument) == ("memory.forget", "12")
 
 
 @pytest.mark.parametrize("argument", ["", "learn x"])
-def test_what_is_not_understood_is_told_what_is(registry: Rows, argument: str) -> None:
+def test_what_is_not_understood_is_told_what_is(registry: CommandTable, argument: str) -> None:
     with pytest.raises(InvalidArgument, match="Use one of `:memory list`, `:memory forget ID`"):
         registry.find(ColonCommand("memory", argument))
 
 
 @pytest.mark.parametrize("name", ["modle", "MODEL", "mode"])
-def test_an_unknown_command_is_told_with_the_nearest(registry: Rows, name: str) -> None:
+def test_an_unknown_command_is_told_with_the_nearest(registry: CommandTable, name: str) -> None:
     with pytest.raises(NotFound, match=f"`:{name}`. Did you mean `:model`.*`:help` lists all"):
         registry.find(ColonCommand(name, ""))
 
 
 @pytest.mark.parametrize("name", ["", "xyzzy", "`" * 1000])
-def test_nothing_near(registry: Rows, name: str) -> None:
+def test_nothing_near(registry: CommandTable, name: str) -> None:
     with pytest.raises(NotFound) as error:
         registry.find(ColonCommand(name, ""))
     assert "mean" not in error.value.message
     assert len(error.value.message) < 120
 
 
-def test_help(registry: Rows) -> None:
+def test_help(registry: CommandTable) -> None:
     assert help_text(registry) == (
         "- `:model [NAME]`: choose a model\n"
         "- `:memory list|forget ID`: memory\n"
@@ -157,13 +157,13 @@ def test_help(registry: Rows) -> None:
         ("mail me@host\n:reset", False),
     ],
 )
-def test_a_command_below_other_lines(registry: Rows, message: str, alone: bool) -> None:
+def test_a_command_below_other_lines(registry: CommandTable, message: str, alone: bool) -> None:
     below = command_below(message, registry)
     assert below is not None
     assert below.alone is alone
 
 
-def test_many_names_above_a_command_take_no_time(registry: Rows) -> None:
+def test_many_names_above_a_command_take_no_time(registry: CommandTable) -> None:
     for line in ("@a" * 500 + " x", '@"a" ' * 500 + "x", "@" * 500 + " x"):
         below = command_below(f"{line}\n:reset", registry)
         assert below is not None
@@ -173,11 +173,11 @@ def test_many_names_above_a_command_take_no_time(registry: Rows) -> None:
 @pytest.mark.parametrize(
     "message", ["", "why?", "x\n:unknown", "x\n :reset", ":reset\nwhy?", "x\n:"]
 )
-def test_no_command_below(registry: Rows, message: str) -> None:
+def test_no_command_below(registry: CommandTable, message: str) -> None:
     assert command_below(message, registry) is None
 
 
-def proposals(registry: Rows, line: str) -> list[str]:
+def proposals(registry: CommandTable, line: str) -> list[str]:
     """Return the line as each proposal would leave it."""
     values = {"model": ["big", "basic", "small"], "memory forget": ["12", "13"], "memory": ["list"]}
     return [
@@ -207,10 +207,10 @@ def proposals(registry: Rows, line: str) -> list[str]:
         (" :m", []),
     ],
 )
-def test_completion(registry: Rows, line: str, completed: list[str]) -> None:
+def test_completion(registry: CommandTable, line: str, completed: list[str]) -> None:
     assert proposals(registry, line) == completed
 
 
-def test_a_proposal_says_what_it_does(registry: Rows) -> None:
+def test_a_proposal_says_what_it_does(registry: CommandTable) -> None:
     (first,) = complete(registry, ":mo", {})
     assert (first.label, first.detail, first.start) == (":model [NAME]", "choose a model", 0)

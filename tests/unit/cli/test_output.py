@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp import cli
-from aish_lsp.cli.terminal import Output
+from aish_lsp.cli.terminal import OutputStream
 from aish_lsp.foundation.text import BIDI, is_seen
 
 #: Text with far more of what could do harm than there is in prose.
@@ -29,7 +29,7 @@ HOSTILE = st.text(
 def written(*pieces: str) -> str:
     """Return what comes of ``pieces`` that stream to a terminal."""
     file = io.StringIO()
-    output = Output(lambda: file)
+    output = OutputStream(lambda: file)
     for piece in pieces:
         output.write(piece)
     output.end_line()
@@ -83,7 +83,7 @@ def test_a_question_begins_on_a_line_of_its_own_without_colors() -> None:
             return True
 
     file = Terminal()
-    output = Output(lambda: file)
+    output = OutputStream(lambda: file)
     output.write("black on black")
     output.prompt("Run it? ")
     output.line("no")
@@ -93,7 +93,7 @@ def test_a_question_begins_on_a_line_of_its_own_without_colors() -> None:
 @pytest.mark.parametrize("text", ["[red]x[/] [link=http://e.vil]y[/link] :smile: \x1b[8m", "[/]"])
 def test_no_markup_is_read(text: str) -> None:
     file = io.StringIO()
-    Output(lambda: file).styled(text, "dim")
+    OutputStream(lambda: file).styled(text, "dim")
     assert file.getvalue() == text.replace("\x1b", r"\x1b") + "\n"
 
 
@@ -101,7 +101,7 @@ def test_no_markup_is_read(text: str) -> None:
 def test_json_is_escaped_and_means_the_same(value: dict[str, str]) -> None:
     data = io.BytesIO()
     file = io.TextIOWrapper(data, "ascii")
-    Output(lambda: file).as_json(value, indent=2)
+    OutputStream(lambda: file).as_json(value, indent=2)
     text = data.getvalue().decode()
     assert json.loads(text) == value
     assert is_seen(text.replace("\n", ""))

@@ -217,13 +217,13 @@ async def test_the_file_is_read_only_where_it_changed(
 ) -> None:
     put(path, {"version": 1, "models": {"m": entry(1.5)}})
     reads = []
-    read = jsonl.Document.read
+    read = jsonl.SharedFile.read
 
-    def counted(self: jsonl.Document) -> dict[str, Any]:
+    def counted(self: jsonl.SharedFile) -> dict[str, Any]:
         reads.append(self)
         return read(self)
 
-    monkeypatch.setattr(jsonl.Document, "read", counted)
+    monkeypatch.setattr(jsonl.SharedFile, "read", counted)
     store = Calibration(path)
     assert {store.ratio("m") for _ in range(5000)} == {1.5}
     assert len(reads) == 1

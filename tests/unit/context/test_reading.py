@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from swapping import swapped
 
-from aish_lsp.config.schema import Project
+from aish_lsp.config.schema import ProjectSettings
 from aish_lsp.context import attached as reading
-from aish_lsp.context.attached import FileNames, Found, named_files, sent_along
+from aish_lsp.context.attached import Attachments, FileNames, named_files, sent_along
 from aish_lsp.context.selection import EACH_END
 from aish_lsp.foundation.ports import nothing_open
 from aish_lsp.project import current
@@ -48,8 +48,8 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 async def named(
     root: Path | None, question: str, open_text: Callable[[Path], str | None] = nothing_open
-) -> Found:
-    files = FileNames(root, ProjectPicture(root), Project)
+) -> Attachments:
+    files = FileNames(root, ProjectPicture(root), ProjectSettings)
     return await named_files(question, files, open_text)
 
 
@@ -136,7 +136,7 @@ async def test_an_empty_file_is_told_of_and_sent(root: Path) -> None:
 
 
 async def test_what_is_no_path_is_not_complained_of(root: Path) -> None:
-    assert await named(root, "why is it @dataclass, and who is @somebody?") == Found()
+    assert await named(root, "why is it @dataclass, and who is @somebody?") == Attachments()
 
 
 async def test_line_ends_and_bytes_are_made_text(root: Path) -> None:
@@ -255,7 +255,7 @@ async def test_a_folder_that_is_swapped_with_a_link_sends_nothing_from_outside(r
     outside = root.parent / "outside"
     outside.mkdir()
     (outside / "app.py").write_text("stolen\n")
-    files = FileNames(root, ProjectPicture(root), Project)
+    files = FileNames(root, ProjectPicture(root), ProjectSettings)
     sent: list[str] = []
     with swapped(root / "src", outside):
         for _ in range(100):
@@ -307,12 +307,12 @@ async def test_without_a_folder_nothing_is_read() -> None:
     found = await named(None, "@src/app.py")
     assert found.attached == []
     assert "No folder is open" in found.notices[0]
-    assert await named(None, "@somebody") == Found()
+    assert await named(None, "@somebody") == Attachments()
 
 
 async def test_a_file_that_nobody_told_of_is_looked_for(root: Path) -> None:
     picture = ProjectPicture(root)
-    files = FileNames(root, picture, Project)
+    files = FileNames(root, picture, ProjectSettings)
     assert picture.files is not None
     picture.files.watch()
     for name in ("src/later.py", "src/later.secret", "src/later.py"):
@@ -320,7 +320,7 @@ async def test_a_file_that_nobody_told_of_is_looked_for(root: Path) -> None:
         found = await named_files(f"@{name}", files, nothing_open)
         assert bool(found.attached) == name.endswith(".py")
     # What it took in is in the picture, too.
-    await picture.refresh(Project(), patience=None)
+    await picture.refresh(ProjectSettings(), patience=None)
     assert "later.py" in picture.block.block
 
 
@@ -337,6 +337,6 @@ async def test_of_a_list_that_is_not_whole_the_rules_decide(
 
 async def test_names_are_known_to_somebody_who_types(root: Path) -> None:
     picture = ProjectPicture(root)
-    assert "src/app.py" in await FileNames(root, picture, Project).lately()
-    assert await FileNames(None, ProjectPicture(None), Project).lately() == ()
+    assert "src/app.py" in await FileNames(root, picture, ProjectSettings).lately()
+    assert await FileNames(None, ProjectPicture(None), ProjectSettings).lately() == ()
     await picture.aclose()

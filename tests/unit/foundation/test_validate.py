@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Config
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.text import LARGEST
-from aish_lsp.foundation.validate import PROBLEMS, Problem, sift, structure
+from aish_lsp.foundation.validate import PROBLEMS, FieldProblem, sift, structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ def test_a_number_too_long_to_be_printed_is_told_all_the_same() -> None:
     }
 
 
-def sifted(data: object) -> tuple[Config, list[Problem]]:
+def sifted(data: object) -> tuple[Config, list[FieldProblem]]:
     good, problems = sift(data, Config)
     return structure(good, Config, camel_case=False), problems
 
@@ -290,7 +290,7 @@ def test_sifting_for_what_cannot_be_empty_is_refused() -> None:
 def test_sifting_what_is_no_object() -> None:
     assert sifted([1]) == (
         Config(),
-        [Problem("", "found a list; accepted: an object")],
+        [FieldProblem("", "found a list; accepted: an object")],
     )
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aish_lsp.foundation import jsonl
 from aish_lsp.foundation.errors import InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.memory import store as memory_store
-from aish_lsp.memory.store import Added, MemoryStore
+from aish_lsp.memory.store import AddedItem, MemoryStore
 
 TS = "2026-05-13T19:01:01Z"
 
@@ -50,8 +50,10 @@ def fact(item_id: int, content: str, ts: str = TS) -> dict[str, Any]:
 def test_the_lines_are_those_of_the_contract(path: Path) -> None:
     store = MemoryStore(path)
     source = {"session": "s", "how": "user"}
-    assert store.add("fact", "Deploy: make ship", tags=["ops"], source=source) == Added(1, False)
-    assert store.add("pref", "Terse.") == Added(2, False)
+    assert store.add("fact", "Deploy: make ship", tags=["ops"], source=source) == AddedItem(
+        1, False
+    )
+    assert store.add("pref", "Terse.") == AddedItem(2, False)
     assert store.forget(2)
     header, first, second, tombstone = lines(path)
     assert header.keys() == {"meta"}
@@ -187,8 +189,8 @@ def test_the_same_again_gives_the_id_that_is_there(path: Path, again: str) -> No
     store = MemoryStore(path)
     store.add("fact", "Deploy with make ship.")
     before = path.read_bytes()
-    assert store.add("pref", again) == Added(1, True)
-    assert MemoryStore(path).add("fact", again) == Added(1, True)
+    assert store.add("pref", again) == AddedItem(1, True)
+    assert MemoryStore(path).add("fact", again) == AddedItem(1, True)
     assert path.read_bytes() == before
 
 
@@ -196,10 +198,10 @@ def test_what_was_forgotten_may_be_added_again(path: Path) -> None:
     store = MemoryStore(path)
     store.add("fact", "x")
     store.add("fact", "y")
-    assert store.add("fact", "X") == Added(1, True)
+    assert store.add("fact", "X") == AddedItem(1, True)
     store.forget(1)
-    assert store.add("fact", "x") == Added(4, False)
-    assert store.add("fact", "x") == Added(4, True)
+    assert store.add("fact", "x") == AddedItem(4, False)
+    assert store.add("fact", "x") == AddedItem(4, True)
 
 
 def test_of_items_that_say_the_same_the_next_one_is_found(path: Path) -> None:
@@ -209,8 +211,8 @@ def test_of_items_that_say_the_same_the_next_one_is_found(path: Path) -> None:
     for forgotten in (3, 1, 2, 4):
         found.append(store.add("fact", "x"))
         store.forget(forgotten)
-    assert found == [Added(1, True), Added(1, True), Added(2, True), Added(4, True)]
-    assert store.add("fact", "x") == Added(9, False)
+    assert found == [AddedItem(1, True), AddedItem(1, True), AddedItem(2, True), AddedItem(4, True)]
+    assert store.add("fact", "x") == AddedItem(9, False)
 
 
 def test_forgetting_an_item_keeps_the_index_of_texts(path: Path) -> None:
@@ -219,9 +221,9 @@ def test_forgetting_an_item_keeps_the_index_of_texts(path: Path) -> None:
         store.add("fact", text)
     index = store._contents._by_text
     store.forget(1)
-    assert store.add("fact", "y") == Added(2, True)
+    assert store.add("fact", "y") == AddedItem(2, True)
     assert store._contents._by_text is index is not None
-    assert store.add("fact", "x") == Added(4, False)
+    assert store.add("fact", "x") == AddedItem(4, False)
 
 
 def test_texts_of_nothing_but_punctuation_are_told_apart(path: Path) -> None:
@@ -292,7 +294,7 @@ def test_two_stores_on_one_file_give_no_id_twice_and_see_each_other(path: Path) 
     assert one.refresh()
     assert not one.refresh()
     assert one.items() == (two.refresh(), two.items())[1]
-    assert one.add("fact", "3") == Added(4, True)
+    assert one.add("fact", "3") == AddedItem(4, True)
 
 
 def test_a_change_of_another_process_is_seen_by_refresh(path: Path) -> None:
@@ -567,4 +569,4 @@ def test_an_unsynced_line_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPa
             store.add("fact", "lost")
     assert path.read_bytes() == before
     assert contents(store) == ["kept"]
-    assert store.add("fact", "lost") == Added(2, False)
+    assert store.add("fact", "lost") == AddedItem(2, False)

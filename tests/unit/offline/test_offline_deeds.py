@@ -8,13 +8,13 @@ import pytest
 from aish_lsp.offline.deeds import deeds_of, only_asks, risk_of, verbs_of
 from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.table import SLOT, table
-from aish_lsp.offline.understanding import Question
+from aish_lsp.offline.understanding import TypedQuestion
 from aish_lsp.offline.words import near
 from aish_lsp.shell.risk import classify
 
 
 def commands(root: Path, question: str) -> list[str]:
-    lines = reply(Question(question, is_first=False), root).split("\n")
+    lines = reply(TypedQuestion(question, is_first=False), root).split("\n")
     return [line.removeprefix("CMD: ") for line in lines if line.startswith("CMD: ")]
 
 
@@ -48,7 +48,7 @@ def test_a_question_for_information_gets_no_command_that_loses_something(
     "question", ["write a poem about the sea", "translate good morning to japanese"]
 )
 def test_what_only_sounds_like_a_task_is_unknown(tmp_path: Path, question: str) -> None:
-    assert is_unknown(reply(Question(question), tmp_path))
+    assert is_unknown(reply(TypedQuestion(question), tmp_path))
 
 
 def test_a_file_that_was_named_is_not_left_out_of_what_is_lost(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aish_lsp.offline import manuals
 from aish_lsp.offline.commands import explanation
 from aish_lsp.offline.manuals import manual, option
-from aish_lsp.offline.workspace import Machine, Workspace
+from aish_lsp.offline.workspace import Machine, WorkspaceFacts
 
 #: Bytes of a page that are kept at most.
 MOST = 400_000
@@ -99,7 +99,7 @@ def test_a_command_without_a_manual_is_told_as_such(
 ) -> None:
     monkeypatch.setattr(manuals, "_read", lambda man, _: HOSTILE if man[-1] == "ls" else "")
     machine = Machine("linux", os.fspath(tmp_path), tmp_path, {"apt-get": "/usr/bin/apt-get"})
-    parts = explanation(command, Workspace(tmp_path, machine))
+    parts = explanation(command, WorkspaceFacts(tmp_path, machine))
     assert line in parts[0].quote
 
 
@@ -118,14 +118,14 @@ def test_a_redirection_is_told_after_its_command(
 ) -> None:
     monkeypatch.setattr(manuals, "_read", lambda command, more: HOSTILE)
     machine = Machine("linux", os.fspath(tmp_path), tmp_path, {"ls": "/usr/bin/ls"})
-    told = explanation(command, Workspace(tmp_path, machine))[0].quote[-len(lines) :]
+    told = explanation(command, WorkspaceFacts(tmp_path, machine))[0].quote[-len(lines) :]
     for line, begin in zip(told, lines, strict=True):
         assert line.startswith(begin)
 
 
 def test_a_program_whose_name_is_an_option_is_not_installed(tmp_path: Path) -> None:
     machine = Machine("linux", os.fspath(tmp_path), tmp_path, {"apt-get": "/usr/bin/apt-get"})
-    parts = explanation("ls | -n", Workspace(tmp_path, machine))
+    parts = explanation("ls | -n", WorkspaceFacts(tmp_path, machine))
     assert not any("install -n" in command for part in parts for command in part.commands)
 
 
@@ -147,7 +147,7 @@ def test_a_hostile_page_gets_no_command_and_no_escape_into_the_answer(
 ) -> None:
     monkeypatch.setattr(manuals, "_read", lambda command, more: HOSTILE)
     machine = Machine("linux", os.fspath(tmp_path), tmp_path, {"frob": "/usr/bin/frob"})
-    parts = explanation("frob -x --extra=1 file", Workspace(tmp_path, machine))
+    parts = explanation("frob -x --extra=1 file", WorkspaceFacts(tmp_path, machine))
     lines = [line for part in parts for line in part.lines()]
     assert any("evil" in line for line in lines)
     for line in lines:

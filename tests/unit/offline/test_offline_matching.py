@@ -8,12 +8,12 @@ from aish_lsp.offline.choosing import acts_on_its_shell
 from aish_lsp.offline.matching import probabilities, score, weights
 from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.tokens import cut
-from aish_lsp.offline.understanding import Question
-from aish_lsp.offline.workspace import Workspace
+from aish_lsp.offline.understanding import TypedQuestion
+from aish_lsp.offline.workspace import WorkspaceFacts
 
 
 def asked(root: Path, question: str) -> str:
-    return reply(Question(question, is_first=False), root)
+    return reply(TypedQuestion(question, is_first=False), root)
 
 
 def test_two_that_are_as_likely_make_one_another_less_sure() -> None:
@@ -63,9 +63,9 @@ def test_a_clause_that_tells_how_things_are_is_no_hindrance(
 
 
 def test_a_clause_is_an_aside_where_another_asks(tmp_path: Path) -> None:
-    tokens = cut("i deleted a.txt by accident, restore b.txt", Workspace(tmp_path))
+    tokens = cut("i deleted a.txt by accident, restore b.txt", WorkspaceFacts(tmp_path))
     assert [token.text for token in tokens if not token.aside] == ["restore", "b.txt"]
-    assert not any(token.aside for token in cut("i deleted a.txt", Workspace(tmp_path)))
+    assert not any(token.aside for token in cut("i deleted a.txt", WorkspaceFacts(tmp_path)))
 
 
 @pytest.mark.parametrize(

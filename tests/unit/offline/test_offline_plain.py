@@ -14,9 +14,9 @@ from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import Intent, Phrasing, Slot, table
 from aish_lsp.offline.tokens import cut
-from aish_lsp.offline.understanding import Question
+from aish_lsp.offline.understanding import TypedQuestion
 from aish_lsp.offline.words import words
-from aish_lsp.offline.workspace import Workspace
+from aish_lsp.offline.workspace import WorkspaceFacts
 
 #: Each how many of the table's phrasings are asked.
 _EACH = 61
@@ -49,7 +49,7 @@ def test_the_words_of_a_phrasing_are_enough(tmp_path: Path) -> None:
     lost = []
     for question, intent, terms in _short():
         bare = words().bare(question)
-        tokens = cut(bare, Workspace(tmp_path))
+        tokens = cut(bare, WorkspaceFacts(tmp_path))
         if any(token.kinds for token in tokens) or {t.term for t in tokens} - {""} != terms:
             continue  # Without the value its words mean something else: "number of".
         if only_asks(bare) and risk_of(intent) != "safe":
@@ -87,14 +87,14 @@ def test_the_words_of_a_phrasing_are_enough(tmp_path: Path) -> None:
 def test_an_easy_question_is_answered(tmp_path: Path, question: str, command: str) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "requirements.txt").write_text("")
-    answer = reply(Question(question), tmp_path)
+    answer = reply(TypedQuestion(question), tmp_path)
     assert not is_unknown(answer), answer
     assert command in answer
 
 
 def test_a_word_that_is_a_name_here_as_well_is_a_word(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
-    assert not is_unknown(reply(Question("run tests"), tmp_path))
+    assert not is_unknown(reply(TypedQuestion("run tests"), tmp_path))
 
 
 def test_what_turns_the_sense_is_heeded() -> None:
@@ -102,7 +102,7 @@ def test_what_turns_the_sense_is_heeded() -> None:
     asked = {"delete", "branch"}
     phrasings = [known.phrasings[number] for number in ranking().saying_just(asked)]
     assert phrasings
-    tokens = cut("delete merged branches", Workspace(Path("/nowhere")))
+    tokens = cut("delete merged branches", WorkspaceFacts(Path("/nowhere")))
     assert "merged" in understood(tokens, "delete merged branches")[0].intent.example
 
 
@@ -110,7 +110,7 @@ def test_what_turns_the_sense_is_heeded() -> None:
 def test_all_is_not_lost_where_nobody_said_all(tmp_path: Path, question: str) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "a.txt").write_text("")
-    answer = reply(Question(question), tmp_path)
+    answer = reply(TypedQuestion(question), tmp_path)
     assert "CMD: rm *" not in answer
     assert "-delete" not in answer
     assert "<" in answer or "CMD: " not in answer

@@ -10,7 +10,7 @@ from aish_lsp.offline.deeds import agrees, ways_with
 from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.results import Ran
 from aish_lsp.offline.table import Intent, Way
-from aish_lsp.offline.understanding import Question
+from aish_lsp.offline.understanding import TypedQuestion
 from aish_lsp.offline.workspace import Machine
 
 
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 def asked(root: Path, text: str, ran: Ran | None = None) -> str:
     tools = dict.fromkeys(("apt", "apt-get", "pip", "python3", "git", "npm", "make"), "/usr/bin/x")
     machine = Machine("linux", "/nowhere", root / "home", dict(tools))
-    question = Question(text, ran, ran is not None, is_first=False)
+    question = TypedQuestion(text, ran, ran is not None, is_first=False)
     return reply(question, root, machine)
 
 

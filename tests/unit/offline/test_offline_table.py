@@ -12,7 +12,7 @@ from aish_lsp.offline.choosing import render, suggested
 from aish_lsp.offline.deeds import risk_of
 from aish_lsp.offline.table import KINDS, SLOT, Intent, kind_of, table
 from aish_lsp.offline.understanding import read
-from aish_lsp.offline.workspace import Machine, Workspace
+from aish_lsp.offline.workspace import Machine, WorkspaceFacts
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.risk.words import parse
 
@@ -68,18 +68,18 @@ def filled(slot: str, values: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def places(tmp_path_factory: pytest.TempPathFactory) -> WorkspaceFacts:
     root = tmp_path_factory.mktemp("world")
     for name in ("photos", "backup"):
         (root / name).mkdir()
     for name in ("report.pdf", "data.csv"):
         (root / name).touch()
-    return Workspace(root)
+    return WorkspaceFacts(root)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.slow
-def test_the_first_phrasing_of_an_intent_leads_to_it(family: str, places: Workspace) -> None:
+def test_the_first_phrasing_of_an_intent_leads_to_it(family: str, places: WorkspaceFacts) -> None:
     lost = []
     # Each takes 20 ms; `./dev full` tries all.
     for intent in intents(family)[:: 1 if FULL else 4]:
@@ -134,7 +134,7 @@ def test_each_intent_has_a_risk_and_what_destroys_is_never_safe(family: str) -> 
 )
 def test_each_intent_is_told_on_each_system(system: str, tools: str, tmp_path: Path) -> None:
     found: dict[str, str | None] = {tool: f"/usr/bin/{tool}" for tool in tools.split()}
-    here = Workspace(tmp_path, Machine(system, "", tmp_path, found))
+    here = WorkspaceFacts(tmp_path, Machine(system, "", tmp_path, found))
     for intent in table().intents:
         if intent.topic:
             continue

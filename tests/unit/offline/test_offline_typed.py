@@ -9,7 +9,7 @@ import pytest
 from aish_lsp.offline.choosing import render
 from aish_lsp.offline.commands import typed_command
 from aish_lsp.offline.table import table
-from aish_lsp.offline.workspace import Machine, Workspace
+from aish_lsp.offline.workspace import Machine, WorkspaceFacts
 
 COMMANDS = [
     "ls -la",
@@ -57,7 +57,7 @@ def typed(tmp_path: Path) -> Path:
 
 
 def asked(text: str, root: Path) -> str | None:
-    return typed_command(text, Workspace(root, Machine.here()), surely=True)
+    return typed_command(text, WorkspaceFacts(root, Machine.here()), surely=True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

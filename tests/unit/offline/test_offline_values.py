@@ -9,8 +9,8 @@ import pytest
 from aish_lsp.offline.choosing import chosen
 from aish_lsp.offline.model import reply
 from aish_lsp.offline.table import Way
-from aish_lsp.offline.understanding import Question
-from aish_lsp.offline.workspace import Workspace
+from aish_lsp.offline.understanding import TypedQuestion
+from aish_lsp.offline.workspace import WorkspaceFacts
 
 _FILES = ("main.py", "data.csv", "users.json", "server.log", "src/app.py", "tests/test_app.py")
 
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 def commands(question: str, root: Path) -> list[str]:
     """Return the commands that are suggested."""
-    lines = reply(Question(question), root).splitlines()
+    lines = reply(TypedQuestion(question), root).splitlines()
     return [line.removeprefix("CMD: ") for line in lines if line.startswith("CMD: ")]
 
 
@@ -113,7 +113,7 @@ def test_a_verb_is_no_name(verb: str, thing: str, root: Path) -> None:
 
 
 def test_what_is_usual_for_a_language_is_told_where_nothing_is_set_up(root: Path) -> None:
-    told = reply(Question("format the code"), root)
+    told = reply(TypedQuestion("format the code"), root)
     assert "The usual command" in told
     assert "CMD: ruff format ." in told or "CMD: python3 -m pip install ruff" in told
 
@@ -124,5 +124,5 @@ def test_a_long_s_is_an_s(root: Path) -> None:
 
 def test_a_folder_of_the_home_is_a_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(root))
-    assert chosen((Way(("folder",), ("isdir:path",)),), {"path": "~/src"}, {}, Workspace(root))
-    assert chosen((Way(("there",), ("exists:path",)),), {"path": "~/src"}, {}, Workspace(root))
+    assert chosen((Way(("folder",), ("isdir:path",)),), {"path": "~/src"}, {}, WorkspaceFacts(root))
+    assert chosen((Way(("there",), ("exists:path",)),), {"path": "~/src"}, {}, WorkspaceFacts(root))

@@ -6,8 +6,8 @@ import pytest
 
 from aish_lsp.offline import workspace
 from aish_lsp.offline.model import reply
-from aish_lsp.offline.understanding import Question
-from aish_lsp.offline.workspace import Machine, Workspace
+from aish_lsp.offline.understanding import TypedQuestion
+from aish_lsp.offline.workspace import Machine, WorkspaceFacts
 from aish_lsp.project.manifests import find_entries
 
 MAKEFILE = ".PHONY: all\nall: deploy docs\ndeploy:\n\techo d\ndocs:\n\techo o\ntest:\n\techo t\n"
@@ -16,7 +16,7 @@ PACKAGE = '{"name": "x", "scripts": {"test": "jest", "e2e": "x", "db:seed": "y",
 
 def commands(root: Path, question: str) -> list[str]:
     machine = Machine("linux", "", root, {"apt-get": "/usr/bin/apt-get", "git": "/usr/bin/git"})
-    lines = reply(Question(question, is_first=False), root, machine).split("\n")
+    lines = reply(TypedQuestion(question, is_first=False), root, machine).split("\n")
     return [line.removeprefix("CMD: ") for line in lines if line.startswith("CMD: ")]
 
 
@@ -133,5 +133,5 @@ def test_a_folder_with_too_many_files_is_not_read_to_its_end(
     (tmp_path / "src").mkdir()
     for number in range(50):
         (tmp_path / "src" / f"f{number}.py").touch()
-    found = [Workspace(tmp_path).find(f"f{number}.py") for number in range(50)]
+    found = [WorkspaceFacts(tmp_path).find(f"f{number}.py") for number in range(50)]
     assert sum(name is not None for name in found) == 9

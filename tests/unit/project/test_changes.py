@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_project_files import git, needs_git, root, slow_git, write
 
 from aish_lsp.project.current import CurrentFiles
-from aish_lsp.project.files import Scan
+from aish_lsp.project.files import FolderScan
 
 __all__ = ["root"]
 
@@ -28,7 +28,7 @@ def listed_by_git(folder: Path) -> list[str]:
 
 
 def scanned(folder: Path) -> list[str]:
-    return Scan(folder, None).run().known.names
+    return FolderScan(folder, None).run().known.names
 
 
 class Told:

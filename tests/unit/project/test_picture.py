@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from test_project_files import git, needs_git, no_git, root, write
 
-from aish_lsp.config.schema import Project
+from aish_lsp.config.schema import ProjectSettings
 from aish_lsp.project import current
 from aish_lsp.project import picture as picture_module
-from aish_lsp.project.files import Listing, Scan
+from aish_lsp.project.files import FileListing, FolderScan
 from aish_lsp.project.known import KnownFiles
 from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.project.tree import Tree, tree
@@ -34,7 +34,7 @@ async def picture(root: Path) -> AsyncIterator[ProjectPicture]:
 
 
 async def drawn(picture: ProjectPicture, **shape: int) -> str:
-    await picture.refresh(Project(**shape), patience=None)  # type: ignore[arg-type]
+    await picture.refresh(ProjectSettings(**shape), patience=None)  # type: ignore[arg-type]
     return picture.block.block
 
 
@@ -42,11 +42,11 @@ class Counted:
     """Counts scans."""
 
     def __init__(self, picture: ProjectPicture) -> None:
-        self.scans: list[Scan] = []
+        self.scans: list[FolderScan] = []
         assert picture.files is not None
         picture.files.on_scan(self._began)
 
-    def _began(self, scan: Scan, _work: asyncio.Task[Listing]) -> None:
+    def _began(self, scan: FolderScan, _work: asyncio.Task[FileListing]) -> None:
         self.scans.append(scan)
 
 
@@ -146,7 +146,7 @@ async def test_nobody_waits_for_a_scan_longer_than_asked(
     (tmp_path / "slow" / "git").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "slow" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'slow'}{os.pathsep}{os.environ['PATH']}")
-    await picture.refresh(Project(), patience=0.1)
+    await picture.refresh(ProjectSettings(), patience=0.1)
     assert picture.block.block == ""
     await picture.aclose()
 
@@ -160,8 +160,8 @@ async def test_closing_ends_every_look(
     (tmp_path / "slow" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'slow'}{os.pathsep}{os.environ['PATH']}")
     counted = Counted(picture)
-    await picture.refresh(Project(), patience=0.1)
-    await picture.refresh(Project(), patience=0.1)
+    await picture.refresh(ProjectSettings(), patience=0.1)
+    await picture.refresh(ProjectSettings(), patience=0.1)
     await picture.aclose()
     assert [scan.stopped for scan in counted.scans] == [True]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.project import files
 from aish_lsp.project.current import CurrentFiles
-from aish_lsp.project.files import Scan, _is_ignored, _rules_in, is_left_out, walk
+from aish_lsp.project.files import FolderScan, _is_ignored, _rules_in, is_left_out, walk
 from aish_lsp.project.git import _tracked_names
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -36,7 +36,7 @@ GIT_ENVIRONMENT = {
 
 
 async def files_of(root: Path) -> tuple[str, ...]:
-    return tuple((await Scan(root, None).listing()).known.names)
+    return tuple((await FolderScan(root, None).listing()).known.names)
 
 
 def git(root: Path, *arguments: str) -> bytes:
@@ -82,7 +82,7 @@ async def test_tracked_and_new_files_but_no_ignored_and_no_deleted_ones(root: Pa
     git(root, "init", "-q")
     git(root, "add", "kept.py", "gone.py", ".gitignore")
     (root / "gone.py").unlink()
-    listed = await Scan(root, None).listing()
+    listed = await FolderScan(root, None).listing()
     assert tuple(listed.known.names) == (".gitignore", "kept.py", "new.py", "src/a b.py")
     assert not listed.truncated
     assert not listed.reason
@@ -293,11 +293,11 @@ def test_names_that_lead_out_of_the_folder_are_dropped() -> None:
 
 
 async def test_a_folder_that_is_gone_is_empty_with_a_reason(tmp_path: Path) -> None:
-    listed = await Scan(tmp_path / "gone", None).listing()
+    listed = await FolderScan(tmp_path / "gone", None).listing()
     assert tuple(listed.known.names) == ()
     assert "gone" in listed.reason
     write(tmp_path, "file")
-    assert (await Scan(tmp_path / "file", None).listing()).reason
+    assert (await FolderScan(tmp_path / "file", None).listing()).reason
 
 
 @pytest.mark.usefixtures("no_git")
@@ -382,7 +382,7 @@ async def test_too_many_files_are_cut(root: Path, in_repository: bool) -> None:
     if in_repository:
         git(root, "init", "-q")
     write(root, *(f"f{number:02}" for number in range(20)))
-    known = (await Scan(root, 5).listing()).known
+    known = (await FolderScan(root, 5).listing()).known
     assert known.names == ["f00", "f01"]
     assert known.total == 20
     assert len(await files_of(root)) == 20
@@ -394,7 +394,7 @@ async def test_a_walk_that_takes_too_long_stops(
 ) -> None:
     write(root, "a.py")
     monkeypatch.setattr(files, "TIME_LIMIT", -1.0)
-    listed = await Scan(root, None).listing()
+    listed = await FolderScan(root, None).listing()
     assert listed.truncated
     assert listed.reason
 
@@ -405,7 +405,7 @@ async def test_a_file_that_is_gone_is_taken_off_the_count_once(root: Path) -> No
     write(root, *(f"deep/er/f{number:02}" for number in range(20)))
     git(root, "add", ".")
     (root / "deep" / "er" / "f07").unlink()
-    listing = await Scan(root, 5).listing()
+    listing = await FolderScan(root, 5).listing()
     assert (listing.way, listing.known.total) == ("git", 19)
 
 
@@ -426,7 +426,7 @@ async def test_a_name_of_no_file_system_is_not_kept(root: Path) -> None:
     parent = empty.decode().strip()
     commit = git(root, "commit-tree", "-m", "x", "-p", parent, tree.decode().strip())
     git(root, "update-ref", "HEAD", commit.decode().strip())
-    listing = await Scan(root, None).listing()
+    listing = await FolderScan(root, None).listing()
     assert (listing.way, listing.known.names, listing.recent) == ("git", ["a.py"], ())
 
 
@@ -469,7 +469,7 @@ async def test_a_git_that_dies_is_not_believed(
     (tmp_path / "bad" / "git").write_text(f"#!/bin/sh\n{end}\n")
     (tmp_path / "bad" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bad'}:{os.environ['PATH']}")
-    listed = await Scan(root, None).listing()
+    listed = await FolderScan(root, None).listing()
     assert tuple(listed.known.names) == (".gitignore", "a.py")
     assert not listed.truncated
 
@@ -479,7 +479,7 @@ async def test_cancelling_ends_git(
 ) -> None:
     slow_git(tmp_path / "slow", tmp_path / "pid")
     monkeypatch.setenv("PATH", f"{tmp_path / 'slow'}:{os.environ['PATH']}")
-    listing = asyncio.create_task(Scan(root, None).listing())
+    listing = asyncio.create_task(FolderScan(root, None).listing())
     for _ in range(500):
         if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
             break

@@ -18,7 +18,7 @@ from task_layouts import QUESTIONS, Layout
 from tasks_page import LAYOUTS
 
 from aish_lsp.offline.model import reply
-from aish_lsp.offline.understanding import Question
+from aish_lsp.offline.understanding import TypedQuestion
 from aish_lsp.project.manifests import find_tasks
 
 FULL = os.environ.get("TESTS_FULL") == "1"
@@ -55,7 +55,7 @@ def answered(text: str) -> str:
 def test_every_question_is_answered_for_the_project(root: Path, layout: Layout) -> None:
     layout.write(root)
     found = {
-        intent: answered(reply(Question(question, is_first=False), root))
+        intent: answered(reply(TypedQuestion(question, is_first=False), root))
         for intent, question in QUESTIONS.items()
     }
     assert found == {intent: layout.answers.get(intent, "") for intent in QUESTIONS}

@@ -14,7 +14,14 @@ from aish_lsp.project import manifests
 from aish_lsp.project.manifests import _FINDERS
 from aish_lsp.project.manifests.entries import READERS
 from aish_lsp.project.manifests.reading import Manifests
-from aish_lsp.project.manifests.rules import ENTRY_NAMES, RULES, Rank, Row, Words, rule_tasks
+from aish_lsp.project.manifests.rules import (
+    ENTRY_NAMES,
+    RULES,
+    Rank,
+    Row,
+    Substitutions,
+    rule_tasks,
+)
 
 CONDITIONS = {"word", "without", "also", "file", "unless", "executable", "key"}
 KEYS = CONDITIONS | {
@@ -64,7 +71,7 @@ def test_every_group_is_used_by_a_finder_or_a_function() -> None:
 
 
 def test_every_word_has_a_last_resort_or_is_asked_for_where_it_has_one(tmp_path: Path) -> None:
-    words = Words(Manifests(tmp_path))
+    words = Substitutions(Manifests(tmp_path))
     assert {name: words[name] for name in RULES["words"]}["python_manager"] == "pip"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.shell.risk import UNHELD, Verdict, classify
+from aish_lsp.shell.risk import UNHELD, Verdict, classify, runs_only_git
 from aish_lsp.shell.risk.matching import parse
 from aish_lsp.shell.risk.rules import FOLDER
 from aish_lsp.shell.risk.words import LONGEST
@@ -652,3 +652,25 @@ def test_what_no_snapshot_holds_is_not_changed_as_if_one_did(tmp_path: Path, com
     }
     # What is new takes nothing from anybody.
     assert risk("new.txt") == risk("out/new.txt") == "caution"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("git add -A && git commit -qm x", True),
+        ("cd sub; git status | git apply", True),
+        ("GIT_EDITOR=true git rebase --continue > log", True),
+        ("if git diff --quiet; then git add .; fi", True),
+        ('git commit -m "$(cat message)"', False),
+        ("git add . && make", False),
+        ("sudo git add .", False),
+        ("./git add .", False),
+        ("$g add .", False),
+        ("cd sub", False),
+        ("git add . &&", False),
+        ("echo x > .git/HEAD; git add .", False),
+        ("find . -exec git add {} +", False),
+    ],
+)
+def test_a_line_of_gits_own_commands(text: str, expected: bool) -> None:
+    assert runs_only_git(text) is expected

@@ -22,7 +22,7 @@ from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.events import Event
-from aish_lsp.foundation.ports import Choice, Found, Lookup, Question
+from aish_lsp.foundation.ports import Choice, CodeLocation, Lookup, Question
 from aish_lsp.models.request import ToolCall
 from aish_lsp.shell.runner import RunResult
 from aish_lsp.tools import Around, Seen, ToolResult, writing
@@ -41,13 +41,13 @@ class Editor:
 
     def __init__(self) -> None:
         self.offered = False
-        self.knows: list[Found] | None = []
+        self.knows: list[CodeLocation] | None = []
         self.asked: list[Lookup] = []
 
     def is_offered(self) -> bool:
         return self.offered
 
-    async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
+    async def __call__(self, lookup: Lookup, /) -> list[CodeLocation] | None:
         self.asked.append(lookup)
         return self.knows
 

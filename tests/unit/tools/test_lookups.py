@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from test_builtin_tools import Editor, Place, place
 
-from aish_lsp.foundation.ports import Found, Lookup
+from aish_lsp.foundation.ports import CodeLocation, Lookup
 
 __all__ = ["place"]
 
@@ -37,7 +37,7 @@ async def test_they_are_not_where_it_does_not(place: Place) -> None:
 
 async def test_places_are_counted_from_one(place: Place, editor: Editor) -> None:
     main = place.put("main.py", "x = 1\ny = x\n")
-    editor.knows = [Found(main, 0, "x = 1\n   (integer)")]
+    editor.knows = [CodeLocation(main, 0, "x = 1\n   (integer)")]
     result = await place.call("definition", path="main.py", line=2, character="5")
     assert result.text == "main.py:1: x = 1 (integer)\n"
     assert editor.asked == [Lookup("definition", main, line=1, character=4)]
@@ -52,8 +52,8 @@ async def test_only_what_the_model_may_read_is_shown(place: Place, editor: Edito
         Path("/usr/lib/python3/os.py"),
     ]
     shown = place.put("main.py", "x\n")
-    editor.knows = [Found(path, 3, f"secret of {path}") for path in hidden]
-    editor.knows.append(Found(shown, 0, "variable x"))
+    editor.knows = [CodeLocation(path, 3, f"secret of {path}") for path in hidden]
+    editor.knows.append(CodeLocation(shown, 0, "variable x"))
     result = await place.call("symbols", query="x")
     assert result.text.splitlines() == [
         "ignored/a.py:4 (outside of the project)",
@@ -98,7 +98,7 @@ async def test_nothing_and_too_much_and_no_answer(place: Place, editor: Editor) 
         "The editor has no errors and no warnings there.",
     )
     assert editor.asked == [Lookup("diagnostics")]
-    editor.knows = [Found(main, line, "wrong " * 200) for line in range(1000)]
+    editor.knows = [CodeLocation(main, line, "wrong " * 200) for line in range(1000)]
     result = await place.call("diagnostics", limit=400_000)
     assert len(result.text.splitlines()) == 201
     assert result.text.endswith("[aish: 800 more]\n")
