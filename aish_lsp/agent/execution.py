@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
@@ -82,17 +82,21 @@ _SHELL_IS_GONE = (
 )
 
 
+#: Whether the user has approved a command, or nobody has seen it.
+ApprovalState: TypeAlias = Literal["", "given", "unseen"]
+
+
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """A command to run: a suggestion by its id, or a text.
 
     ``edited`` is what to run instead of the suggestion; ``shell`` is the shell that the text is
-    for, empty for the user's own; ``timeout`` is in seconds. ``approved``: the user has just
-    approved exactly this text. ``unattended``: nobody has seen the text, so the user is asked
-    unless it is safe and confined. ``shown_whole``: the user sees the whole output, so it need not
-    be saved. Commands of one ``group`` are undone together; by default a command is undone by
-    itself. ``answers_call``: the output is the result of a tool call, and is not kept for the next
-    question.
+    for, empty for the user's own; ``timeout`` is in seconds. ``approval`` is ``given`` if the user
+    has just approved exactly this text, and ``unseen`` if nobody has seen it, so that the user is
+    asked unless it is safe and confined. ``shown_whole``: the user sees the whole output, so it
+    need not be saved. Commands of one ``group`` are undone together; by default a command is undone
+    by itself. ``answers_call``: the output is the result of a tool call, and is not kept for the
+    next question.
     """
 
     command_id: str | None = None
@@ -102,8 +106,7 @@ class RunRequest:
     cwd: str | None = None
     timeout: float | None = None
     origin: Origin = "reply"
-    approved: bool = False
-    unattended: bool = False
+    approval: ApprovalState = ""
     shown_whole: bool = False
     group: str = ""
     answers_call: bool = False
@@ -375,7 +378,7 @@ class Execution:
             await self._emit(Notice("warning", why_not))
         can_confine = not planned.free and await workspace.can_confine()
         acts_alone = self._pursuit is not None and self._pursuit.acts_alone
-        is_approved = planned.request.approved
+        is_approved = planned.request.approval == "given"
         verdict = workspace.judge(
             planned.text,
             planned.cwd,
@@ -443,9 +446,9 @@ class Execution:
         always = planned.is_retry or self._workspace.config.safety.confirm == "always"
         if self._profile == "work":
             return always
-        if request.unattended and verdict.risk != "safe":
+        if request.approval == "unseen" and verdict.risk != "safe":
             return True
-        return not request.approved and needs_approval(
+        return request.approval != "given" and needs_approval(
             planned.text, verdict, planned.origin, always=always
         )
 
@@ -460,7 +463,7 @@ class Execution:
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
             # Whoever approves it has seen it; by then its tool call has been answered.
-            request = replace(planned.request, approved=True, unattended=False, answers_call=False)
+            request = replace(planned.request, approval="given", answers_call=False)
             approved = replace(planned, request=request, group=planned.command_id)
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."

@@ -104,7 +104,7 @@ class _Access:
             text=command,
             cwd=cwd,
             timeout=seconds or _RUNNING_SECONDS,
-            unattended=True,
+            approval="unseen",
             group=around.group,
             answers_call=True,
         )
