@@ -372,7 +372,7 @@ def read_usage(raw: Json | None) -> Usage | None:
         raw.get("cache_creation_input_tokens")
     )
     missing = as_count(raw.get("total_tokens")) - prompt - completion
-    if cached + written and (missing == cached + written or cached > prompt):
+    if cached + written and missing == cached + written:
         # The total shows that what was cached is not part of prompt_tokens.
         prompt += cached + written
     elif missing > 0 and reasoning in (0, missing):

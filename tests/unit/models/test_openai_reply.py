@@ -500,7 +500,7 @@ def test_signed_blocks_of_thinking_are_joined_and_kept() -> None:
         ),
         (
             {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 900}},
-            (910, 900, 0),
+            (10, 10, 0),
         ),
     ],
 )
