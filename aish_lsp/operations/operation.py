@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aish_lsp.agent import Workspace
+    from aish_lsp.agent.execution import ApprovalState
     from aish_lsp.agent.session import Session
     from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.errors import AishError
@@ -131,7 +132,7 @@ class Caller:
     face: Face
     is_typed: bool = True
     is_alone: bool = False
-    approval: Literal["", "given", "unseen"] = ""
+    approval: ApprovalState = ""
     guess: str = ""
     subject: Subject = Subject()
 
@@ -241,10 +242,10 @@ class Operation:
     @property
     def refusals(self) -> list[tuple[str, str]]:
         """How it refuses: the names of the errors, and when each is raised."""
-        told = (inspect.getdoc(self.run) or "").partition("\nRaises:\n")[2]
-        rows = re.split(r"\n(?=    \w)", told.rstrip())
-        found = (row.split(": ", 1) for row in rows if ": " in row)
-        return [(names.strip(), " ".join(when.split())) for names, when in found]
+        raises = (inspect.getdoc(self.run) or "").partition("\nRaises:\n")[2]
+        rows = re.split(r"\n(?=    \w)", raises.rstrip())
+        pairs = (row.split(": ", 1) for row in rows if ": " in row)
+        return [(names.strip(), " ".join(when.split())) for names, when in pairs]
 
     @property
     def takes_session(self) -> bool:
