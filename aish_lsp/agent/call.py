@@ -30,6 +30,7 @@ from aish_lsp.models.request import (
     Text,
     ToolCall,
     WithoutPart,
+    tool_named,
 )
 
 if TYPE_CHECKING:
@@ -303,6 +304,9 @@ class Call:
                             return
                         limit, started = end, True
                         event, ending = _guarded(event, guards)
+                        if isinstance(event, ToolCall):
+                            names = (tool.name for tool in self._request.tools)
+                            event = replace(event, name=tool_named(event.name, names))
                         self.received.take(event)
                         yield event
             except TimeoutError:

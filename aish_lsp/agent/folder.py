@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from aish_lsp.context.attached import FileNames, named_files, named_terminal
+from aish_lsp.context.attached import named_files, named_terminal
 from aish_lsp.context.prompt import (
     Blocks,
     Surroundings,
@@ -28,7 +28,7 @@ from aish_lsp.foundation.masking import MASK, Mask, withhold
 from aish_lsp.foundation.redaction import is_telling, redact
 from aish_lsp.foundation.text import shown, shown_path
 from aish_lsp.memory.scopes import MemoryScopes, background_text, select
-from aish_lsp.project.picture import ProjectPicture
+from aish_lsp.project.picture import FileNames, ProjectPicture
 from aish_lsp.shell.environment import command_environment, secret_values, shell_for
 from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.shell.runner import inside

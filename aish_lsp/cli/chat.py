@@ -391,8 +391,8 @@ def _completer(workspace: Workspace, chat_text: Callable[[], str]) -> Completer:
         ) -> AsyncGenerator[Completion, None]:
             """Yield what could be inserted at the cursor."""
             prefix = document.current_line_before_cursor
-            found = await completions_at(workspace, prefix, chat_text())
-            for item in found.items:
+            proposals = await completions_at(workspace, prefix, chat_text())
+            for item in proposals.items:
                 yield Completion(
                     item.insert,
                     start_position=item.start - len(prefix),

@@ -98,8 +98,8 @@ async def _opened(run: _Action, arguments: argparse.Namespace) -> int:
         return run(arguments, workspace)
 
 
-def _show_items(found: Items) -> None:
-    for item in found.items:
+def _show_items(listed: Items) -> None:
+    for item in listed.items:
         mark = "" if item.injected else "  [not sent to the model: no room]"
         tags = "".join(f" #{escaped(tag)}" for tag in item.tags)
         where = f"{item.id:>4} {item.scope:<9} {item.ts[:10]} {item.kind:<7}"

@@ -55,15 +55,15 @@ def _list(arguments: argparse.Namespace) -> int:
     folder = workspace_dir(workspace_folder(arguments))
     infos = list_sessions(folder / "sessions", _costs(folder))
     query = " ".join(arguments.text)
-    found = search(folder / "sessions", infos, query) if query.strip() else None
-    if found is None:
+    hits = search(folder / "sessions", infos, query) if query.strip() else None
+    if hits is None:
         empty = "nothing has been asked in this workspace yet"
         write_result(arguments, {"sessions": infos}, _table(infos))
     else:
         empty = f"no session of this workspace mentions {query!r}"
-        listed = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
-        write_result(arguments, {"sessions": listed}, "\n".join(map(_found, found)))
-    if not (infos if found is None else found) and not arguments.json:
+        listed = [to_wire(one.session) | {"snippet": one.snippet} for one in hits]
+        write_result(arguments, {"sessions": listed}, "\n".join(map(_hit, hits)))
+    if not (infos if hits is None else hits) and not arguments.json:
         terminal.tell(empty)
     return 0
 
@@ -79,7 +79,7 @@ def _table(infos: Sequence[SessionInfo]) -> str:
     return "\n".join(lines) if infos else ""
 
 
-def _found(one: SearchHit) -> str:
+def _hit(one: SearchHit) -> str:
     """Return a session that matches, with the place below it."""
     return f"{'  '.join(filter(None, _row(one.session)))}\n    {escaped(one.snippet)}"
 

@@ -12,8 +12,7 @@ import hashlib
 import json
 import os
 import re
-import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -36,9 +35,8 @@ from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import ProjectSettings
     from aish_lsp.foundation.ports import AskUser, OpenText, ReadTerminal
-    from aish_lsp.project.picture import ProjectPicture
+    from aish_lsp.project.picture import FileNames
 
 #: The chat itself: an ignored file, but users may ask about what is said there.
 _CHAT: Final = ".aish/chat.md"
@@ -262,72 +260,6 @@ def _attached(document: SourceText, named: Named) -> tuple[list[Attached], str]:
     if not attached:
         return [], f"The lines of {escaped(document.path)} that are named are blank."
     return attached, ""
-
-
-# The files that a question may name: those of the workspace that no ignore rule excludes.
-
-#: Seconds after which the list of files is refreshed while the user types, and seconds that the
-#: user waits for the first list.
-_FRESH: Final = 2.0
-_PATIENCE: Final = 2.0
-
-
-class FileNames:
-    """The files of one workspace, as its picture knows them; none if no folder is open."""
-
-    def __init__(
-        self, root: Path | None, picture: ProjectPicture, config: Callable[[], ProjectSettings]
-    ) -> None:
-        self.root = root
-        self._picture = picture
-        self._config = config
-        self._looked_at = float("-inf")
-
-    async def left_out(self, paths: Iterable[str]) -> set[str]:
-        """Return those of ``paths`` that do not belong to the project.
-
-        These are ignored, a repository's own files, or in a nested repository. The paths are
-        relative, and exist.
-        """
-        files = self._picture.files
-        assert files is not None, "no folder is open"
-        await self._refresh()
-        return await files.left_out(paths)
-
-    async def names(self) -> Sequence[str]:
-        """Return the current names of the project's files, sorted.
-
-        A folder with too many files is represented by one name, which ends in ``FOLDED``.
-        """
-        files = self._picture.files
-        if files is None:
-            return ()
-        await self._refresh()
-        return files.listing.known.names
-
-    async def ignores(self, path: str) -> bool:
-        """Return whether a new file with this relative path would be ignored."""
-        files = self._picture.files
-        await self._refresh()
-        return files is not None and await files.ignores(path)
-
-    async def lately(self) -> Sequence[str]:
-        """Return the known names, sorted, for proposals while the user types.
-
-        The user does not wait for a refresh of a large folder: slightly old names are good enough.
-        """
-        files = self._picture.files
-        if files is None:
-            return ()
-        is_known = bool(files.listing.known.names)
-        if not is_known or time.monotonic() - self._looked_at > _FRESH:
-            self._looked_at = time.monotonic()
-            await self._refresh(0.0 if is_known else _PATIENCE)
-        return files.listing.known.names
-
-    async def _refresh(self, patience: float | None = None) -> None:
-        # Refreshing only the list would hide new and deleted files from the picture.
-        await self._picture.refresh(self._config(), patience=patience)
 
 
 #: Characters at the end of an output that are examined, and of a command that are shown.

@@ -210,7 +210,7 @@ def _is_in(folder: int, own: str) -> bool:
     return True
 
 
-def replace(root: Path, name: str, data: bytes, before: os.stat_result | None) -> None:
+def replace_file(root: Path, name: str, data: bytes, before: os.stat_result | None) -> None:
     """Put ``data`` in the place of a file, by a rename, or make the file with its folders. Blocks.
 
     A file that has other names (hard links) keeps its contents under those. The mode stays.
@@ -248,9 +248,9 @@ class FileText:
     Attributes:
         name: its real path, relative to the folder that it was opened in.
         status: its status when it was opened.
-        raw: its text with its own line ends; U+FFFD for bytes that are not UTF-8.
+        raw: its text with its own line ends; U+FFFD stands for bytes that are not UTF-8.
         mark: the byte order mark before it, if it has one.
-        is_utf8: whether there were none of those.
+        is_utf8: whether all of it is UTF-8.
         problem: why there is no text: ``is binary``, ``is UTF-16, not UTF-8``, ``is larger ...``.
     """
 

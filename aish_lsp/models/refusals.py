@@ -300,6 +300,11 @@ def with_changes(body: Json, changes: Changes) -> Json:
     return body
 
 
+#: What Google tells clients to send for a call without a signature, such as another model's:
+#: https://ai.google.dev/gemini-api/docs/thought-signatures, "FAQs".
+NO_SIGNATURE: Final = "skip_thought_signature_validator"
+_UNSIGNED: Final = {"extra_content": {"google": {"thought_signature": NO_SIGNATURE}}}
+
 # Forms of a conversation, for servers and templates that do not take every conversation.
 
 #: Each form, how servers ask for it, and what the user is told.
@@ -325,6 +330,11 @@ _FORMS: Final = (
             r"|(?:not|n't) support.{0,20}\bsystem (?:role|message|prompt)"
         ),
         "its template takes no system message, which goes into the first question",
+    ),
+    (
+        "signed calls",
+        r"thought_?signature",
+        "its server wants signatures of calls that another model made",
     ),
     (
         "no reasoning",
@@ -375,6 +385,8 @@ def reformed(request: ModelRequest, forms: Iterable[str], source: str) -> ModelR
         messages = [_as_text(message) for message in messages]
     if "reasoning on every reply" in forms:
         messages = [_with_reasoning(message, source) for message in messages]
+    if "signed calls" in forms:
+        messages = [_signed(message, source) for message in messages]
     if "short ids" in forms:
         messages = [_with_short_ids(message) for message in messages]
     if "system in the first question" in forms:
@@ -400,6 +412,15 @@ def _with_reasoning(message: RequestMessage, source: str) -> RequestMessage:
     text = message.reasoning.text if message.reasoning else ""
     metadata = {"reasoning_field": "reasoning_content", "every": True}
     return replace(message, reasoning=StoredReasoning(text or " ", source, metadata))
+
+
+def _signed(message: RequestMessage, source: str) -> RequestMessage:
+    """Return a message whose calls have something in place of the signature that they lack."""
+    calls = (
+        call if call.extra.get(source) else replace(call, extra={**call.extra, source: _UNSIGNED})
+        for call in message.tool_calls
+    )
+    return replace(message, tool_calls=tuple(calls))
 
 
 def _with_short_ids(message: RequestMessage) -> RequestMessage:

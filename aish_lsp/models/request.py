@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -32,11 +33,16 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A complete tool call, joined from its pieces; ``arguments`` is the JSON text as received."""
+    """A complete tool call, joined from its pieces; ``arguments`` is the JSON text as received.
+
+    ``extra`` has what else a server said of the call, by the name of the server, which may want it
+    back. It is not understood here.
+    """
 
     id: str
     name: str
     arguments: str
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,20 @@ class ToolSchema:
     def declared(self, schema_field: str = "parameters") -> dict[str, Any]:
         """Return the tool as all protocols declare it, its schema under ``schema_field``."""
         return {"name": self.name, "description": self.description, schema_field: self.parameters}
+
+
+#: What models write around a tool's name: a namespace, the markup of gpt-oss.
+_NAMESPACE: Final = re.compile(r"^\s*(?:functions|tools|default_api)[.:]|<\|.*|\s+")
+
+
+def tool_named(name: str, tools: Iterable[str]) -> str:
+    """Return the name of the only one of ``tools`` that ``name`` can mean, else ``name``."""
+    tools = set(tools)
+    if name in tools:
+        return name
+    meant = _NAMESPACE.sub("", name).casefold()
+    found = [tool for tool in tools if tool.casefold() == meant]
+    return found[0] if len(found) == 1 else name
 
 
 @dataclass(frozen=True, slots=True)

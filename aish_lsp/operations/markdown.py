@@ -167,12 +167,12 @@ def listed_page(infos: Sequence[SessionInfo], open_id: str) -> str:
     return "\n".join([*(_row(info, open_id) for info in infos), "", _HOW_TO_RESUME])
 
 
-def found_page(found: Sequence[SearchHit], open_id: str, query: str) -> str:
+def found_page(hits: Sequence[SearchHit], open_id: str, query: str) -> str:
     """Return the sessions that contain ``query``, each with the place where it was found."""
-    if not found:
+    if not hits:
         return f"No session of this workspace mentions *{escaped(query)}*."
     # The snippet is quoted on a line of its own, so that it cannot pass for a line of the chat.
-    rows = (f"{_row(one.session, open_id)}\n  > {escaped(one.snippet)}" for one in found)
+    rows = (f"{_row(one.session, open_id)}\n  > {escaped(one.snippet)}" for one in hits)
     return "\n".join([*rows, "", _HOW_TO_RESUME])
 
 
@@ -350,15 +350,15 @@ def accepted_in_chat(rest: str, chat: str) -> list[Accepted]:
         NotFound: there is no such candidate.
     """
     words = rest.split()
-    found = last_entries(chat)
+    entries = last_entries(chat)
     if rest == "all":
-        sound = (one for one in found if not one.ticked and not one.careful)
+        sound = (one for one in entries if not one.ticked and not one.careful)
         return [Accepted(one.kind, one.content) for one in sound]
     if words and all(map(_is_number, words)):
-        numbered = (_numbered(found, word) for word in words)
+        numbered = (_numbered(entries, word) for word in words)
         return [Accepted(one.kind, one.content) for one in numbered]
     if words and _is_number(words[0]):
-        return [Accepted(_numbered(found, words[0]).kind, rest.split(None, 1)[1])]
+        return [Accepted(_numbered(entries, words[0]).kind, rest.split(None, 1)[1])]
     raise InvalidArgument(
         "Say which: `:memory accept 1 3`, `:memory accept 2 TEXT` or `:memory accept all`, by"
         " the numbers of the last list. `all` takes what has neither a tick nor a `careful`."
@@ -369,13 +369,13 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdigit()
 
 
-def _numbered(found: Sequence[ChecklistEntry], word: str) -> ChecklistEntry:
+def _numbered(entries: Sequence[ChecklistEntry], word: str) -> ChecklistEntry:
     """Return the candidate with a number; raise NotFound if there is none."""
-    if not found:
+    if not entries:
         raise NotFound("There are no candidates. `:memory summarize` finds some.")
     digits = word.lstrip("0") or "0"
-    for one in found:
+    for one in entries:
         if str(one.number) == digits:
             return one
-    known = ", ".join(str(one.number) for one in found if one.number is not None)
-    raise NotFound(f"There is no candidate {digits[:_DIGITS]}. The last list has {known}.")
+    numbers = ", ".join(str(one.number) for one in entries if one.number is not None)
+    raise NotFound(f"There is no candidate {digits[:_DIGITS]}. The last list has {numbers}.")

@@ -67,14 +67,14 @@ async def listed(caller: Caller, _params: SessionTarget) -> Answer[Models]:
     """The models there are."""
     # The file may have been written a moment ago, as by ``aish-lsp setup``.
     caller.tell(await caller.workspace.reload())
-    found = await models_of(caller.session)
+    current = await models_of(caller.session)
     rows = [
-        f"- {f'**{row.name}**' if row.name == found.active else row.name}"
+        f"- {f'**{row.name}**' if row.name == current.active else row.name}"
         f" ({row.source}): {row.model or 'its only model'}"
         f"{f' at {row.endpoint}' if row.endpoint else ''}"
-        for row in found.models
+        for row in current.models
     ]
-    return Answer(found, "\n\n".join(["\n".join(rows), _HOW]))
+    return Answer(current, "\n\n".join(["\n".join(rows), _HOW]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +137,11 @@ async def add(caller: Caller, params: ModelAdd) -> Answer[Added]:
     chosen = await _chosen(caller.session.workspace, params.choice or "")
     name: str | None = None
     if isinstance(chosen, ModelCandidate):
-        name, told = await _added(caller.session, chosen)
+        name, text = await _added(caller.session, chosen)
     else:
-        told = chosen
-    found = await models_of(caller.session)
-    return Answer(Added(name, found.active, found.models), told, is_told=True)
+        text = chosen
+    current = await models_of(caller.session)
+    return Answer(Added(name, current.active, current.models), text, is_told=True)
 
 
 # ``:model add``: a model is set up from the chat.
@@ -272,16 +272,18 @@ class ModelCandidate:
 async def candidates(workspace: FolderContext) -> list[ModelCandidate]:
     """Return the models found: servers on this machine, then keys in the environment."""
     services, config = workspace.services, workspace.config
-    found = await services.catalog.discover()
-    told = await asyncio.gather(*(describe(services.http, preset, {}) for preset in found.presets))
+    discovery = await services.catalog.discover()
+    infos = await asyncio.gather(
+        *(describe(services.http, preset, {}) for preset in discovery.presets)
+    )
     names = [*config.models, "offline"]
     listed: list[ModelCandidate] = []
-    for preset, info in zip(found.presets, told, strict=True):
+    for preset, info in zip(discovery.presets, infos, strict=True):
         others = (name for name in info.models if name != preset.model)
         # Not written to the file: the server may be restarted with another window.
         plain = replace(preset, context_window=None)
         listed.append(_candidate(plain, _LOCAL, (preset.model, *others), config, names))
-    for offer in found.offers:
+    for offer in discovery.offers:
         name = offer.preset.name
         listed.append(_candidate(offer.preset, name, (offer.preset.model,), config, names))
     return listed

@@ -241,10 +241,10 @@ class Operation:
     @property
     def refusals(self) -> list[tuple[str, str]]:
         """How it refuses: the names of the errors, and when each is raised."""
-        told = (inspect.getdoc(self.run) or "").partition("\nRaises:\n")[2]
-        rows = re.split(r"\n(?=    \w)", told.rstrip())
-        found = (row.split(": ", 1) for row in rows if ": " in row)
-        return [(names.strip(), " ".join(when.split())) for names, when in found]
+        raises = (inspect.getdoc(self.run) or "").partition("\nRaises:\n")[2]
+        rows = re.split(r"\n(?=    \w)", raises.rstrip())
+        pairs = (row.split(": ", 1) for row in rows if ": " in row)
+        return [(names.strip(), " ".join(when.split())) for names, when in pairs]
 
     @property
     def takes_session(self) -> bool:

@@ -81,11 +81,11 @@ async def listed(caller: Caller, params: SessionList) -> Answer[Sessions]:
     if not query:
         infos = await sessions.all()
         return Answer(Sessions([*infos]), listed_page(infos, open_id))
-    found = await sessions.search(query)
+    hits = await sessions.search(query)
     rows: list[SessionInfo | ListedSession] = [
-        ListedSession(**dataclasses.asdict(one.session), snippet=one.snippet) for one in found
+        ListedSession(**dataclasses.asdict(one.session), snippet=one.snippet) for one in hits
     ]
-    return Answer(Sessions(rows), found_page(found, open_id, query))
+    return Answer(Sessions(rows), found_page(hits, open_id, query))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,6 +145,72 @@ class ProjectPicture:
         if self._look is not None:
             self._look.cancel()
             await asyncio.wait([self._look])
+
+
+# The files that a question may name: those of the workspace that no ignore rule excludes.
+
+#: Seconds after which the list of files is refreshed while the user types, and seconds that the
+#: user waits for the first list.
+_FRESH = 2.0
+_FIRST_LIST = 2.0
+
+
+class FileNames:
+    """The files of one workspace, as its picture knows them; none if no folder is open."""
+
+    def __init__(
+        self, root: Path | None, picture: ProjectPicture, config: Callable[[], ProjectSettings]
+    ) -> None:
+        self.root = root
+        self._picture = picture
+        self._config = config
+        self._looked_at = float("-inf")
+
+    async def left_out(self, paths: Iterable[str]) -> set[str]:
+        """Return those of ``paths`` that do not belong to the project.
+
+        These are ignored, a repository's own files, or in a nested repository. The paths are
+        relative, and exist.
+        """
+        files = self._picture.files
+        assert files is not None, "no folder is open"
+        await self._refresh()
+        return await files.left_out(paths)
+
+    async def names(self) -> Sequence[str]:
+        """Return the current names of the project's files, sorted.
+
+        A folder with too many files is represented by one name, which ends in ``FOLDED``.
+        """
+        files = self._picture.files
+        if files is None:
+            return ()
+        await self._refresh()
+        return files.listing.known.names
+
+    async def ignores(self, path: str) -> bool:
+        """Return whether a new file with this relative path would be ignored."""
+        files = self._picture.files
+        await self._refresh()
+        return files is not None and await files.ignores(path)
+
+    async def lately(self) -> Sequence[str]:
+        """Return the known names, sorted, for proposals while the user types.
+
+        The user does not wait for a refresh of a large folder: slightly old names are good enough.
+        """
+        files = self._picture.files
+        if files is None:
+            return ()
+        is_known = bool(files.listing.known.names)
+        if not is_known or time.monotonic() - self._looked_at > _FRESH:
+            self._looked_at = time.monotonic()
+            await self._refresh(0.0 if is_known else _FIRST_LIST)
+        return files.listing.known.names
+
+    async def _refresh(self, patience: float | None = None) -> None:
+        # Refreshing only the list would hide new and deleted files from the picture.
+        await self._picture.refresh(self._config(), patience=patience)
 
 
 def _told(root: Path, focus_file: Path | None) -> tuple[tuple[Instructions, ...], str]:

@@ -10,6 +10,7 @@ from aish_lsp.context.conversation import CANCELLED
 from aish_lsp.context.messages import Attached, AttachedKind, ExecOutput, Message
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import REDACTED
+from aish_lsp.models.loose_json import as_dict
 from aish_lsp.models.request import StoredReasoning, ToolCall
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.records import SUMMARIZE, UNANSWERED, LoadedSession, Record, load
@@ -325,7 +326,7 @@ def message_of(record: Record) -> Message:
         exec=_outputs(record.get("exec") or ()),
         attached=tuple(_attached(record)),
         tool_calls=tuple(
-            ToolCall(call["id"], call["name"], call["arguments"])
+            ToolCall(call["id"], call["name"], call["arguments"], as_dict(call.get("extra")))
             for call in record.get("tool_calls") or ()
         ),
         tool_call_id=record.get("tool_call_id"),

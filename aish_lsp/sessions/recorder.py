@@ -136,7 +136,10 @@ class Recorder:
             model,
             finish=finish,
             reasoning=asdict(reasoning) if reasoning else None,
-            tool_calls=[asdict(call) for call in tool_calls],
+            tool_calls=[
+                {name: value for name, value in asdict(call).items() if name != "extra" or value}
+                for call in tool_calls
+            ],
             usage=_usage_fields(usage),
             commands=[{"id": command.id, "text": command.text} for command in commands],
         )

@@ -70,7 +70,7 @@ def assistant(
         model: the preset that answered.
         finish: why the reply ended (protocol.md, ``finishReason``).
         reasoning: ``{"text", "provider", "metadata"}``.
-        tool_calls: ``{"id", "name", "arguments"}`` each.
+        tool_calls: ``{"id", "name", "arguments", "extra"}`` each.
         usage: tokens and dollars of the call.
         commands: the suggestions, ``{"id", "text"}`` each.
         meta: SUMMARIZE, or nothing.

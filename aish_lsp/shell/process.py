@@ -251,7 +251,8 @@ class SupervisedProcess:
         lines = [line.partition(" ")[::2] for line in self._reports.decode().splitlines()]
         survivors = [what.partition(" ")[::2] for kind, what in lines if kind == "survived"]
         self.survivors = [f"pid {pid} ({name})" for pid, name in survivors]
-        reports = dict(lines)
+        # The first of a kind: a shell's end is told before that of what supervised it.
+        reports = dict(reversed(lines))
         if "failed" in reports:
             self.ended.set_exception(_start_error(int(reports["failed"])))
         for kind in {"unconfined", "namespaces"} & reports.keys():
@@ -265,7 +266,7 @@ class SupervisedProcess:
             self.ended.set_exception(Denied(msg))
         if "exit" in reports:
             self.exit_code = int(reports["exit"])
-        if "signal" in reports:
+        elif "signal" in reports:
             self.signal_number = int(reports["signal"])
         self.left_running = "left" in reports
         self.not_put_aside = os.fsdecode(bytes.fromhex(reports.get("kept", "")))

@@ -144,7 +144,7 @@ async def run_command(
         delivery = _Delivery(process, on_output, refusal_pattern(env) if sandbox else None)
         reason = await _until_end(process, delivery, timeout)
         if sandbox is not None and sandbox.settle is not None:
-            ended_by_itself = reason == "stop" and not delivery.waited
+            ended_by_itself = reason == "stop" and not (delivery.waited or process.survivors)
             settling = asyncio.ensure_future(asyncio.to_thread(sandbox.settle, ended_by_itself))
             await _wait_despite_cancel([settling])
             told = settling.result()

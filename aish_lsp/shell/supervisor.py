@@ -120,13 +120,13 @@ def _supervise(processes: _Shell, requests: _Requests) -> bool:
 
 
 def _guard(processes: _Processes, requests: _Requests) -> bool:
-    """Wait for the end of a namespace, or kill it some time after a request.
+    """Wait for the end of a namespace, or end it at a request; return whether all ended.
 
-    Its first process has heard the request, too, unless it is only being set up. Returns whether
-    all ended.
+    Its first process is asked to end it, and killed if it does not, since it is only being set up.
     """
     while processes.reap() and not requests.end:
         requests.wait(None)
+    processes.signal_first(signal.SIGTERM)
     _wait_for_end(processes, requests, NAMESPACE_SECONDS)
     return _kill(processes, requests)
 
@@ -216,13 +216,17 @@ class _Processes:
 
     def signal(self, number: int) -> None:
         """Send a signal to all of the processes."""
-        # The first may not have a group yet if it was only just forked.
-        if not _send(os.killpg, self._first, number) and self.runs:
-            _send(os.kill, self._first, number)
+        self.signal_first(number)
         if self._subreaper:
             for pid in _descendants():
                 if _group_of(pid) != self._first:
                     _send(os.kill, pid, number)
+
+    def signal_first(self, number: int) -> None:
+        """Send a signal to the group of the first of the processes."""
+        # It may not have a group yet if it was only just forked.
+        if not _send(os.killpg, self._first, number) and self.runs:
+            _send(os.kill, self._first, number)
 
     def kill(self) -> None:
         """Kill the processes, as many as are found.
@@ -245,8 +249,10 @@ class _Processes:
 
     def report_survivors(self) -> None:
         """Report the processes that are still there, the first MOST_NAMED of them."""
-        found = _descendants() if self._subreaper else [self._first]
-        alive = (pid for pid in found if _stat(pid)[:1] not in ([], [b"Z"], [b"X"]))
+        if not self._subreaper:
+            self.report(f"survived {self._first} process group")
+            return
+        alive = (pid for pid in _descendants() if _stat(pid)[:1] not in ([], [b"Z"], [b"X"]))
         for pid, _ in zip(alive, range(MOST_NAMED), strict=False):
             self.report(f"survived {pid} {_name_of(pid)}")
 

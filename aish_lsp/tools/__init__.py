@@ -27,10 +27,11 @@ from aish_lsp.shell.output import WholeOutput
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from aish_lsp.context.attached import Consents, FileNames
+    from aish_lsp.context.attached import Consents
     from aish_lsp.foundation.job import Emit
     from aish_lsp.foundation.ports import AskUser, EditOpen, LookUp, OpenText
     from aish_lsp.models.request import ToolSchema
+    from aish_lsp.project.picture import FileNames
     from aish_lsp.shell.runner import RunResult
 
 #: Characters that model providers do not accept in a tool's name, and the longest name.

@@ -16,7 +16,7 @@ from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.files import config_file, data_dir, store_errors
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.masking import MASK
-from aish_lsp.foundation.opening import BOM, replace
+from aish_lsp.foundation.opening import BOM, replace_file
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.foundation.text import (
@@ -345,7 +345,7 @@ def write_keeping(root: Path, now: Seen, data: bytes) -> None:
     """
     with store_errors(now.place.path, "write"):
         try:
-            replace(root, now.place.name, data, now.status)
+            replace_file(root, now.place.name, data, now.status)
         except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
             name = shown_path(now.place.name)
             raise Denied(f"{name} has changed meanwhile. Nothing was written.") from error

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -116,13 +117,14 @@ class WorkFolder:
 
         The row is None if it cannot be read, is too large, or is neither a file nor a link.
         """
-        for _, group in groupby(sorted(names, key=_parts), lambda name: _parts(name)[0]):
+        parts = sorted((*name.rpartition(b"/")[::2], name) for name in names)
+        for _, group in groupby(parts, itemgetter(0)):
             inside = list(group)
             try:
-                with self._folder_of(inside[0]) as (folder, _):
-                    for name in inside:
+                with self._folder_of(inside[0][2]) as (folder, _):
+                    for _, own, name in inside:
                         try:
-                            found = _read(folder, _parts(name)[1], kind)
+                            found = _read(folder, own, kind)
                         except FileNotFoundError:
                             continue
                         except OSError:
@@ -131,7 +133,7 @@ class WorkFolder:
             except FileNotFoundError:
                 continue
             except OSError:
-                yield from ((name, None, b"") for name in inside)
+                yield from ((name, None, b"") for _, _, name in inside)
 
     def remove(self, name: bytes) -> None:
         """Remove a file or a link.
@@ -278,26 +280,23 @@ class WorkFolder:
         return made
 
 
-def _parts(name: bytes) -> tuple[bytes, bytes]:
-    """Return the folder of a name, and the last part of it."""
-    folder, _, own = name.rpartition(b"/")
-    return folder, own
-
-
 def _read(folder: int, own: bytes, kind: Hash) -> tuple[Row | None, bytes]:
     """Return a file or a link in the open ``folder``, with its content."""
-    found = os.lstat(own, dir_fd=folder)
-    if stat.S_ISLNK(found.st_mode):
-        content = os.readlink(own, dir_fd=folder)
-    elif not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "It is not a file")
-    else:
+    try:
         fd = os.open(own, os.O_RDONLY | _FILE, dir_fd=folder)
-        with os.fdopen(fd, "rb", buffering=0) as file:
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        found = os.lstat(own, dir_fd=folder)
+        content = os.readlink(own, dir_fd=folder)
+    else:
+        try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_size > SIZE_LIMIT:
-                raise OSError(errno.EFBIG, "It is too large, or not a file")
-            content = file.read(SIZE_LIMIT + 1) if found.st_size else b""
+                return None, b""
+            content = os.read(fd, found.st_size + 1)
+        finally:
+            os.close(fd)
     mode, inode, size, modified, changed = seen_as(found)
     if changed > time.time_ns() - _RECENT or len(content) != size:
         changed = 0

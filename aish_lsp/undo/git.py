@@ -119,7 +119,11 @@ class Git:
         self._deadline = time.monotonic() + seconds
         self._seconds = seconds
         self._stopped = stopped
-        self._environment = git_environment() | {"GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
+        self._environment = git_environment() | {
+            "GIT_CEILING_DIRECTORIES": str(top.parent),  # never the repository around this one
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "LC_ALL": "C",
+        }
 
     def inspect(self) -> None:
         """Inspect the repository.
@@ -180,18 +184,19 @@ class Git:
         lines = self.ask("cat-file", "--buffer", about, feed=feed).decode().splitlines()
         return {line.removesuffix(" missing") for line in lines if line.endswith(" missing")}
 
-    def borrow(self, place: Path, ids: Collection[str]) -> None:
-        """Make ``place`` a git folder that has the objects of ``ids``, whatever happens to theirs.
+    def borrow(self, place: Path, ids: Collection[str]) -> bool:
+        """Make ``place`` a git folder with the objects of ``ids``; return whether it keeps them.
 
-        They are not copied: their files get further names (hard links) there.
+        They are not copied: their files get further names (hard links) there. If that is not
+        possible, since ``place`` is on another disk, say, it has them as long as the repository.
 
         Raises:
-            OSError: that is not possible, since ``place`` is on another disk, say.
+            OSError: it cannot be made.
             GitFailed, TooSlow: git failed or took too long.
         """
-        packs = place / "objects/pack"
-        packs.mkdir(parents=True)
-        (place / "refs").mkdir()
+        objects = place / "objects"
+        for name in ("objects/pack", "objects/info", "refs"):
+            (place / name).mkdir(parents=True)
         (place / "HEAD").write_text("ref: refs/heads/none\n")
         (place / "config").write_text(_CONFIG.format(self.kind))
         folders = [self._objects]
@@ -199,50 +204,42 @@ class Git:
             lines = map(os.fsdecode, self.ask("count-objects", "-v").splitlines())
             start = "alternate: "
             folders += [self.top / line[len(start) :] for line in lines if line.startswith(start)]
-        for source in folders:
-            self.check()
-            for file in _files(source / "pack"):
-                if file.name.endswith((".pack", ".idx")):
-                    _link(file, packs / file.name)
-            with os.scandir(source) as entries:
-                present = {entry.name for entry in entries}
-            for two in present.intersection(wanted[:2] for wanted in ids):
-                for file in _files(source / two):
-                    if two + file.name in ids:
-                        (place / "objects" / two).mkdir(exist_ok=True)
-                        _link(file, place / "objects" / two / file.name)
+        try:
+            for source in folders:
+                self.check()
+                for file in _files(source / "pack"):
+                    if file.name.endswith((".pack", ".idx")):
+                        _link(file, objects / "pack" / file.name)
+                with os.scandir(source) as entries:
+                    present = {entry.name for entry in entries}
+                for two in present.intersection(wanted[:2] for wanted in ids):
+                    for file in _files(source / two):
+                        if two + file.name in ids:
+                            (objects / two).mkdir(exist_ok=True)
+                            _link(file, objects / two / file.name)
+        except OSError:
+            others = "".join(f"{os.path.realpath(source)}\n" for source in folders)
+            (objects / "info/alternates").write_bytes(os.fsencode(others))
+            return False
+        return True
 
-    def contents(self, ids: Iterable[str], place: Path | None = None) -> Iterator[bytes | None]:
-        """Yield the content of each object of ``ids``, in order; None for one that is gone.
+    def contents(self, ids: Iterable[str], place: Path) -> Iterator[tuple[str, bytes | None]]:
+        """Yield each of ``ids`` with its content; None if that is gone, or git cannot read it.
 
-        Args:
-            ids: names of objects.
-            place: a git folder made by ``borrow``; None for the repository.
+        ``place`` is a git folder made by ``borrow``.
 
         Raises:
-            NoUndo: git cannot be started, or ends early.
+            NoUndo: git cannot be started.
             TooSlow: it took too long.
         """
-        more = {} if place is None else self._at(place)
-        process = self._start(("cat-file", "--batch"), self.top, more)
-        assert process.stdin is not None
-        assert process.stdout is not None
+        process = self._start(("cat-file", "--batch"), place, self._at(place))
         try:
             for wanted in ids:
                 self.check()
-                process.stdin.write(f"{wanted}\n".encode())
-                process.stdin.flush()
-                about = process.stdout.readline().split()
-                if about[1:] == [b"missing"]:
-                    yield None
-                    continue
-                size = int(about[2]) if len(about) == 3 else 0
-                content = process.stdout.read(size + 1)
-                if len(content) != size + 1 or len(about) != 3:
-                    raise NoUndo("git ended before it had given all contents")
-                yield content[:size]
-        except BrokenPipeError as error:
-            raise NoUndo("git ended before it had given all contents") from error
+                content = None
+                with suppress(BrokenPipeError):
+                    content = _content(process, wanted)
+                yield wanted, content
         finally:
             process.kill()
             with suppress(BrokenPipeError):
@@ -293,6 +290,20 @@ class Git:
             with suppress(subprocess.TimeoutExpired):
                 return process.communicate(timeout=0.2)
             self.check()
+
+
+def _content(process: subprocess.Popen[bytes], wanted: str) -> bytes | None:
+    """Ask ``git cat-file --batch`` for a content; None if it does not have it, or has ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{wanted}\n".encode())
+    process.stdin.flush()
+    about = process.stdout.readline().split()
+    if len(about) != 3:
+        return None
+    size = int(about[2])
+    content = process.stdout.read(size + 1)
+    return content[:size] if len(content) == size + 1 else None
 
 
 def _files(folder: Path) -> list[os.DirEntry[str]]:

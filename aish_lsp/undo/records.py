@@ -359,8 +359,8 @@ def usage(folder: Path) -> tuple[int, int]:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file, or of all files in a folder."""
-    files = path.rglob("*") if path.is_dir() else [path]
+    """Return the bytes of a file, or of all files in a folder; 0 if there is neither."""
+    files = path.rglob("*") if path.is_dir() else [path] if path.exists() else []
     return sum(file.lstat().st_size for file in files if not file.is_dir())
 
 

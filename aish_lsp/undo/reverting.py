@@ -106,7 +106,6 @@ class Reverting:
         decided: bool,
     ) -> Reverted:
         """Do it; see ``Worker.revert``."""
-        git, records, last = self._git, self._records, self._last
         listing, now = self._look()
         index = self._index_now()
         steps = {
@@ -114,23 +113,24 @@ class Reverting:
             for name, old in self._old.items()
             if old != now[name] and not is_editors_own(name)
         }
-        disputed = self._disputed | {name for name in steps if self._is_disputed(name, now[name])}
-        disputed |= {name for name, about in index.items() if about != self._index[name][1]}
         links = {name: pair[0] for name, pair in self._index.items() if pair[0] != index[name]}
+        disputed = self._disputed | {name for name in steps if self._is_disputed(name, now[name])}
+        disputed |= {name for name in links if index[name] != self._index[name][1]}
         conflicts = frozenset((steps.keys() | links.keys()) & disputed)
         made = {name: row.reason for name, step in steps.items() if (row := _decides(name, step))}
         left = frozenset() if overwrite is None else conflicts - overwrite
-        told = Reverted(git.top, last.label, last.group, conflicts=left)
+        last = self._last
+        told = Reverted(self._git.top, last.label, last.group, conflicts=left, made=made)
         if (left and not decided) or (made and may_make is None):
-            return replace(told, made=made, asks=True)
+            return replace(told, asks=True)
         made = {name: why for name, why in made.items() if name not in (may_make or ())}
         steps = {name: step for name, step in steps.items() if name not in left | made.keys()}
         links = {name: about for name, about in links.items() if name not in left}
-        edits = backwards(self._group)
-        head = head_of(git)
-        failed: dict[bytes, str] = {}
-        aside: list[str] = []
-        if steps or links or edits:
+        told = replace(told, made=made, edits=backwards(self._group))
+        head, first = head_of(self._git), self._group[0][1].head
+        if head not in (first, Head()):
+            told = replace(told, moved=(first, head))
+        if steps or links or told.edits:
             record = Record(
                 f"{kind}-{secrets.token_hex(4)}",
                 last.label,
@@ -144,36 +144,44 @@ class Reverting:
                 changes={as_text(name): Change(one.new, one.old) for name, one in steps.items()},
                 index={as_text(name): [index[name], about] for name, about in links.items()},
                 folders=folders_of(steps, listing.folders),
-                edits=edits,
+                edits=list(told.edits),
             )
-            number = records.next_number()
-            record = replace(record, contents=records.keep(number, self._current(steps)))
-            # What is overwritten is recorded first.
-            records.write(number, record)
-            failed, aside = self._put_back(number, steps, listing)
-            failed |= self._put_back_links(links)
-            changes = {
-                text: one for text, one in record.changes.items() if as_name(text) not in failed
-            }
-            if failed:
-                records.write(number, replace(record, changes=changes))
-            records.drop_old()
-        elif not left and not made:
-            records.drop([number for number, _ in self._group])
-        done = sorted(steps.keys() - failed.keys())
-        first = self._group[0][1].head
+            return self._do(record, steps, links, listing, told)
+        if not left and not made:
+            self._records.drop([number for number, _ in self._group])
+        return told
+
+    def _do(
+        self,
+        record: Record,
+        steps: Mapping[bytes, Change],
+        links: Mapping[bytes, str],
+        listing: Listing,
+        told: Reverted,
+    ) -> Reverted:
+        """Record an undo, and do it; return ``told`` with what was done."""
+        records = self._records
+        number = records.next_number()
+        # What is overwritten is recorded first.
+        record = replace(record, contents=records.keep(number, self._current(steps)))
+        records.write(number, record)
+        failed, aside = self._put_back(number, steps, listing)
+        failed |= self._put_back_links(links)
+        if failed:
+            changes = {as_text(name) for name in failed}
+            done = {text: one for text, one in record.changes.items() if text not in changes}
+            records.write(number, replace(record, changes=done))
+        records.drop_old()
+        back = {name: step for name, step in sorted(steps.items()) if name not in failed}
         return replace(
             told,
-            restored=tuple(name for name in done if steps[name].old is not None),
+            restored=tuple(name for name, step in back.items() if step.old is not None),
             removed=tuple(
-                name for name in done if steps[name].old is None and not is_folder(steps[name].new)
+                name for name, step in back.items() if step.old is None and not is_folder(step.new)
             ),
-            made=made,
             failed=failed,
             aside=tuple(aside),
             links=tuple(sorted(links.keys() - failed.keys())),
-            edits=edits,
-            moved=None if head in (first, Head()) else (first, head),
         )
 
     def _look(self) -> tuple[Listing, dict[bytes, FileState | None]]:
@@ -271,7 +279,7 @@ class Reverting:
             if place is None:
                 raise OSError("A folder of git's cannot be put back")
             folder.take_back(name, place)
-        elif now is not None and now.content == old.content:
+        elif now is not None and _is_alike(old, now):
             folder.set_permission(name, stat.S_IMODE(old.mode))
         else:
             folder.write(name, old, self._records.content(*self._kept_by[name], old.content))
@@ -294,6 +302,11 @@ class Reverting:
 def is_folder(state: FileState | None) -> bool:
     """Return whether a state is that of a folder, which is a repository's."""
     return state is not None and stat.S_ISDIR(state.mode)
+
+
+def _is_alike(old: FileState, now: FileState) -> bool:
+    """Return whether only the permissions differ."""
+    return stat.S_IFMT(old.mode) == stat.S_IFMT(now.mode) and old.content == now.content
 
 
 def is_git(name: bytes, change: Change) -> bool:
@@ -377,7 +390,7 @@ def _rewrite(top: Path, edit: Edit) -> bool:
                 return False
             new = edit.new.replace("\n", "\r\n") if "\r\n" in text else edit.new
             data = (_BOM + new if text != bare else new).encode()
-            opening.replace(top, name, data, file.status)
+            opening.replace_file(top, name, data, file.status)
     except (OSError, ValueError):
         return False
     return True

@@ -11,7 +11,7 @@ import re
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.files import locked, private_dir
 from aish_lsp.undo.folder import WorkFolder
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, Nowhere, TooSlow, drop_old_refs, work_tree
-from aish_lsp.undo.listing import Listing, Scan, is_plain, left_out, list_work_tree
+from aish_lsp.undo.listing import Listing, is_plain, left_out, list_work_tree
 from aish_lsp.undo.records import Edit, Record, Records, remove, undo_folder
 from aish_lsp.undo.reverting import Reverted, Reverting, folders_of, head_of, is_folder, is_git
 from aish_lsp.undo.snapshots import Change, Snapshot, as_text, difference, take
@@ -309,8 +309,12 @@ class Worker:
         if changes or index or record.edits:
             wanted = {change.old.content for change in changes.values() if change.old}
             pooled = {one for one in wanted if one in records.pool}
-            borrowed = _contents(git, sorted(wanted - pooled), place if place.exists() else None)
-            places = records.keep(number, ((one, None) for one in pooled), borrowed)
+            borrowed = sorted(wanted - pooled)
+            places = records.keep(
+                number,
+                ((one, None) for one in pooled),
+                git.contents(borrowed, place) if borrowed else (),
+            )
             ended.lost.extend(
                 name
                 for name, change in changes.items()
@@ -351,12 +355,8 @@ def _before(git: Git, records: Records, listing: Listing, number: int, text: str
     }
     borrowed -= git.missing(borrowed)
     place = records.path(number, "git")
-    try:
-        git.borrow(place, borrowed)
-    except OSError:
-        remove(place)
-        if _DESTROYS.search(text):
-            borrowed = set()
+    if not git.borrow(place, borrowed) and _DESTROYS.search(text):
+        borrowed = set()
     missing = [
         name
         for name, row in before.files.items()
@@ -376,36 +376,13 @@ def _before(git: Git, records: Records, listing: Listing, number: int, text: str
 def _after(git: Git, before: Snapshot, place: Path) -> Listing:
     """Return the listing after a command.
 
-    If the repository is gone, git lists the files with what was borrowed at ``place`` instead;
-    without that, only those that were there are known.
+    If the repository is gone, git lists the files with what was borrowed at ``place`` instead.
     """
     if os.path.lexists(git.top / ".git"):
         with suppress(GitFailed):
             return list_work_tree(git, before.files, before.repositories)
-    if place.exists():
-        git.instead = place
-        listing = list_work_tree(git, before.files, before.repositories)
-        return replace(listing, index=before.index)
-    scan = Scan(git.top)
-    for name in before.gits:
-        scan.look_for_git(name)
-    return scan.listing(before.files, before.uncovered, before.repositories, before.index)
-
-
-def _contents(
-    git: Git, ids: Sequence[str], place: Path | None
-) -> Iterator[tuple[str, bytes | None]]:
-    """Yield contents with their ids; None for those that are gone."""
-    given = 0
-    try:
-        for one, content in zip(ids, git.contents(ids, place) if ids else (), strict=True):
-            yield one, content
-            given += 1
-    except TooSlow:
-        raise
-    except NoUndo:
-        # The repository is gone.
-        yield from ((one, None) for one in ids[given:])
+    git.instead = place
+    return replace(list_work_tree(git, before.files, before.repositories), index=before.index)
 
 
 def _gitlinks(before: Snapshot, after: Snapshot) -> dict[bytes, list[str]]:

@@ -15,7 +15,8 @@ from client import RpcError, execute
 from conversing import Place, ask
 from hidden_commands import TRICKS, Trick
 from incidents import INCIDENTS, Incident, incident
-from safety_scene import KEY, Scene, Watched, acted, folder_of, git
+from repository import git
+from safety_scene import KEY, Scene, Watched, acted, folder_of
 
 from aish_lsp.foundation.text import escaped
 

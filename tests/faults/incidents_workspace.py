@@ -12,7 +12,8 @@ from client import RpcError
 from conversing import ask, fine
 from fault_server import FaultServer
 from incidents import incident
-from safety_scene import KEY, SERVER, Watched, acted, folder_of, git
+from repository import git
+from safety_scene import KEY, SERVER, Watched, acted, folder_of
 
 #: A stranger's program, and the mark that it leaves if it runs.
 OWN: Final = "touch {root}/owned"

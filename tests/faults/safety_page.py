@@ -15,7 +15,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     # As pytest does.
-    sys.path += [str(ROOT / "tests/servers"), str(ROOT / "tests/lsp")]
+    sys.path += [str(ROOT / "tests" / name) for name in ("kit", "servers", "lsp")]
 
 import incidents_replies  # noqa: E402, F401
 import incidents_workspace  # noqa: E402, F401

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -162,12 +161,6 @@ async def acted(
         async with client:
             await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
             yield scene
-
-
-def git(folder: Path, *arguments: str) -> None:
-    """Run git as its user would."""
-    name = ("-c", "user.name=n", "-c", "user.email=e@x.test")
-    subprocess.run(["git", *name, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 class Watched:

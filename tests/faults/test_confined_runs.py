@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from conversing import Place
-from safety_scene import Scene, acted, folder_of, git
+from repository import git
+from safety_scene import Scene, acted, folder_of
 
 from aish_lsp.shell.risk import UNHELD
 

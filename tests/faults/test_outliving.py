@@ -435,8 +435,9 @@ def open_tree() -> Iterator[Path]:
 @needs(without_ordinary_user() or without_programs("unshare", "prlimit") or without_own_proc())
 def test_an_ordinary_user_has_no_more_processes_than_the_limit(open_tree: Path) -> None:
     """Where the namespace has no limit of its own, since it is hidden."""
-    inside = 'mount -t tmpfs none /proc/sys && exec "$@"'
-    few = ["prlimit", "--nproc=60", "unshare", "-Urm", "sh", "-c", inside, "sh"]
+    # Once inside, since outside the user's other processes count, too.
+    inside = 'mount -t tmpfs none /proc/sys && exec prlimit --nproc=60 "$@"'
+    few = ["unshare", "-Urm", "sh", "-c", inside, "sh"]
     *user, python = as_ordinary_user()
     said = worked("for i in $(seq 200); do sleep 600 & done", open_tree, [*user, *few, python])
     assert "Resource temporarily unavailable" in said

@@ -38,6 +38,7 @@ FLOORS: Final = (
 #: The path of one question: down to the model, and back to whoever asked.
 WAY: Final = (
     "lsp/commands.py",
+    "operations/dispatch.py",
     "operations/ask.py",
     "agent/turn.py",
     "agent/call.py",

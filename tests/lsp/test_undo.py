@@ -6,21 +6,14 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from client import Client, RpcError
+from repository import git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-
-
-def git(root: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=n", "-c", "user.email=e@x.test")
-    command = ["git", *who, *arguments]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    return done.stdout
 
 
 @pytest.fixture

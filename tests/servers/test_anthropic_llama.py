@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from llama_server import ENDLESS, LlamaServer, says
+from replies import text_of, usage_of
 from reply_parts import leave_in_mid_stream
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import server_name
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.providers import describe
@@ -29,7 +29,6 @@ from aish_lsp.models.request import (
     ReasoningMetadata,
     RequestMessage,
     StoredReasoning,
-    Text,
     ToolCall,
     ToolSchema,
 )
@@ -71,15 +70,6 @@ def model(http: HttpClient, key: str = KEY) -> AnthropicModel:
 
 async def collect(http: HttpClient, request: ModelRequest) -> list[ModelEvent]:
     return [event async for event in model(http).stream(request)]
-
-
-def text_of(events: list[ModelEvent]) -> str:
-    return "".join(event.delta for event in events if isinstance(event, Text))
-
-
-def usage_of(events: list[ModelEvent]) -> Usage:
-    [usage] = [event for event in events if isinstance(event, Usage)]
-    return usage
 
 
 @pytest.mark.parametrize("suffix", ["", "/v1", "/v1/messages"])

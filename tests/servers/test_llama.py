@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from llama_server import ENDLESS, LlamaServer, says
+from replies import text_of, usage_of
 from reply_parts import leave_in_mid_stream
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
-from aish_lsp.foundation.events import Usage
 from aish_lsp.models.endpoint import find_local
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.providers import describe
@@ -26,7 +26,6 @@ from aish_lsp.models.request import (
     ModelRequest,
     Reasoning,
     RequestMessage,
-    Text,
 )
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
@@ -49,15 +48,6 @@ def ask(
 
 async def collect(http: HttpClient, request: ModelRequest) -> list[ModelEvent]:
     return [event async for event in OpenAIModel(http).stream(request)]
-
-
-def text_of(events: list[ModelEvent]) -> str:
-    return "".join(event.delta for event in events if isinstance(event, Text))
-
-
-def usage_of(events: list[ModelEvent]) -> Usage:
-    [usage] = [event for event in events if isinstance(event, Usage)]
-    return usage
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from fault_server import FaultServer, Peer, Request, free_port
 from llama_server import LlamaServer, says
+from replies import text_of
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected
@@ -31,7 +32,6 @@ from aish_lsp.models.request import (
     ModelRequest,
     Reasoning,
     RequestMessage,
-    Text,
     ToolCall,
     ToolSchema,
 )
@@ -180,7 +180,3 @@ async def test_a_conversation_through_the_proxy(http: HttpClient, tmp_path: Path
     assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool", "tool"]
     assert [call["id"] for call in sent[2]["tool_calls"]] == ["call_a", "call_b"]
     assert sent[2]["content"] == "I look."
-
-
-def text_of(events: list[ModelEvent]) -> str:
-    return "".join(event.delta for event in events if isinstance(event, Text))

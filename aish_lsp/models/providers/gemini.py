@@ -21,6 +21,7 @@ from aish_lsp.models.keys import BEARER, headers_for
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text, as_tokens
 from aish_lsp.models.providers.base import CountingModel
 from aish_lsp.models.providers.reply import ReplyReader, arguments_of, meanings, sendable
+from aish_lsp.models.refusals import NO_SIGNATURE
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
@@ -170,7 +171,9 @@ def request_body(request: ModelRequest) -> Json:
     In ``generationConfig`` it replaces only the fields that it names.
     """
     preset = request.preset
-    must_sign = _version(preset.model) >= _FIRST_SIGNING
+    # A model with another name has asked for signatures if its server has refused their lack.
+    asked = any(call.extra for message in request.messages for call in message.tool_calls)
+    must_sign = asked or _version(preset.model) >= _FIRST_SIGNING
     system = [
         {"text": message.content}
         for message in request.messages
@@ -244,10 +247,6 @@ def _version(model: str) -> tuple[int, int]:
 # Servers enforce these rules: no content without parts, no empty text; the first and the last
 # content are the user's; a content with calls is followed by as many function responses, all in one
 # content with nothing else.
-
-#: What Google tells clients to send for a call without a signature, such as another model's:
-#: https://ai.google.dev/gemini-api/docs/thought-signatures, "FAQs".
-NO_SIGNATURE = "skip_thought_signature_validator"
 
 # For a conversation that was cut and does not begin or end with the user.
 _GO_ON = "Go on."

@@ -59,7 +59,7 @@ class OpenAIModel(StreamingModel):
     """The adapter for every server that speaks chat completions."""
 
     path = "chat/completions"
-    returned = ("reasoning_details", "reasoning_field")
+    returned = ("reasoning_details", "thinking_blocks", "reasoning_field")
 
     def _body(self, request: ModelRequest, model: str, _changes: Changes) -> Json:
         return request_body(request, model)
@@ -106,6 +106,7 @@ def _message(message: RequestMessage, preset: Preset) -> Json:
     if message.tool_calls:
         wire["tool_calls"] = [
             {
+                **as_dict(call.extra.get(server_name(preset.endpoint))),
                 "id": _call_id(call.id, preset),
                 "type": "function",
                 "function": {
@@ -119,9 +120,13 @@ def _message(message: RequestMessage, preset: Preset) -> Json:
         wire["tool_call_id"] = _call_id(message.tool_call_id, preset)
     reasoning = message.reasoning
     if reasoning is not None and OpenAIModel.goes_back(reasoning, preset):
-        if details := reasoning.metadata.get("reasoning_details"):
-            wire["reasoning_details"] = details
-        elif reasoning.text and (message.tool_calls or reasoning.metadata.get("every")):
+        parts = {name: reasoning.metadata.get(name) for name in _PART_FIELDS}
+        wire |= {name: value for name, value in parts.items() if value}
+        if (
+            not any(parts.values())
+            and reasoning.text
+            and (message.tool_calls or reasoning.metadata.get("every"))
+        ):
             name = reasoning.metadata.get("reasoning_field")
             # The name comes from the session log, which the user may have edited.
             if name in PLAIN_FIELDS:
@@ -145,6 +150,15 @@ def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
     return any(server == name or (name[0] == "." and server.endswith(name)) for name in hosts)
 
 
+#: The fields in which servers send reasoning in parts, which some of them sign.
+_PART_FIELDS: Final = ("reasoning_details", "thinking_blocks")
+
+#: The fields of such a part that arrive in pieces.
+_TEXTS: Final = frozenset({"text", "summary", "thinking"})
+
+#: The fields of a call that are understood here.
+_CALL_FIELDS: Final = frozenset({"id", "index", "type", "function"})
+
 #: The fields in which servers send reasoning as plain text.
 PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")
 
@@ -156,6 +170,7 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    extra: Json = field(default_factory=dict)
 
     def add(self, function: Json) -> None:
         name = function.get("name")
@@ -164,9 +179,18 @@ class _Call:
             self.name += name
         arguments = function.get("arguments")
         if isinstance(arguments, dict | list):
-            self.arguments.append(json.dumps(arguments))
-        elif isinstance(arguments, str) and arguments:
+            arguments = json.dumps(arguments)
+        if isinstance(arguments, str) and arguments:
+            if self._is_repeated_by(arguments):
+                self.arguments.clear()
             self.arguments.append(arguments)
+
+    def _is_repeated_by(self, arguments: str) -> bool:
+        """Return whether a piece begins the arguments anew, which are already an object."""
+        # Parsed only if they may be complete.
+        if not self.arguments or not arguments.lstrip().startswith("{"):
+            return False
+        return self.arguments[-1].rstrip().endswith("}") and is_object("".join(self.arguments))
 
     def is_followed_by(self, call_id: str, function: Json) -> bool:
         """Return whether a piece with a name, at this call's index, begins another call.
@@ -194,7 +218,7 @@ class ChatReader(ReplyReader):
         super().__init__(provider)
         self._calls: list[_Call] = []
         self._call_at: dict[int, _Call] = {}
-        self._details: list[Json] = []
+        self._parts: dict[str, list[Json]] = {name: [] for name in _PART_FIELDS}
         self._field = ""
         self._reported: Json | None = None
 
@@ -204,24 +228,30 @@ class ChatReader(ReplyReader):
         self._keep_usage(chunk.get("usage"))
         self._keep_usage(as_dict(chunk.get("x_groq")).get("usage"))
         for choice in as_list(chunk.get("choices")):
-            if not isinstance(choice, dict) or choice.get("index"):
+            if not isinstance(choice, dict):
                 continue
             # A server that does not stream sends one whole message.
-            self._read_delta(as_dict(choice.get("delta" if "delta" in choice else "message")))
+            delta = as_dict(choice.get("delta" if "delta" in choice else "message"))
+            self.error = choice.get("error") or self.error
+            if choice.get("index"):
+                # Some servers put the calls of one reply into a choice of their own.
+                self._read_calls(delta)
+                continue
+            self._read_delta(delta)
             self._keep_usage(choice.get("usage"))
             if self._finish is None and isinstance(choice.get("finish_reason"), str):
                 self._finish = choice["finish_reason"] or None
 
     def _tool_calls(self) -> list[ToolCall]:
         return [
-            self._call(call.id, call.name, "".join(call.arguments))
+            self._call(call.id, call.name, "".join(call.arguments), call.extra)
             for call in self._calls
             if call.name or call.arguments
         ]
 
     def _metadata(self, calls: list[ToolCall]) -> Json:
-        if self._details:
-            return {"reasoning_details": self._details}
+        if kept := {name: parts for name, parts in self._parts.items() if parts}:
+            return kept
         # DeepSeek, Moonshot and others refuse a call's result without the reasoning before it.
         return {"reasoning_field": self._field} if calls and self._field else {}
 
@@ -233,13 +263,15 @@ class ChatReader(ReplyReader):
             self._reported = usage
 
     def _read_delta(self, delta: Json) -> None:
-        details = [
-            item for item in as_list(delta.get("reasoning_details")) if isinstance(item, dict)
-        ]
-        for item in details:
-            self._keep_detail(item)
+        parts = {
+            name: [item for item in as_list(delta.get(name)) if isinstance(item, dict)]
+            for name in _PART_FIELDS
+        }
+        for name, items in parts.items():
+            for item in items:
+                _keep_part(self._parts[name], item)
         self._field = next((name for name in PLAIN_FIELDS if as_text(delta.get(name))), self._field)
-        self._add_reasoning(_reasoning_text(delta, details))
+        self._add_reasoning(_reasoning_text(delta, *parts.values()))
         content = delta.get("content")
         if isinstance(content, str):
             self._add_text(content)
@@ -249,10 +281,16 @@ class ChatReader(ReplyReader):
         if isinstance(refusal, str) and refusal:
             self._refused = True
             self._add_text(refusal)
+        self._read_calls(delta)
+
+    def _read_calls(self, delta: Json) -> None:
         for piece in as_list(delta.get("tool_calls")):
             if isinstance(piece, dict):
                 function = as_dict(piece.get("function"))
-                self._call_of(piece, function).add(function)
+                call = self._call_of(piece, function)
+                call.add(function)
+                others = piece.keys() - _CALL_FIELDS
+                call.extra |= {name: piece[name] for name in others if piece[name] is not None}
         if isinstance(delta.get("function_call"), dict):
             self._call_of({"index": 0}, delta["function_call"]).add(delta["function_call"])
 
@@ -271,7 +309,7 @@ class ChatReader(ReplyReader):
         index, call_id = piece.get("index"), piece.get("id")
         call_id = str(call_id) if call_id else ""
         named = bool(function.get("name"))
-        if isinstance(index, int):
+        if isinstance(index, int) and (index in self._call_at or call_id or named):
             call = self._call_at.get(index)
         elif call_id:
             call = next((known for known in self._calls if known.id == call_id), None)
@@ -285,18 +323,19 @@ class ChatReader(ReplyReader):
         call.id = call.id or call_id
         return call
 
-    def _keep_detail(self, item: Json) -> None:
-        """Keep a part of the reasoning, joined to the previous part if it continues that."""
-        last = self._details[-1] if self._details else None
-        same = last is not None and all(last.get(key) == item.get(key) for key in ("type", "index"))
-        if last is None or not same or "data" in item:
-            self._details.append(dict(item))
-            return
-        for key, value in item.items():
-            if key in {"text", "summary"} and isinstance(value, str):
-                last[key] = as_text(last.get(key)) + value
-            elif value is not None:
-                last[key] = value
+
+def _keep_part(parts: list[Json], item: Json) -> None:
+    """Keep a part of the reasoning, joined to the previous part if it continues that."""
+    last = parts[-1] if parts else None
+    same = last is not None and all(last.get(key) == item.get(key) for key in ("type", "index"))
+    if last is None or not same or "data" in item:
+        parts.append(dict(item))
+        return
+    for key, value in item.items():
+        if key in _TEXTS and isinstance(value, str):
+            last[key] = as_text(last.get(key)) + value
+        elif value is not None:
+            last[key] = value
 
 
 def _is_error(chunk: Json) -> bool:
@@ -344,12 +383,16 @@ def _cost(raw: Json) -> float | None:
     return cost
 
 
-def _reasoning_text(delta: Json, details: list[Json]) -> str:
+def _reasoning_text(delta: Json, *parts: list[Json]) -> str:
     """Return a delta's reasoning, without repeating it if it is in several fields."""
-    plain = next(filter(None, (as_text(delta.get(name)) for name in PLAIN_FIELDS)), "")
-    return plain or "".join(
-        as_text(item.get("text")) or as_text(item.get("summary")) for item in details
+    plain = (as_text(delta.get(name)) for name in PLAIN_FIELDS)
+    joined = (
+        "".join(
+            next((as_text(item[name]) for name in _TEXTS if item.get(name)), "") for item in some
+        )
+        for some in parts
     )
+    return next(filter(None, (*plain, *joined)), "")
 
 
 PROTOCOL = OpenAIModel

@@ -175,16 +175,26 @@ class ReplyReader(ABC):
             self._events.append(Reasoning(text))
         return text
 
-    def _call(self, call_id: str, name: str, arguments: str) -> ToolCall:
+    def _call(self, call_id: str, name: str, arguments: str, extra: Json | None = None) -> ToolCall:
         """Return a call with a unique id, which its result refers to.
 
-        Some servers give no ids, or give one id twice.
+        Some servers give no ids, or give one id twice. ``extra`` is what else was said of the call.
         """
         call_id = well_formed(call_id)
         if not call_id or call_id in self._ids:
             call_id = f"call_{uuid.uuid4().hex[:24]}"
         self._ids.add(call_id)
-        return ToolCall(call_id, well_formed(name), well_formed(arguments))
+        arguments = _unwrapped(well_formed(arguments))
+        kept = {self._provider: sendable(extra)} if extra else {}
+        return ToolCall(call_id, well_formed(name), arguments, kept)
+
+
+def _unwrapped(arguments: str) -> str:
+    """Return a call's arguments, decoded once more if they were encoded twice; ``{}`` for null."""
+    value = decoded(arguments)
+    if isinstance(value, str) and is_object(value):
+        return value
+    return "{}" if arguments.strip() == "null" else arguments
 
 
 def _parse(data: str) -> list[Json] | None:

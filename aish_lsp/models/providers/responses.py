@@ -55,16 +55,8 @@ class ResponsesModel(CountingModel):
     returned = ("output",)
     count_path = "responses/input_tokens"
     counted = (
-        "model",
-        "instructions",
-        "input",
-        "tools",
-        "tool_choice",
-        "parallel_tool_calls",
-        "reasoning",
-        "text",
-        "truncation",
-        "chat_template_kwargs",
+        *("model", "instructions", "input", "tools", "tool_choice", "parallel_tool_calls"),
+        *("reasoning", "text", "truncation", "chat_template_kwargs"),
     )
     not_counted = MappingProxyType({"reasoning.summary": None})
 
@@ -174,13 +166,18 @@ def _call_id(call: ToolCall, used: set[str]) -> str:
 
 def _call_item(call: ToolCall, call_id: str) -> Json:
     """Return a call as an item."""
-    return {
-        "type": "function_call",
-        "call_id": call_id,
-        "name": function_name(call.name),
-        "arguments": arguments_text(call.arguments),
-    }
+    name, arguments = function_name(call.name), arguments_text(call.arguments)
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
+
+#: The events that end a part of an item, and what they tell of the item.
+_DONE: Final[dict[str, Json]] = {
+    "response.output_item.done": {},
+    "response.output_text.done": {"type": "message"},
+    "response.refusal.done": {"type": "message"},
+    "response.function_call_arguments.done": {"type": "function_call"},
+}
+_ENDS: Final = {f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")}
 
 #: How many of xAI's cost units make a dollar.
 _TICKS: Final = 10**10
@@ -231,16 +228,13 @@ class ResponseReader(ReplyReader):
                 item.arguments.append(as_text(event.get("delta")))
             case "response.output_item.added":
                 self._announce(event, as_dict(event.get("item")))
-            case "response.output_item.done":
-                self._read_item(event, as_dict(event.get("item")))
+            case kind if kind in _DONE:
+                # These repeat what was streamed, and count for what was not.
+                raw = as_dict(event.get("item")) or {**_DONE[kind], **_repeated(event)}
+                self._read_item(event, raw)
             case _ if event.get("object") == "response":
                 self._read_end(event, event)
-            case (
-                "response.completed"
-                | "response.incomplete"
-                | "response.failed"
-                | "response.cancelled"
-            ):
+            case kind if kind in _ENDS:
                 self._read_end(event, as_dict(event.get("response")))
             case kind if kind == "error" or event.get("error"):
                 self.error = {**event, **as_dict(event.get("error"))}
@@ -292,6 +286,8 @@ class ResponseReader(ReplyReader):
         if not self._items:
             for number, raw in enumerate(items):
                 self._read_item({"output_index": number}, raw)
+        for raw in filter(self._is_new, items):
+            self._read_item({}, raw)
         # Some servers send the encrypted content only in this event.
         late = {as_text(raw.get("id")): raw.get("encrypted_content") for raw in items}
         for item in self._items:
@@ -299,6 +295,15 @@ class ResponseReader(ReplyReader):
                 item.raw["encrypted_content"] = late.get(as_text(item.raw.get("id")))
         if status == "failed":
             self.error = response.get("error") or event.get("error") or {}
+
+    def _is_new(self, raw: Json) -> bool:
+        """Return whether nothing was streamed of an item in the last event: a call, all text."""
+        if raw.get("type") == "function_call":
+            known = {as_text(item.raw.get("call_id")) for item in self._items}
+            return as_text(raw.get("call_id")) not in known
+        return raw.get("type") == "message" and not any(
+            item.length for item in self._items if item.kind == "message"
+        )
 
     def _add_message_text(self, item: Item, piece: str) -> None:
         """Add a piece of a message to the events; a new message begins a new paragraph."""
@@ -354,13 +359,9 @@ class ResponseReader(ReplyReader):
         raw = self._reported
         if not isinstance(raw, dict):
             return None
-        usage = {
-            **raw,
-            "prompt_tokens": raw.get("input_tokens"),
-            "completion_tokens": raw.get("output_tokens"),
-            "prompt_tokens_details": raw.get("input_tokens_details"),
-            "completion_tokens_details": raw.get("output_tokens_details"),
-        }
+        names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+        names |= {f"{name}_details": f"{theirs}_details" for name, theirs in names.items()}
+        usage = {**raw, **{name: raw.get(theirs) for name, theirs in names.items()}}
         ticks = raw.get("cost_in_usd_ticks")
         if type(ticks) is int and 0 <= ticks <= ABSURD * _TICKS:
             usage["cost"] = ticks / _TICKS
@@ -393,6 +394,13 @@ class Item:
     def kind(self) -> str:
         """The item's type; empty if there is none."""
         return as_text(self.raw.get("type"))
+
+
+def _repeated(event: Json) -> Json:
+    """Return the part of an item that ends with ``event``, as a completed item has it."""
+    text = {name: event[name] for name in ("text", "refusal") if name in event}
+    named = {"arguments": event["arguments"]} if "arguments" in event else {}
+    return {"content": [text], **named} if text else named
 
 
 def _keys(event: Json, raw: Json) -> list[int | str]:
@@ -469,11 +477,8 @@ def _split(text: str, parts: list[Json]) -> list[str] | None:
 
 def _message(text: str, phase: str) -> Json:
     """Return a message in the form that all servers accept; llama.cpp refuses shorter forms."""
-    item = {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": text}],
-    }
+    content = [{"type": "output_text", "text": text}]
+    item: Json = {"type": "message", "role": "assistant", "content": content}
     return {**item, "phase": phase} if phase else item
 
 

@@ -210,10 +210,10 @@ class Manifests:
         if name not in self._data:
             self._data[name] = {}
             try:
-                text = self.text(name)
-                if "json" in name:
+                text, is_json = self.text(name), name.endswith((".json", ".jsonc"))
+                if is_json:
                     text = _IN_JSON.sub(lambda match: match[1] or "", text)
-                self._data[name] = table((json if "json" in name else tomllib).loads(text))
+                self._data[name] = table((json if is_json else tomllib).loads(text))
             except (ValueError, RecursionError):
                 pass
         return self._data[name]

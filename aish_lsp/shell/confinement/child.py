@@ -253,9 +253,9 @@ def _limit_processes() -> None:
         else:
             return
     # It does not hold root.
-    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
-    if most == resource.RLIM_INFINITY or most > _MOST_PROCESSES:
-        resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_PROCESSES, _MOST_PROCESSES))
+    present = resource.getrlimit(resource.RLIMIT_NPROC)
+    limits = [min(_MOST_PROCESSES, most) if most >= 0 else _MOST_PROCESSES for most in present]
+    resource.setrlimit(resource.RLIMIT_NPROC, (limits[0], limits[1]))
 
 
 def _linux_version() -> tuple[int, ...]:

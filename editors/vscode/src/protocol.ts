@@ -826,6 +826,7 @@ export interface ToolCall {
   id: string;
   name: string;
   arguments: string;
+  extra: Record<string, unknown>;
 }
 
 export interface ToolEvent {

@@ -29,6 +29,7 @@ from aish_lsp.models.request import (
     Reasoning,
     Text,
     WithoutPart,
+    tool_named,
 )
 
 BUSY = BackendUnavailable("It is busy. Ask again.", status=503, provider_message="busy")
@@ -331,3 +332,21 @@ async def test_a_refused_part_is_left_out_once_and_a_refusal_of_everything_is_to
     with pytest.raises(BackendRejected, match="no"):
         await received(model)
     assert 1 < model.closed < 20
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("read_file", "read_file"),
+        (" read_file\n", "read_file"),
+        ("functions.read_file", "read_file"),
+        ("default_api:read_file", "read_file"),
+        ("read_file<|channel|>commentary", "read_file"),
+        ("Read_File", "read_file"),
+        ("functions.other", "functions.other"),
+        ("look", "look"),
+    ],
+)
+def test_a_name_is_the_tool_that_alone_matches(name: str, meant: str) -> None:
+    assert tool_named(name, ["read_file", "Look", "look"]) == meant
+    assert tool_named("LOOK", ["Look", "look"]) == "LOOK"

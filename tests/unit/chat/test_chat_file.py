@@ -9,17 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from repository import git
 
 from aish_lsp.chat.file import LARGEST, ChatFile
 from aish_lsp.chat.markdown import FIRST_TEXT
 from aish_lsp.foundation.errors import StoreUnavailable
-
-
-def git(root: Path, *arguments: str) -> None:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    subprocess.run(
-        ["git", *arguments], cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL
-    )
 
 
 def test_a_fresh_one(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from swapping import swapped
 
 from aish_lsp.config.schema import ProjectSettings
 from aish_lsp.context import attached as reading
-from aish_lsp.context.attached import Attachments, FileNames, named_files, sent_along
+from aish_lsp.context.attached import Attachments, named_files, sent_along
 from aish_lsp.context.selection import EACH_END
 from aish_lsp.foundation.ports import nothing_open
 from aish_lsp.project import current
-from aish_lsp.project.picture import ProjectPicture
+from aish_lsp.project.picture import FileNames, ProjectPicture
 
 
 @pytest.fixture(params=["git", "no git"])

@@ -18,7 +18,7 @@ from aish_lsp.foundation.opening import (
     opened,
     read_head,
     real_name,
-    replace,
+    replace_file,
 )
 
 
@@ -101,14 +101,14 @@ def test_a_name_that_was_not_resolved_is_refused(root: Path, name: str) -> None:
     with pytest.raises(OSError, match="not the real path"), folder_of(root, name, make=0o777):
         pass
     with pytest.raises(OSError, match="not the real path"):
-        replace(root, name, b"x", None)
+        replace_file(root, name, b"x", None)
 
 
 def test_a_link_on_the_way_is_not_followed(root: Path) -> None:
     (root / "out").symlink_to("../outside")
     for name in ("out/a.txt", "out/new.txt", "out/deep/new.txt"):
         with pytest.raises(NotADirectoryError):
-            replace(root, name, b"x", None)
+            replace_file(root, name, b"x", None)
     assert existing(root, ["out/a.txt", "src/a.txt", "src/b.txt", "out"]) == {"src/a.txt", "out"}
     assert [path.name for path in (root.parent / "outside").iterdir()] == ["a.txt"]
 
@@ -129,10 +129,10 @@ def test_a_file_is_replaced_in_one_name_alone(root: Path) -> None:
     path = root / "src" / "a.txt"
     path.chmod(0o754)
     (root / "second").hardlink_to(path)
-    replace(root, "src/a.txt", b"new", path.stat())
+    replace_file(root, "src/a.txt", b"new", path.stat())
     assert (path.read_text(), (root / "second").read_text()) == ("new", "inside")
     assert stat.S_IMODE(path.stat().st_mode) == 0o754
-    replace(root, "deep/er/b.txt", b"made", None)
+    replace_file(root, "deep/er/b.txt", b"made", None)
     assert (root / "deep" / "er" / "b.txt").read_text() == "made"
     assert sorted(path.name for path in (root / "src").iterdir()) == ["a.txt"]
 
@@ -144,9 +144,9 @@ def test_what_is_not_as_it_was_is_not_replaced(root: Path) -> None:
     (root / "link").symlink_to("src/a.txt")
     for name, status in (("src/a.txt", before), ("src/a.txt", None), ("link", path.stat())):
         with pytest.raises(FileExistsError):
-            replace(root, name, b"theirs", status)
+            replace_file(root, name, b"theirs", status)
     with pytest.raises(FileExistsError):
-        replace(root, "gone.txt", b"theirs", before)
+        replace_file(root, "gone.txt", b"theirs", before)
     assert path.read_text() == "mine!"
 
 
@@ -162,7 +162,7 @@ def test_a_folder_that_is_swapped_with_a_link_never_leads_out(root: Path) -> Non
             read.add(head and head[0])
         while made < 5:
             try:
-                replace(root, "src/new.txt", b"x", None)
+                replace_file(root, "src/new.txt", b"x", None)
                 made += 1
             except OSError:
                 continue

@@ -11,6 +11,7 @@ import pytest
 from fault_server import FaultServer, Peer, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replies import text_of
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
@@ -86,10 +87,6 @@ def read(*events: Json) -> list[ModelEvent]:
     reply = MessageReader("host")
     came = [event for item in events for event in reply.feed(item)]
     return [*came, *reply.end()]
-
-
-def text_of(events: list[ModelEvent]) -> str:
-    return "".join(event.delta for event in events if isinstance(event, Text))
 
 
 def test_a_whole_reply() -> None:

@@ -15,12 +15,12 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.providers import goes_back, reasoning_source, reply_limit
 from aish_lsp.models.providers.gemini import (
-    NO_SIGNATURE,
     GeminiModel,
     contents_of,
     method_url,
     request_body,
 )
+from aish_lsp.models.refusals import NO_SIGNATURE
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -413,3 +414,60 @@ def test_absurd_usage_is_tolerated(raw: dict[str, Any]) -> None:
         assert 0 <= usage.cache_read_tokens <= usage.input_tokens <= ABSURD
         assert 0 <= usage.reasoning_tokens <= usage.output_tokens <= 2 * ABSURD
         assert usage.cost is None or 0 <= usage.cost <= 2 * ABSURD
+
+
+# --- what servers send without meaning harm -------------------------------------------------------
+
+
+def test_a_piece_with_a_new_index_and_nothing_else_goes_on_with_the_open_call() -> None:
+    assert calls(
+        call(0, "a", name="ls", arguments='{"pa'), call(1, arguments='th": "."}'), delta("stop")
+    ) == [ToolCall("a", "ls", '{"path": "."}')]
+
+
+@pytest.mark.parametrize("index", [0, None])
+def test_a_whole_call_that_is_repeated_replaces_what_came(index: int | None) -> None:
+    whole = call(index, "a", name="ls", arguments='{"path": "."}')
+    assert calls(whole, whole) == [ToolCall("a", "ls", '{"path": "."}')]
+    started = call(index, "a", name="ls", arguments="{}")
+    pieces = [call(index, "a", arguments=piece) for piece in ('{"path"', ': "."}')]
+    assert calls(started, *pieces) == [ToolCall("a", "ls", '{"path": "."}')]
+    assert calls(started, *pieces, whole) == [ToolCall("a", "ls", '{"path": "."}')]
+
+
+def test_a_call_in_another_choice_is_one_and_its_text_is_not() -> None:
+    piece = {"index": 0, "id": "a", "function": {"name": "ls", "arguments": "{}"}}
+    second = {"index": 1, "delta": {"content": "no", "tool_calls": [piece]}}
+    events = read(delta(content="Yes"), {"choices": [second]}, delta("tool_calls"))
+    assert events == [Text("Yes"), ToolCall("a", "ls", "{}"), Finish("tool")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read_as"),
+    [
+        (json.dumps('{"path": "."}'), '{"path": "."}'),
+        ("null", "{}"),
+        ("", ""),
+        ('"text"', '"text"'),
+    ],
+)
+def test_arguments_that_are_encoded_twice_or_null(arguments: str, read_as: str) -> None:
+    assert calls(call(0, "a", name="ls", arguments=arguments)) == [ToolCall("a", "ls", read_as)]
+
+
+def test_what_is_not_known_of_a_call_is_kept_for_its_server() -> None:
+    signature = {"google": {"thought_signature": "X"}}
+    first, second = call(0, "a", name="ls", arguments="{}"), call(0, "a")
+    second["choices"][0]["delta"]["tool_calls"][0] |= {"extra_content": signature, "other": None}
+    [found] = calls(first, second)
+    assert found.extra == {"host.example": {"extra_content": signature}}
+
+
+def test_signed_blocks_of_thinking_are_joined_and_kept() -> None:
+    def block(**fields: Any) -> dict[str, Any]:
+        return delta(reasoning_content="h", thinking_blocks=[{"type": "thinking", **fields}])
+
+    events = read(block(thinking="h"), block(thinking="m", signature="X"), delta(content="Yes"))
+    kept = {"type": "thinking", "thinking": "hm", "signature": "X"}
+    assert ReasoningMetadata("host.example", {"thinking_blocks": [kept]}) in events
+    assert events[:2] == [Reasoning("h"), Reasoning("h")]

@@ -202,3 +202,23 @@ def test_reasoning_without_parts_to_return_is_not_sent() -> None:
     assert body(Preset(endpoint=HERE), message)["messages"] == [
         {"role": "assistant", "content": "a"}
     ]
+
+
+def test_what_a_server_said_of_a_call_goes_back_to_it_and_to_no_other() -> None:
+    extra = {"extra_content": {"google": {"thought_signature": "X"}}, "id": "no"}
+    called = ToolCall("a", "ls", "{}", {"127.0.0.1:8080": extra})
+    message = RequestMessage("assistant", "", tool_calls=(called,))
+    [here] = body(Preset(endpoint=HERE), message)["messages"][0]["tool_calls"]
+    assert here["extra_content"] == extra["extra_content"]
+    assert here["id"] == "a"
+    [there] = body(Preset(endpoint="http://other"), message)["messages"][0]["tool_calls"]
+    assert there.keys() == {"id", "type", "function"}
+
+
+def test_signed_blocks_of_thinking_go_back() -> None:
+    blocks = [{"type": "thinking", "thinking": "hm", "signature": "X"}]
+    reasoning = StoredReasoning("hm", "127.0.0.1:8080", {"thinking_blocks": blocks})
+    [sent] = body(Preset(endpoint=HERE), RequestMessage("assistant", "a", reasoning=reasoning))[
+        "messages"
+    ]
+    assert sent["thinking_blocks"] == blocks

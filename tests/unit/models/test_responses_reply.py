@@ -459,3 +459,29 @@ def test_a_reply_with_something_odd_in_it(changes: list[tuple[tuple[Any, ...], A
     told = read(*(event for event in events if isinstance(event, dict)))
     assert isinstance(told[-1], Finish)
     json.dumps(outline(told))
+
+
+def test_what_was_not_streamed_counts_when_it_is_done_or_at_the_end() -> None:
+    text = {"type": "response.output_text.done", "output_index": 0, "text": "Yes."}
+    arguments = {
+        "type": "response.function_call_arguments.done",
+        "output_index": 1,
+        "arguments": '{"a": 1}',
+    }
+    announced = added(1, type="function_call", call_id="c1", name="ls")
+    events = read(added(0, type="message"), text, announced, arguments, completed())
+    assert texts(events) == "Yes."
+    assert ToolCall("c1", "ls", '{"a": 1}') in events
+    # All of it once, whatever is repeated at the end.
+    again = read(
+        added(0, type="message"),
+        delta("output_text", 0, "Yes."),
+        text,
+        completed(message("Yes."), call("c2", arguments='{"a": 2}')),
+    )
+    assert texts(again) == "Yes."
+    assert [event for event in again if isinstance(event, ToolCall)] == [
+        ToolCall("c2", "ls", '{"a": 2}')
+    ]
+    only_at_the_end = read(announced, completed(message("Yes."), call("c1")))
+    assert texts(only_at_the_end) == "Yes."

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from replies import text_of
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.messages import ExecOutput, Message
@@ -40,10 +41,6 @@ def machine() -> Machine:
 
 async def events(root: Path, *messages: RequestMessage) -> list[ModelEvent]:
     return [event async for event in OfflineModel(root, machine()).stream(request(*messages))]
-
-
-def text_of(replied: list[ModelEvent]) -> str:
-    return "".join(event.delta for event in replied if isinstance(event, Text))
 
 
 async def ask(root: Path, text: str, earlier: tuple[RequestMessage, ...] = EARLIER) -> str:

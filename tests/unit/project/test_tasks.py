@@ -319,6 +319,15 @@ PROJECTS: list[tuple[str, Files, dict[str, str]]] = [
         {"run": "cargo run --bin one"},
     ),
     (
+        "Rust crates in folders that are called like a format",
+        {
+            "Cargo.toml": "[workspace]\nmembers=['json']\n",
+            "json/Cargo.toml": "[package]\nname='parse'\n",
+            "json/src/main.rs": "",
+        },
+        {"run": "cargo run -p parse"},
+    ),
+    (
         "Go",
         {"go.mod": "module x\n", "main.go": "package main\n", ".golangci.yml": ""},
         {

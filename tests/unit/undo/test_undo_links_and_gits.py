@@ -197,3 +197,29 @@ def test_one_that_exists_is_put_back_and_one_that_was_made_goes_without_a_questi
     again = redo(root)
     assert again.made.keys() == {b".vscode/tasks.json"}
     assert not (root / ".vscode").exists()
+
+
+def test_the_repository_around_a_lost_one_is_left_alone(root: Path) -> None:
+    outer = repository(root.parent / "outer", a="one")
+    inner = repository(outer / "inner", a="one")
+    git(inner, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},link")
+    before = git(outer, "ls-files", "-s")
+    with Command(inner):
+        git(inner, "update-index", "--cacheinfo", f"160000,{'2' * 40},link")
+        write(inner, {"a": "two"})
+    shutil.rmtree(inner / ".git")
+    undone = undo(inner)
+    assert undone.conflicts == {b"link"}
+    undone = undo(inner, None, decided=True)
+    assert undone.restored == (b"a",)
+    assert undone.failed.keys() == {b"link"}
+    assert git(outer, "ls-files", "-s") == before
+
+
+def test_a_link_to_what_a_file_held_is_a_change(root: Path) -> None:
+    repository(root, a="b", b="b")
+    with Command(root):
+        (root / "a").unlink()
+        (root / "a").symlink_to("b")
+    assert undo(root).failed == {}
+    assert not (root / "a").is_symlink()

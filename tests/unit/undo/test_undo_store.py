@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,7 +17,6 @@ from undo_parts import Command, commit, git, look, records, redo, repository, un
 
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.undo.folder import FileState, WorkFolder
-from aish_lsp.undo.git import Git
 from aish_lsp.undo.records import Records, _sealed, undo_folder, usage
 
 pytestmark = [
@@ -101,15 +101,15 @@ def test_nothing_that_is_done_to_git_takes_an_undo_away(
     assert not (root / "b").exists()
 
 
-def other_disk(self: Git, place: Path, _: object) -> None:
-    raise OSError(18, "Invalid cross-device link")
+def other_disk(*_: object, **_more: object) -> None:
+    raise OSError(errno.EXDEV, "Invalid cross-device link")
 
 
 @pytest.mark.parametrize("text", ["rm -rf .git *", "git gc --prune=now", "make"])
 def test_where_objects_cannot_be_linked_all_is_copied_before_what_may_remove_them(
     root: Path, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Git, "borrow", other_disk)
+    monkeypatch.setattr(os, "link", other_disk)
     repository(root, a="one", b="one")
     begun = worker(root).begin("one", "x", text=text)
     (root / "a").unlink()

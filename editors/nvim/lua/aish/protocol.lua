@@ -714,6 +714,7 @@ local M = {}
 ---@field id string
 ---@field name string
 ---@field arguments string
+---@field extra table
 
 ---@class aish.ToolEvent
 ---@field kind "tool"
