@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 #: How many times a request is retried; only once if the connection is refused.
 RETRIES: Final = 2
 
+#: The same for what a server does not say itself.
+_RETRIES: Final = {"broken": RETRIES, "refused": 1, "gave up": 1}
+
 #: Seconds after the first attempt within which the last one must begin.
 PATIENCE: Final = 20.0
 
@@ -116,10 +119,7 @@ def pause_before(error: AishError, attempt: int) -> float | None:
     )
     if not isinstance(error, BackendUnavailable) or permanent or overflow_of(error) is not None:
         return None
-    if "provider_message" in data:
-        retries = RETRIES
-    else:
-        retries = {"broken": RETRIES, "refused": 1}.get(data.get("reason", ""), 0)
+    retries = RETRIES if "provider_message" in data else _RETRIES.get(data.get("reason", ""), 0)
     if attempt >= retries:
         return None
     # Random, so that clients that were refused at the same time do not retry at the same time.
@@ -138,6 +138,7 @@ class Received:
     metadata: ReasoningMetadata | None = None
     usage: Usage | None = None
     finish: FinishReason = "stop"
+    finish_said: str = ""
 
     def take(self, event: ModelEvent) -> None:
         """Add the next event of the stream."""
@@ -153,7 +154,7 @@ class Received:
             case Usage():
                 self.usage = event
             case Finish():
-                self.finish = event.reason
+                self.finish, self.finish_said = event.reason, event.said
 
     @property
     def has_begun(self) -> bool:
@@ -245,6 +246,7 @@ class Call:
         self._sent = False
         self._tried = [0] * len(POLICY)
         self._told: list[str] = []
+        self._was_empty = False
         self._restart_clock()
 
     def _restart_clock(self) -> None:
@@ -301,14 +303,13 @@ class Call:
                         async with asyncio.timeout_at(limit):
                             event = await anext(stream, None)
                         if event is None:
-                            return
+                            break
                         limit, started = end, True
-                        event, ending = _guarded(event, guards)
-                        if isinstance(event, ToolCall):
-                            names = (tool.name for tool in self._request.tools)
-                            event = replace(event, name=tool_named(event.name, names))
+                        event, ending = self._checked(event, guards)
                         self.received.take(event)
                         yield event
+                if ending is None and not await self._is_to_be_repeated():
+                    return
             except TimeoutError:
                 if not started:
                     await self._mend(_no_reply(self.preset, limit - now, in_all=limit == end))
@@ -323,6 +324,36 @@ class Call:
                 self.received.take(ending)
                 yield ending
                 return
+
+    def _checked(
+        self, event: ModelEvent, guards: dict[type[ModelEvent], RepetitionGuard]
+    ) -> tuple[ModelEvent, Finish | None]:
+        """Return ``event``, cut where the reply begins to repeat itself, and its end in that case.
+
+        A call gets the name of the tool that it means.
+        """
+        if isinstance(event, ToolCall):
+            names = (tool.name for tool in self._request.tools)
+            return replace(event, name=tool_named(event.name, names)), None
+        if guards and isinstance(event, Text | Reasoning):
+            at = guards[type(event)].take(event.delta)
+            if at is not None:
+                return replace(event, delta=event.delta[:at]), Finish("repetition")
+        return event, None
+
+    async def _is_to_be_repeated(self) -> bool:
+        """Return whether the reply that has ended is empty for the first time."""
+        received = self.received
+        if received.has_begun or received.finish != "stop" or self._was_empty:
+            return False
+        self._was_empty = True
+        if received.usage is not None:
+            # It costs something, too.
+            self.account()
+            await self.record_usage()
+            received.usage = None
+        await self._notice("info", f"The answer of {self.preset.name} is empty. Trying it again.")
+        return True
 
     def _guards(self) -> dict[type[ModelEvent], RepetitionGuard]:
         """Return guards for text and for reasoning, if the model's replies are guarded."""
@@ -452,17 +483,6 @@ class Call:
         await self._session.recorder.usage(
             self.preset, self._fitting.category, self.usage, local=local, estimated=self._estimated
         )
-
-
-def _guarded(
-    event: ModelEvent, guards: dict[type[ModelEvent], RepetitionGuard]
-) -> tuple[ModelEvent, Finish | None]:
-    """Return ``event``, cut where the reply begins to repeat itself, and its end in that case."""
-    if guards and isinstance(event, Text | Reasoning):
-        at = guards[type(event)].take(event.delta)
-        if at is not None:
-            return replace(event, delta=event.delta[:at]), Finish("repetition")
-    return event, None
 
 
 def _no_reply(preset: Preset, seconds: float, *, in_all: bool) -> BackendUnavailable:

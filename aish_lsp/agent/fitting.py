@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.events import FinishReason, Level, Usage
     from aish_lsp.foundation.job import Emit
 
+#: Finish reasons that say nothing about an empty answer.
+_USUAL: Final = frozenset({"", "stop", "STOP", "end_turn", "completed"})
+
 #: In tokens. No usable model has a smaller window, so a server that reports one is wrong.
 _SMALLEST_WINDOW = 256
 
@@ -257,7 +260,9 @@ def finish_notice(call: Call, finish: FinishReason, *, spoke: bool) -> str | Non
     name = call.preset.name
     match finish:
         case "stop" if not spoke:
-            return "The model's answer is empty. Ask again."
+            said = call.received.finish_said
+            why = f" Its server gave the reason `{said}`." if said not in _USUAL else ""
+            return f"The model's answer is empty. Ask again.{why}"
         case "refusal":
             return f"{name} refused to {'continue' if spoke else 'answer'}."
         case "repetition":

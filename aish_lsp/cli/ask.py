@@ -69,7 +69,8 @@ async def run(arguments: argparse.Namespace) -> int:
         else:
             for command in result.commands:
                 await _offer(workspace, command, safe_unasked=arguments.yes_safe)
-        return 0 if result.finish_reason in ("stop", "length", "tool") else 1
+        is_answered = result.text.strip() or result.finish_reason == "tool"
+        return 0 if is_answered and result.finish_reason in ("stop", "length", "tool") else 1
 
 
 class _Asking(Shell):

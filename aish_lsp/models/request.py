@@ -55,9 +55,13 @@ class ReasoningMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The end of the reply. Always the last event of a stream that does not raise."""
+    """The end of the reply. Always the last event of a stream that does not raise.
+
+    ``said`` is the server's own word for the reason; empty if it gave none.
+    """
 
     reason: FinishReason
+    said: str = field(default="", compare=False)
 
 
 ModelEvent: TypeAlias = Text | Reasoning | ToolCall | ReasoningMetadata | Usage | Finish

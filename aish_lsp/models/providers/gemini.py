@@ -453,7 +453,7 @@ class CandidateReader(ReplyReader):
             if call.get("id") and isinstance(call["id"], str):
                 kept["id"] = call["id"]
             self._parts.append({**part, "functionCall": kept})
-            self._answered = True
+            self._answered = self._has_begun = True
 
 
 def read_usage(raw: Json) -> Usage | None:

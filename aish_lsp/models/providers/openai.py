@@ -239,8 +239,9 @@ class ChatReader(ReplyReader):
                 continue
             self._read_delta(delta)
             self._keep_usage(choice.get("usage"))
-            if self._finish is None and isinstance(choice.get("finish_reason"), str):
-                self._finish = choice["finish_reason"] or None
+            # OpenRouter also tells what the provider itself said.
+            self._native = as_text(choice.get("native_finish_reason")) or self._native
+            self._finish = self._finish or as_text(choice.get("finish_reason")) or None
 
     def _tool_calls(self) -> list[ToolCall]:
         return [
@@ -321,6 +322,7 @@ class ChatReader(ReplyReader):
         if isinstance(index, int):
             self._call_at[index] = call
         call.id = call.id or call_id
+        self._has_begun = True
         return call
 
 

@@ -31,6 +31,10 @@ def meanings(**reasons: str) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({meaning: tuple(words.split()) for meaning, words in reasons.items()})
 
 
+#: What servers send so that a connection stays open, besides numbers and strings.
+_SIGNS_OF_LIFE: Final = frozenset({"", "null", "[]"})
+
+
 class ReplyReader(ABC):
     """Assembles one reply while it streams: call ``feed`` with each event, then ``end``.
 
@@ -56,6 +60,10 @@ class ReplyReader(ABC):
         self._is_done = False
         # The server's finish reason, once it has given one.
         self._finish: str | None = None
+        # What the provider behind the server said, where that tells it too.
+        self._native = ""
+        # Whether any part of the reply has arrived.
+        self._has_begun = False
         # Whether the text is the model's refusal to answer.
         self._refused = False
         self._events: list[ModelEvent] = []
@@ -65,8 +73,11 @@ class ReplyReader(ABC):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the content is complete, so that only the usage may follow."""
-        return self.is_over or self._finish is not None
+        """Whether the content is complete, so that only the usage may follow.
+
+        A finish reason before any content says nothing: some servers send one in each chunk.
+        """
+        return self.is_over or (self._finish is not None and self._has_begun)
 
     @property
     def gave_up(self) -> str | None:
@@ -85,12 +96,15 @@ class ReplyReader(ABC):
             BackendUnavailable: it is not part of a reply.
         """
         # If the server omits the blank lines between events, they arrive as the lines of one.
-        for part in data.split("\n") if "\n" in data and decoded(data) is None else [data]:
+        for line in data.split("\n") if "\n" in data and decoded(data) is None else [data]:
+            part = line.strip()
             if part == "[DONE]":
                 self._is_done = True
             if self.has_ended:
                 return
             parsed = _parse(part)
+            if parsed is None and (part in _SIGNS_OF_LIFE or _is_scalar(decoded(part))):
+                continue
             if parsed is None and self.is_whole:
                 self._is_done = True
                 return
@@ -108,10 +122,10 @@ class ReplyReader(ABC):
         """
         if self.error is not None:
             raise error_in_stream(url, self.error, redactor(headers))
-        if not self.is_whole and not self._is_done:
+        if not (self.is_over or self._is_done or self._finish is not None):
             raise _broken(url, "it ended before the reply did")
         if self.gave_up is not None:
-            raise _broken(url, f"the server gave up ({self.gave_up})")
+            raise _broken(url, f"the server gave up ({self.gave_up})", reason="gave up")
 
     def feed(self, event: Json) -> list[ModelEvent]:
         """Return the text and reasoning in ``event``, and remember the rest of it."""
@@ -128,7 +142,10 @@ class ReplyReader(ABC):
         usage = self._usage()
         if usage is not None:
             events.append(usage)
-        return [*events, Finish(self._reason(usage, called=bool(calls)))]
+        return [
+            *events,
+            Finish(self._reason(usage, called=bool(calls)), self._native or self._finish or ""),
+        ]
 
     @abstractmethod
     def _read(self, event: Json) -> None:
@@ -166,12 +183,14 @@ class ReplyReader(ABC):
     def _add_text(self, piece: str) -> str:
         """Add a piece of the text to the events; return the part that could be added now."""
         if text := self._text.feed(piece):
+            self._has_begun = True
             self._events.append(Text(text))
         return text
 
     def _add_reasoning(self, piece: str) -> str:
         """Add a piece of the reasoning to the events; return the part that could be added now."""
         if text := self._reasoning.feed(piece):
+            self._has_begun = True
             self._events.append(Reasoning(text))
         return text
 
@@ -207,8 +226,13 @@ def _parse(data: str) -> list[Json] | None:
     return parts if all(isinstance(part, dict) for part in parts) else None
 
 
-def _broken(url: str, why: str) -> BackendUnavailable:
-    return BackendUnavailable(f"The reply of {origin(url)} broke off: {why}. Ask again.")
+def _is_scalar(value: Any) -> bool:
+    """Return whether a JSON value is a number or a string."""
+    return isinstance(value, int | float | str)
+
+
+def _broken(url: str, why: str, **data: str) -> BackendUnavailable:
+    return BackendUnavailable(f"The reply of {origin(url)} broke off: {why}. Ask again.", **data)
 
 
 # Repairs of earlier tool calls: models write names and arguments that servers refuse.

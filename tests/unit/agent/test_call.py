@@ -253,7 +253,8 @@ pieces = st.lists(st.builds(Text, st.sampled_from(["a", "b"])), max_size=3)
 failures = st.sampled_from(
     [BUSY, unavailable(), unavailable(reason="refused"), BackendRejected("")]
 )
-tries = st.tuples(pieces, failures | st.none())
+# What is empty is asked for once more.
+tries = st.tuples(pieces, failures | st.none()).filter(any)
 
 
 @given(st.lists(tries, min_size=RETRIES + 1, max_size=RETRIES + 1))
@@ -350,3 +351,15 @@ async def test_a_refused_part_is_left_out_once_and_a_refusal_of_everything_is_to
 def test_a_name_is_the_tool_that_alone_matches(name: str, meant: str) -> None:
     assert tool_named(name, ["read_file", "Look", "look"]) == meant
     assert tool_named("LOOK", ["Look", "look"]) == "LOOK"
+
+
+async def test_an_empty_reply_is_asked_for_once_more() -> None:
+    model, told = Scripted((Finish("stop"),), REPLY), list[Event]()
+    assert await received(model, told) == [Finish("stop"), *REPLY]
+    assert told == [Notice("info", "The answer of mine is empty. Trying it again.")]
+    model = Scripted((Finish("stop", "OTHER"),), (Finish("stop", "OTHER"),), REPLY)
+    assert await received(model) == [Finish("stop")] * 2
+    assert model.closed == 2
+    # Nothing would be different.
+    model = Scripted((Finish("length"),), REPLY)
+    assert await received(model) == [Finish("length")]

@@ -177,7 +177,7 @@ def test_a_message_beside_the_delta_is_not_read_twice() -> None:
 )
 def test_finish_reasons(theirs: str | None, ours: str) -> None:
     reply = ChatReader("h")
-    reply.feed(delta(theirs))
+    reply.feed(delta(theirs, content="x"))
     assert reply.is_whole == bool(theirs)
     assert reply.end() == [Finish(ours)]  # type: ignore[arg-type]
 

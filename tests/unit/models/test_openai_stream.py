@@ -15,6 +15,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.http import HttpClient
+from aish_lsp.models.providers import base
 from aish_lsp.models.providers.openai import OpenAIModel
 from aish_lsp.models.request import Finish, ModelRequest, RequestMessage, Text, WithoutPart
 
@@ -128,7 +129,7 @@ async def test_refused_names_the_endpoint(http: HttpClient) -> None:
         (saying(chunk_of("part"), end=Peer.half_close), "broke off"),
         (saying(chunk_of("part"), "{garbage"), "not part of a reply"),
         (saying(chunk_of("part"), "[1, 2]"), "not part of a reply"),
-        (saying(chunk_of("part"), "null"), "not part of a reply"),
+        (saying(chunk_of("part"), "null"), "ended before the reply did"),
         (saying(chunk_of("part"), "[" * 100_000), "not part of a reply"),
         (saying(chunk_of("part"), {"error": {"code": 502, "message": "up"}}), "up"),
         (saying(chunk_of("part"), {"object": "error", "message": "up"}), "up"),
@@ -395,3 +396,50 @@ async def test_a_field_of_the_users_own_is_not_left_out(http: HttpClient) -> Non
         _, error = await collect(OpenAIModel(http), request)
     assert isinstance(error, BackendRejected)
     assert len(server.requests) == 1
+
+
+async def test_signs_of_life_are_passed_over(http: HttpClient) -> None:
+    async with FaultServer(
+        saying("null", 7, '"ping"', [], chunk_of("ok"), "null", STOP, "[DONE] ")
+    ) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert error is None
+    assert events[0] == Text("ok")
+
+
+@pytest.mark.slow
+async def test_a_finish_reason_before_any_text_does_not_cut_what_follows(
+    http: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "TAIL_TIMEOUT", 0.1)
+
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.head()
+        await peer.event(chunk_of("", finish_reason="stop"))
+        await asyncio.sleep(0.5)
+        await peer.event(chunk_of("ok"))
+        await peer.event(STOP)
+        await peer.event("[DONE]")
+        await peer.chunk(b"")
+
+    async with FaultServer(script) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert error is None
+    assert events[0] == Text("ok")
+
+
+async def test_an_error_within_a_choice_is_one(http: HttpClient) -> None:
+    wrong = {"choices": [{"index": 0, "delta": {}, "error": {"message": "it is down"}}]}
+    async with FaultServer(saying(wrong)) as server:
+        _, error = await collect(OpenAIModel(http), ask(server.url))
+    assert error is not None
+    assert "it is down" in error.message
+
+
+async def test_what_the_provider_behind_said_is_the_reason(http: HttpClient) -> None:
+    end = chunk_of("", finish_reason="stop", native_finish_reason="MALFORMED")
+    async with FaultServer(saying(end, "[DONE]")) as server:
+        events, _ = await collect(OpenAIModel(http), ask(server.url))
+    [finish] = events
+    assert isinstance(finish, Finish)
+    assert finish.said == "MALFORMED"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swapping import swapped
 
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.redaction import redact
@@ -154,6 +156,27 @@ async def test_one_that_leads_elsewhere_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable):
         await output.close()
     assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.slow
+async def test_a_folder_that_is_swapped_with_a_link_leads_no_output_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, elsewhere = tmp_path / ".aish", tmp_path / "elsewhere"
+    (folder / "output").mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / "precious.txt").write_text("x" * 2_000)
+    # So small that the older outputs have to go each time.
+    monkeypatch.setattr("aish_lsp.shell.output.LIMIT", 3_000)
+    tried = written = 0
+    with swapped(folder / "output", elsewhere):
+        while tried < 100 or not written:
+            tried += 1
+            output = whole(folder, f"{tried:04}")
+            await output.add(lines(100))
+            with suppress(StoreUnavailable):
+                written += await output.close() is not None
+    assert [path.name for path in elsewhere.iterdir()] == ["precious.txt"]
 
 
 def test_the_oldest_go_first(tmp_path: Path) -> None:
