@@ -11,12 +11,13 @@ from collections.abc import Coroutine
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
+from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.environment import program_not_found, reading_environment
@@ -63,6 +64,9 @@ _WANTS_TERMINAL = (
     " here. Run it in your own:"
 )
 
+#: What to do about files that are not saved, before a command.
+_SAVE_OPTIONS = ("Save and run", "Run", "Cancel")
+
 #: The exit status of a shell that did not find a program.
 _NOT_FOUND: Final = 127
 _IN_LOGIN_SHELL = (
@@ -78,17 +82,21 @@ _SHELL_IS_GONE = (
 )
 
 
+#: Whether the user has approved a command, or nobody has seen it.
+ApprovalState: TypeAlias = Literal["", "given", "unseen"]
+
+
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """A command to run: a suggestion by its id, or a text.
 
     ``edited`` is what to run instead of the suggestion; ``shell`` is the shell that the text is
-    for, empty for the user's own; ``timeout`` is in seconds. ``approved``: the user has just
-    approved exactly this text. ``unattended``: nobody has seen the text, so the user is asked
-    unless it is safe and confined. ``shown_whole``: the user sees the whole output, so it need not
-    be saved. Commands of one ``group`` are undone together; by default a command is undone by
-    itself. ``answers_call``: the output is the result of a tool call, and is not kept for the next
-    question.
+    for, empty for the user's own; ``timeout`` is in seconds. ``approval`` is ``given`` if the user
+    has just approved exactly this text, and ``unseen`` if nobody has seen it, so that the user is
+    asked unless it is safe and confined. ``shown_whole``: the user sees the whole output, so it
+    need not be saved. Commands of one ``group`` are undone together; by default a command is undone
+    by itself. ``answers_call``: the output is the result of a tool call, and is not kept for the
+    next question.
     """
 
     command_id: str | None = None
@@ -98,8 +106,7 @@ class RunRequest:
     cwd: str | None = None
     timeout: float | None = None
     origin: Origin = "reply"
-    approved: bool = False
-    unattended: bool = False
+    approval: ApprovalState = ""
     shown_whole: bool = False
     group: str = ""
     answers_call: bool = False
@@ -300,6 +307,8 @@ class Execution:
         self._profile: Literal["reading", "work"] | None = None
         # Whether all of its commands are git's.
         self._is_gits = False
+        # What the editor has not saved: the command sees those files as they were.
+        self._unsaved: list[str] = []
         folder = self._workspace.folder / ".aish"
         self._output_file = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -318,6 +327,8 @@ class Execution:
         try:
             verdict = await self._judge()
             if self._must_ask(verdict) and not await self._ask(verdict):
+                return self._not_run("denied")
+            if not verdict.only_reads and not await self._save_first():
                 return self._not_run("denied")
             changes: AbstractAsyncContextManager[bool] = nullcontext(enter_result=False)
             if not verdict.only_reads:
@@ -339,6 +350,27 @@ class Execution:
         await self._explain(result)
         return self._outcome(result, file)
 
+    async def _save_first(self) -> bool:
+        """Have files saved that an edit of ours changed; return whether the command is to run.
+
+        A goal's command runs without: the model is told.
+        """
+        buffers, config = self._workspace.services.buffers, self._workspace.config.suggestions
+        paths = await buffers.unsaved()
+        if not paths:
+            return True
+        if self._pursuit is None and buffers.can_save() and config.save != "never":
+            names = ", ".join(map(shown_path, paths))
+            ask = Choice(f"Not saved in the editor: {names}.", _SAVE_OPTIONS)
+            answer = 0 if config.save == "always" else await self._workspace.services.choose(ask)
+            if answer not in (0, 1):
+                return False
+            if answer == 0:
+                saved = await buffers.save(paths)
+                paths = [path for path in paths if path not in saved]
+        self._unsaved = [shown_path(path) for path in paths]
+        return True
+
     async def _judge(self) -> Verdict:
         """Return the risk, and decide what the command is confined to."""
         workspace, planned = self._workspace, self._plan
@@ -346,7 +378,7 @@ class Execution:
             await self._emit(Notice("warning", why_not))
         can_confine = not planned.free and await workspace.can_confine()
         acts_alone = self._pursuit is not None and self._pursuit.acts_alone
-        is_approved = planned.request.approved
+        is_approved = planned.request.approval == "given"
         verdict = workspace.judge(
             planned.text,
             planned.cwd,
@@ -414,9 +446,9 @@ class Execution:
         always = planned.is_retry or self._workspace.config.safety.confirm == "always"
         if self._profile == "work":
             return always
-        if request.unattended and verdict.risk != "safe":
+        if request.approval == "unseen" and verdict.risk != "safe":
             return True
-        return not request.approved and needs_approval(
+        return request.approval != "given" and needs_approval(
             planned.text, verdict, planned.origin, always=always
         )
 
@@ -431,7 +463,7 @@ class Execution:
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
             # Whoever approves it has seen it; by then its tool call has been answered.
-            request = replace(planned.request, approved=True, unattended=False, answers_call=False)
+            request = replace(planned.request, approval="given", answers_call=False)
             approved = replace(planned, request=request, group=planned.command_id)
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
@@ -518,6 +550,10 @@ class Execution:
         output = workspace.output_without_secrets(clean_output(result.output))
         if result.refused:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
+        if self._unsaved:
+            names = ", ".join(self._unsaved)
+            note = f"[aish: not saved in the editor, so as they were for this command: {names}]"
+            output = f"{output.rstrip()}\n{note}\n".lstrip()
         if result.wants_terminal:
             output = f"{output.rstrip()}\n[aish: it needs a terminal, and has none]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
 from aish_lsp.foundation.files import data_dir
-from aish_lsp.foundation.ports import NoLookUp, nobody, nothing_open
+from aish_lsp.foundation.ports import NoBuffers, NoLookUp, nobody, not_open, nothing_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.models.providers import protocol
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.foundation.ports import (
         AskUser,
+        Buffers,
         Choose,
         EditOpen,
         LookUp,
@@ -64,7 +65,8 @@ class Services:
         open_text: OpenText = nothing_open,
         choose: Choose = nobody,
         *,
-        edit_open: EditOpen = nobody,
+        edit_open: EditOpen = not_open,
+        buffers: Buffers | None = None,
         look_up: LookUp | None = None,
         read_terminal: ReadTerminal = nobody,
         tools_of: Callable[[Any], Toolbox] = _no_tools,
@@ -74,6 +76,7 @@ class Services:
         self.environ = environ
         self.open_text = open_text
         self.edit_open = edit_open
+        self.buffers: Buffers = buffers or NoBuffers()
         self.look_up: LookUp = look_up or NoLookUp()
         self.read_terminal = read_terminal
         self.tools_of = tools_of

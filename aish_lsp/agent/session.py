@@ -332,6 +332,7 @@ class Session:
                 # Even if the work was canceled.
                 for notice in await run_uncancellable(workspace.undo.after()):
                     await emit(Notice("info", notice))
+            workspace.services.buffers.files_changed()
 
     async def refresh(self) -> list[str]:
         """Reload the configuration, memory and project if they changed. Return any warnings."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.context.conversation import Conversation
     from aish_lsp.foundation.job import Emit
-    from aish_lsp.foundation.ports import Question
+    from aish_lsp.foundation.ports import Edited, Question
     from aish_lsp.models.request import ToolCall
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools import ResultStatus
@@ -104,7 +104,7 @@ class _Access:
             text=command,
             cwd=cwd,
             timeout=seconds or _RUNNING_SECONDS,
-            unattended=True,
+            approval="unseen",
             group=around.group,
             answers_call=True,
         )
@@ -161,12 +161,13 @@ class _Access:
                 return True
         return await self._workspace.services.ask_user(question)
 
-    async def edit_open(self, path: Path, before: str, after: str) -> bool | None:
+    async def edit_open(self, path: Path, before: str, after: str) -> Edited:
         """Change a file that is open in the editor, and record the change so it can be undone."""
-        made = await self._workspace.services.edit_open(path, before, after)
-        if made:
+        edited = await self._workspace.services.edit_open(path, before, after)
+        if edited.state == "unsaved":
+            # What is saved is seen on the disk.
             self._workspace.undo.edited(path, before, after)
-        return made
+        return edited
 
     @asynccontextmanager
     async def covered(self, label: str, around: Around) -> AsyncIterator[None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from aish_lsp.chat.markdown import AISH, YOU, lines_of, open_place, without_blank_lines
+from aish_lsp.chat.markdown import AISH, YOU, lines_of, open_heading, without_blank_lines
 
 #: The beginning of a section that is written again.
 LOST: Final = (
@@ -154,10 +154,10 @@ def _without(text: str, remark: str) -> Insertion:
 
 def _standing(text: str, standing: str) -> int | None:
     """Return where ``standing`` begins, if nothing else is below the open heading."""
-    place = open_place(text)
-    if place is None:
+    heading = open_heading(text)
+    if heading is None:
         return None
-    under = _line_start(text, place.line + 1)
+    under = _line_start(text, heading + 1)
     if without_blank_lines(text[under:]) != standing:
         return None
     return text.index(standing, under)
@@ -165,10 +165,8 @@ def _standing(text: str, standing: str) -> int | None:
 
 def _open_heading(text: str) -> int:
     """Return the offset of the heading that the user writes under, or else the end of ``text``."""
-    place = open_place(text)
-    if place is None:
-        return len(text)
-    return _line_start(text, place.line)
+    heading = open_heading(text)
+    return len(text) if heading is None else _line_start(text, heading)
 
 
 def _line_start(text: str, number: int) -> int:

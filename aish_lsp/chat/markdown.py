@@ -12,7 +12,7 @@ this module agree that a line begins: at a line feed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -307,70 +307,58 @@ class Change:
     end: Position | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The line, from 0, of the heading that the user writes under."""
+def heading_after(heading: int, change: Change) -> int:
+    """Return the line of the heading that the user writes under after ``change``.
 
-    line: int
-
-    def shift(self, change: Change) -> Place:
-        """Return where the heading is after ``change``.
-
-        If the change replaces the heading itself, the nearest heading in the new text counts, if
-        there is one.
-        """
-        new = lines_of(change.text)
-        if change.start is None or change.end is None:
-            return self._nearest(_headings(new)) or self
-        last_new = change.start.line + len(new) - 1
-        if change.end <= Position(self.line, 0):
-            return Place(self.line - change.end.line + last_new)
-        if change.start >= Position(self.line, len(YOU)):
-            return self
+    ``heading`` is its line before, from 0. If the change replaces the heading itself, the nearest
+    heading in the new text counts, if there is one.
+    """
+    new = lines_of(change.text)
+    if change.start is None or change.end is None:
+        headings, otherwise = _headings(new), heading
+    elif change.end <= Position(heading, 0):
+        return heading - change.end.line + change.start.line + len(new) - 1
+    elif change.start >= Position(heading, len(YOU)):
+        return heading
+    else:
+        first, otherwise = change.start.line, change.start.line + len(new) - 1
         whole_lines = 0 if change.start.character == 0 else 1
-        inserted = (
-            change.start.line + number for number in _headings(new) if number >= whole_lines
-        )
-        return self._nearest(inserted) or Place(last_new)
-
-    def _nearest(self, lines: Iterable[int]) -> Place | None:
-        """Return the place nearest to this one; the later of two that are equally near."""
-        nearest = min(lines, key=lambda line: (abs(line - self.line), -line), default=None)
-        return None if nearest is None else Place(nearest)
+        headings = [first + number for number in _headings(new) if number >= whole_lines]
+    # The later of two that are equally near.
+    return min(headings, key=lambda line: (abs(line - heading), -line), default=otherwise)
 
 
-def last_place(text: str) -> Place | None:
-    """Return the place of the last ``## You`` of a document, if it has one."""
-    headings = _headings(lines_of(text))
-    return Place(headings[-1]) if headings else None
+def last_heading(text: str) -> int | None:
+    """Return the line of the last ``## You`` of a document, if it has one."""
+    return max(_headings(lines_of(text)), default=None)
 
 
-def open_place(text: str) -> Place | None:
-    """Return the place of the last ``## You``; None if a reply follows, since it is answered."""
-    place = last_place(text)
-    if place is None or AISH in (line.rstrip() for line in lines_of(text)[place.line :]):
+def open_heading(text: str) -> int | None:
+    """Return the line of the last ``## You``; None if a reply follows, since it is answered."""
+    heading = last_heading(text)
+    if heading is None or AISH in (line.rstrip() for line in lines_of(text)[heading:]):
         return None
-    return place
+    return heading
 
 
-def heading_of(text: str, place: Place | None) -> Place | None:
-    """Return the place of the heading that the user writes under, if there is one.
+def heading_of(text: str, heading: int | None) -> int | None:
+    """Return the line of the heading that the user writes under, if there is one.
 
-    If it is not at ``place`` (it was edited, the editor has not loaded the file yet, or the place
+    If it is not at ``heading`` (it was edited, the editor has not loaded the file yet, or its line
     is unknown), the last heading of the document counts, unless a reply follows it: what was
     answered is not a new message.
     """
-    if place is not None and _is_heading(lines_of(text), place.line):
-        return place
-    return open_place(text)
+    if heading is not None and _is_heading(lines_of(text), heading):
+        return heading
+    return open_heading(text)
 
 
-def prompt_after(text: str, place: Place | None) -> str:
+def prompt_after(text: str, heading: int | None) -> str:
     r"""Return what the user wrote: all that follows the heading, without blank lines around it.
 
     Args:
         text: the whole document.
-        place: where the heading is, as ``heading_of`` takes it.
+        heading: its line, as ``heading_of`` takes it.
 
     Returns:
         The message, its lines joined by ``\n``; empty if nothing is written there.
@@ -378,14 +366,14 @@ def prompt_after(text: str, place: Place | None) -> str:
     Raises:
         NotFound: there is no heading to write under.
     """
-    place = heading_of(text, place)
-    if place is None:
+    heading = heading_of(text, heading)
+    if heading is None:
         raise NotFound(
             f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at the end"
             " of .aish/chat.md, and your message below it. To start over, delete the file and run"
             " aish.chat.open."
         )
-    return without_blank_lines("\n".join(lines_of(text)[place.line + 1 :]))
+    return without_blank_lines("\n".join(lines_of(text)[heading + 1 :]))
 
 
 def without_blank_lines(text: str) -> str:

@@ -27,6 +27,7 @@ from aish_lsp.operations.dispatch import dispatch
 from aish_lsp.operations.operation import Answer, Caller, Face, Operation, SessionTarget
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.execution import ApprovalState
     from aish_lsp.foundation.job import Job
     from aish_lsp.foundation.ports import AskUser
 
@@ -147,7 +148,7 @@ class Shell(Face):
         return ""
 
 
-def caller_of(workspace: Workspace, approval: Literal["", "given", "unseen"] = "") -> Caller:
+def caller_of(workspace: Workspace, approval: ApprovalState = "") -> Caller:
     """Return who asks for what a shell command does; see ``Caller``."""
     return Caller(workspace, workspace.shown, Shell(), is_alone=True, approval=approval)
 

@@ -204,6 +204,11 @@ class SessionSettings:
 class SuggestionSettings:
     """Which parts of a reply can be run, and when to stop a repetitive reply."""
 
+    save: Literal["ask", "always", "never"] = key(
+        "ask",
+        "whether to save files that an edit of aish's changed in the editor, before a command that"
+        " is not safe",
+    )
     fences: bool = key(True, "offer code blocks tagged as shell, in addition to `CMD: ` lines")
     repetition_guard: Literal["local", "all", "off"] = key(
         "local",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -72,10 +72,69 @@ Choose: TypeAlias = Callable[[Choice], Awaitable[int | None]]
 #: Returns the text of a file that the editor has open, with LF line ends; None if it is not open.
 OpenText: TypeAlias = Callable[[Path], str | None]
 
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """How an edit of a file that the editor may have open ended.
+
+    Attributes:
+        state: ``saved`` or ``unsaved`` in the editor; ``refused``, since the editor did not make it
+            or its text has changed; ``on disk``: it is to be made there, since the editor does not
+            have the file open, or reloads it.
+        reason: why it was refused, as a clause.
+    """
+
+    state: Literal["saved", "unsaved", "refused", "on disk"]
+    reason: str = ""
+
+
 #: Replaces the text of a file that the editor has open: path, old text, new text, both with LF
-#: line ends. Returns False if the editor did not do it or its text has changed; None if the file is
-#: not open.
-EditOpen: TypeAlias = Callable[[Path, str, str], Awaitable[bool | None]]
+#: line ends.
+EditOpen: TypeAlias = Callable[[Path, str, str], Awaitable[Edited]]
+
+
+class Buffers(Protocol):
+    """The editor's texts, compared with the files on the disk."""
+
+    async def unsaved(self) -> list[Path]:
+        """Return the open files that an edit of ours changed, and that are not saved."""
+        ...
+
+    async def save(self, paths: Sequence[Path]) -> list[Path]:
+        """Have the editor save files; return those that it did save."""
+        ...
+
+    def can_save(self) -> bool:
+        """Return whether the editor saves a file when it is asked to."""
+        ...
+
+    def files_changed(self) -> None:
+        """Tell the editor which of its open files have changed on the disk."""
+        ...
+
+
+class NoBuffers:
+    """An editor without texts of its own."""
+
+    async def unsaved(self) -> list[Path]:
+        """Return an empty list."""
+        return []
+
+    async def save(self, _paths: Sequence[Path]) -> list[Path]:
+        """Return an empty list."""
+        return []
+
+    def can_save(self) -> bool:
+        """Return False."""
+        return False
+
+    def files_changed(self) -> None:
+        """Do nothing."""
+
+
+async def not_open(*_edit: object) -> Edited:
+    """Return that an edit is to be made on the disk, as for an editor without open files."""
+    return Edited("on disk")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,11 @@ from aish_lsp.chat.markdown import (
     FIRST_TEXT,
     YOU,
     escape_reply,
+    heading_after,
     heading_of,
-    last_place,
+    last_heading,
     lines_of,
-    open_place,
+    open_heading,
     prompt_after,
     quote,
     without_blank_lines,
@@ -110,8 +111,7 @@ class ChatDocument:
     def heading(self) -> int | None:
         """Return the line of the heading that the user writes under, if there is one."""
         text = self._shown_text()
-        place = None if text is None else heading_of(text, self._sections.place)
-        return None if place is None else place.line
+        return None if text is None else heading_of(text, self._sections.heading)
 
     def _shown_text(self) -> str | None:
         """Return the document's text in the editor; None if it is not open or is too large."""
@@ -264,7 +264,7 @@ class ChatDocument:
         try:
             return self._sections.message(text)
         except NotFound:
-            if self._sections.place is not None and last_place(text) is not None:
+            if self._sections.heading is not None and last_heading(text) is not None:
                 raise
             self._server.spawn(self._show(None), "show the chat document")
             return ""
@@ -323,10 +323,10 @@ class ChatDocument:
         made = [change_of(change) for change in changes]
         self._writer.changed(made)
         if not made or any(change.start is None for change in made):
-            self._sections.place = None
+            self._sections.heading = None
         for change in made:
-            if self._sections.place is not None:
-                self._sections.place = self._sections.place.shift(change)
+            if self._sections.heading is not None:
+                self._sections.heading = heading_after(self._sections.heading, change)
         if not made:
             self._typed.found(self._draft() or "")
         elif self._typed.follows and (draft := self._draft()) is not None:
@@ -340,14 +340,14 @@ class ChatDocument:
         """Return what is under the open heading in the editor; None if there is no heading."""
         text = self._shown_text()
         with suppress(AishError):
-            return None if text is None else prompt_after(text, self._sections.place)
+            return None if text is None else prompt_after(text, self._sections.heading)
         return None
 
     def follow_closing(self) -> None:
         """Note that the client has closed the document, if it has."""
         if self._writer.document is None:
             self._writer.changed(())
-            self._sections.place = None
+            self._sections.heading = None
 
     async def aclose(self) -> None:
         """Finish what is being written, then write nothing more."""
@@ -365,7 +365,7 @@ class ChatDocument:
         async with self._making:
             await self._writer.make()
             text = await self._writer.text()
-            has_heading = self._sections.place is not None and last_place(text) is not None
+            has_heading = self._sections.heading is not None and last_heading(text) is not None
             if has_heading or self._sections.lock.locked():
                 return
             async with self._sections.lock:
@@ -375,14 +375,14 @@ class ChatDocument:
                         self._writer.withdraw(remark)
                     await self._writer.flush()
                     text = await self._writer.text()
-                place = open_place(text)
+                heading = open_heading(text)
                 lines = lines_of(text)
-                fence = open_fence("\n".join(lines[: place.line] if place else lines))
+                fence = open_fence("\n".join(lines[:heading]))
                 # What was cut off may have left a code block open; above a heading, an output's.
-                if fence and (place is None or fence == FENCE):
+                if fence and (heading is None or fence == FENCE):
                     self._writer.insert(f"{fence}\n")
-                if place is None:
-                    cut_off = f"{quote(_CUT_OFF)}\n" if last_place(text) is not None else ""
+                if heading is None:
+                    cut_off = f"{quote(_CUT_OFF)}\n" if last_heading(text) is not None else ""
                     self._writer.begin(f"{cut_off}{YOU}\n\n" if text.strip() else FIRST_TEXT)
                 await self._writer.flush()
                 if not self._has_begun:
@@ -457,7 +457,7 @@ class ChatDocument:
                 await self._jobs.output(job, self._writer.insert)
             else:
                 self._writer.insert(found)
-            await self._sections.keep_place()
+            await self._sections.keep_heading()
 
 
 def _which_is_meant(line: str) -> Question:

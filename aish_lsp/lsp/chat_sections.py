@@ -27,9 +27,8 @@ from aish_lsp.chat.markdown import (
     AISH,
     YOU,
     OutputBlock,
-    Place,
     escape_reply,
-    open_place,
+    open_heading,
     prompt_after,
     quote,
 )
@@ -54,7 +53,7 @@ class ChatSections:
     """Where the open heading is that the user writes under, and whether a section is being written.
 
     Attributes:
-        place: that heading; None if it is not known.
+        heading: the line of that heading; None if it is not known.
         lock: held while a section is being written.
         unanswered: how many messages were sent whose answer has no heading in the document yet.
         proposed: what ``put`` last put under the heading, as it is there.
@@ -62,7 +61,7 @@ class ChatSections:
 
     def __init__(self, writer: ChatWriter) -> None:
         self._writer = writer
-        self.place: Place | None = None
+        self.heading: int | None = None
         self.lock = asyncio.Lock()
         self.unanswered = 0
         self.proposed = ""
@@ -75,12 +74,12 @@ class ChatSections:
             StoreUnavailable: the document cannot be read or written.
         """
         text = await self._writer.text()
-        self.place = open_place(text)
-        present = prompt_after(text, self.place)
+        self.heading = open_heading(text)
+        present = prompt_after(text, self.heading)
         if present in ("", self.proposed):
             self._writer.replace(present, prompt if present else f"{prompt}\n")
             await self._writer.flush()
-            present = prompt_after(await self._writer.text(), self.place)
+            present = prompt_after(await self._writer.text(), self.heading)
         if present != prompt:
             raise Busy(
                 f"There is an unsent message of yours under the last `{YOU}`. Send it or delete it,"
@@ -97,9 +96,9 @@ class ChatSections:
         """
         if self.unanswered:
             raise Busy("A message is being sent already. Wait for its reply.")
-        if self.lock.locked() and self.place is None and open_place(text) is None:
+        if self.lock.locked() and self.heading is None and open_heading(text) is None:
             raise Busy(f"aish is still writing here. A new `{YOU}` follows: write below that.")
-        return prompt_after(text, self.place)
+        return prompt_after(text, self.heading)
 
     async def _write_prompt(self, prompt: str) -> bool:
         """Write a message that is not in the document yet, under its own heading.
@@ -109,7 +108,7 @@ class ChatSections:
         """
         message = escape_reply(prompt.rstrip() + "\n")
         try:
-            draft = prompt_after(await self._writer.text(), self.place)
+            draft = prompt_after(await self._writer.text(), self.heading)
         except AishError:
             message = f"{YOU}\n\n{message}"
             draft = ""
@@ -144,7 +143,7 @@ class ChatSections:
             finally:
                 if not is_above:
                     self._writer.append(f"{YOU}\n\n", apart=True)
-            await self.keep_place()
+            await self.keep_heading()
         finally:
             self.lock.release()
 
@@ -152,7 +151,7 @@ class ChatSections:
         """Write our heading; return whether it is above a draft, which keeps the open one."""
         try:
             is_above = prompt is not None and await self._write_prompt(prompt)
-            self.place = None
+            self.heading = None
             if is_above:
                 self._writer.append(f"{AISH}\n\n", apart=True)
             else:
@@ -162,17 +161,17 @@ class ChatSections:
             self.unanswered -= 1
         return is_above
 
-    async def keep_place(self) -> None:
-        """Wait until everything is written, and note the place of the open heading.
+    async def keep_heading(self) -> None:
+        """Wait until everything is written, and note the line of the open heading.
 
         There may be none, if a section was written again at the end, below the heading of a draft.
         """
         await self._writer.flush()
-        self.place = open_place(await self._writer.text_as_written())
-        if self.place is None:
+        self.heading = open_heading(await self._writer.text_as_written())
+        if self.heading is None:
             self._writer.begin(f"{YOU}\n\n")
             await self._writer.flush()
-            self.place = open_place(await self._writer.text_as_written())
+            self.heading = open_heading(await self._writer.text_as_written())
 
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,4 @@
-"""The documents that the client has open, and how its editor shows and changes them.
-
-A file that the client has open is changed there, by ``workspace/applyEdit``, and is not saved.
-"""
+"""The documents that the client has open, and how its editor shows and changes them."""
 
 from __future__ import annotations
 
@@ -25,7 +22,6 @@ from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.messages import path_of
 
 if TYPE_CHECKING:
-    from aish_lsp.foundation.ports import EditOpen
     from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.operations.ask import Position as AskPosition
 
@@ -277,34 +273,3 @@ def setup(server: BaseServer, documents: OpenDocuments) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def _closed(params: types.DidCloseTextDocumentParams) -> None:
         documents.closed(params.text_document.uri)
-
-
-def edit_open(documents: OpenDocuments) -> EditOpen:
-    """Return a function that changes one of ``documents``."""
-
-    async def edit(path: Path, before: str, after: str) -> bool | None:
-        document = documents.document(path)
-        if document is None:
-            return None
-        if document.text != before or not documents.capabilities.apply_edit:
-            return False
-        change = _change(documents, before, after, document.line_end)
-        return await documents.is_made(documents.edit(document.uri, [change]))
-
-    return edit
-
-
-def _change(documents: OpenDocuments, before: str, after: str, line_end: str) -> types.TextEdit:
-    """Return an edit of only the lines that differ, so that cursors and marks are kept."""
-    old, new = before.split("\n"), after.split("\n")
-    # The last line has no line end: it is always replaced.
-    first = 0
-    while first < min(len(old), len(new)) - 1 and old[first] == new[first]:
-        first += 1
-    same = 0
-    while same < min(len(old), len(new)) - first - 1 and old[-1 - same] == new[-1 - same]:
-        same += 1
-    last = len(old) - 1 - same
-    text = line_end.join(new[first : len(new) - same])
-    place = types.Range(types.Position(first, 0), types.Position(last, documents.width(old[last])))
-    return types.TextEdit(place, text)

@@ -123,6 +123,27 @@ class LastInTerminal:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveRequest:
+    """The request ``aish/save``: save these documents, if they have changes."""
+
+    uris: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFiles:
+    """The answer to ``aish/save``: the documents that are saved now."""
+
+    saved: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The notification ``aish/changed``: the files of these documents have changed on the disk."""
+
+    uris: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Copied:
     """The text, and whether it is now in the clipboard."""
 
@@ -301,6 +322,7 @@ COMMANDS: dict[str, CommandSpec] = {spec.name: spec for spec in _SPECS}
 REQUESTS: Final[Mapping[str, tuple[Any, Any]]] = {
     "aish/approve": (ApprovalRequest, Approved),
     "aish/lookup": (LookupRequest, LookedUp | None),
+    "aish/save": (SaveRequest, SavedFiles),
     "aish/terminal": (TerminalRequest, LastInTerminal | None),
 }
 

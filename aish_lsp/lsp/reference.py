@@ -27,7 +27,14 @@ from aish_lsp.config.keys import first_line
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.job import Job
-from aish_lsp.lsp.protocol import COMMANDS, REQUESTS, Begun, BegunCommand, CommandSpec
+from aish_lsp.lsp.protocol import (
+    COMMANDS,
+    REQUESTS,
+    Begun,
+    BegunCommand,
+    ChangedFiles,
+    CommandSpec,
+)
 from aish_lsp.lsp.stream import CAPABILITIES
 from aish_lsp.operations.operation import Answer, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
@@ -180,7 +187,10 @@ def schema() -> dict[str, Any]:
             for row in _ROWS
         },
         "events": events_by_kind,
-        "notifications": {"aish/status": {"params": definitions.of(Status)}},
+        "notifications": {
+            "aish/changed": {"params": definitions.of(ChangedFiles)},
+            "aish/status": {"params": definitions.of(Status)},
+        },
         "requests": {
             method: {"params": definitions.of(params), "result": definitions.of(result)}
             for method, (params, result) in REQUESTS.items()

@@ -23,11 +23,12 @@ from aish_lsp.lsp import (
     workspaces,
 )
 from aish_lsp.lsp.base_server import BaseServer
+from aish_lsp.lsp.buffers import EditorBuffers
 from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
 from aish_lsp.lsp.commands import Commands
 from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.messages import Outbox
-from aish_lsp.lsp.open_documents import OpenDocuments, edit_open
+from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.protocol import COMMANDS, CommandSpec
 from aish_lsp.lsp.questions import ClientLookUp, Questions, terminal_reader
 from aish_lsp.lsp.selection_actions import Replacing, selection_actions
@@ -41,6 +42,7 @@ class AishServer(BaseServer):
 
     Attributes:
         documents: the open documents.
+        buffers: their texts, compared with the files.
         services: what all workspaces share.
         workspaces: the folders' workspaces.
         chats: the folders' chat documents.
@@ -51,11 +53,13 @@ class AishServer(BaseServer):
         super().__init__(commands)
         self.documents = OpenDocuments(self)
         questions = Questions(self, self.documents)
+        self.buffers = EditorBuffers(self, self.documents)
         self.services = Services(
             questions.ask_user,
             open_text=self._open_text,
             choose=questions.choose,
-            edit_open=edit_open(self.documents),
+            edit_open=self.buffers.edit,
+            buffers=self.buffers,
             look_up=ClientLookUp(self, self.documents),
             read_terminal=terminal_reader(self),
             tools_of=tools_of,
@@ -96,7 +100,7 @@ def create_server() -> AishServer:
     commands.bind()
     chats.setup(server, documents, folders, conversations)
     _offer_actions(server)
-    workspaces.FileWatch(server, folders, documents)
+    workspaces.FileWatch(server, folders, documents, server.buffers)
     configuration.send_status(server, folders)
     return server
 

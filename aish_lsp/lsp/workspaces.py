@@ -27,6 +27,7 @@ from aish_lsp.project.current import PENDING_LIMIT
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.buffers import EditorBuffers
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.operations.operation import Target
     from aish_lsp.project.current import CurrentFiles
@@ -207,10 +208,15 @@ class FileWatch:
     """Passes on to the workspaces what the client reports about their files."""
 
     def __init__(
-        self, server: BaseServer, workspaces: Workspaces, documents: OpenDocuments
+        self,
+        server: BaseServer,
+        workspaces: Workspaces,
+        documents: OpenDocuments,
+        buffers: EditorBuffers,
     ) -> None:
         self._server = server
         self._workspaces = workspaces
+        self._buffers = buffers
         self._asked = False
         self._watches = False
         self._workspaces.on_open(self._opened)
@@ -236,7 +242,7 @@ class FileWatch:
         for files, name in self._places([uri]):
             files.edited(name)
         # A snapshot may cover files outside its workspace, and it knows which.
-        if (path := path_of(uri)) is not None:
+        if not self._buffers.took_saved(uri) and (path := path_of(uri)) is not None:
             for workspace in self._workspaces.all():
                 workspace.undo.saved(path)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aish_lsp.agent import Workspace
+    from aish_lsp.agent.execution import ApprovalState
     from aish_lsp.agent.session import Session
     from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.errors import AishError
@@ -131,7 +132,7 @@ class Caller:
     face: Face
     is_typed: bool = True
     is_alone: bool = False
-    approval: Literal["", "given", "unseen"] = ""
+    approval: ApprovalState = ""
     guess: str = ""
     subject: Subject = Subject()
 

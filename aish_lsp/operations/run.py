@@ -119,8 +119,7 @@ async def run(caller: Caller, params: RunParams) -> Job[RunReport]:
         cwd=params.cwd,
         timeout=params.timeout,
         origin=_origin(caller, params),
-        approved=caller.approval == "given",
-        unattended=caller.approval == "unseen",
+        approval=caller.approval,
         shown_whole=caller.is_alone,
     )
     return begin(caller.session, request)

@@ -72,6 +72,7 @@ async def undo(caller: Caller, params: UndoParams) -> Answer[PutBack]:
     workspace, session = caller.workspace, caller.session
     asks = workspace.services.ask_user
     done = await workspace.undo.undo(session.id, asks, params.conflicts, earlier=params.earlier)
+    workspace.services.buffers.files_changed()
     if done.earlier:
         return _answer(done, f"{done.message}\n\n`:undo earlier` undoes that.")
     again = "`:undo` again undoes the one before it, `:redo` does this one again."
@@ -108,6 +109,7 @@ async def redo(caller: Caller, params: RedoParams) -> Answer[PutBack]:
     workspace, session = caller.workspace, caller.session
     asks = workspace.services.ask_user
     done = await workspace.undo.redo(session.id, asks, params.conflicts)
+    workspace.services.buffers.files_changed()
     return _answer(done, _report(done, ":redo", "`:undo` takes this back."))
 
 

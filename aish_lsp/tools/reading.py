@@ -79,10 +79,11 @@ class Looking:
         """Remember that the model was shown ``text`` as the file ``name``."""
         self._shown[name] = _digest(text)
 
-    async def look(self, named: str) -> Seen:
+    async def look(self, named: str, *, on_disk: bool = False) -> Seen:
         """Return a file as it is now: as the editor has it, or else as it is on the disk.
 
-        Of an output that is too long to be read at once, ``raw`` is empty.
+        With ``on_disk`` the editor's text does not count. Of an output that is too long to be read
+        at once, ``raw`` is empty.
 
         Raises:
             NotFound, Denied, InvalidArgument: there is none, or the model may not see it.
@@ -109,7 +110,7 @@ class Looking:
             )
         if is_secret:
             raise Denied(f"{shown_path(named)} is also a file in a secret place: it is not shown.")
-        text = self._workplace.open_text(place.path)
+        text = None if on_disk else self._workplace.open_text(place.path)
         if text is not None:
             return Seen(place, text, file.status, is_open=True)
         seen = Seen(place, file.raw, file.status, is_utf8=file.is_utf8, mark=file.mark)

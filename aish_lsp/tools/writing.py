@@ -17,7 +17,7 @@ from aish_lsp.foundation.files import config_file, data_dir, store_errors
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.opening import BOM, replace_file
-from aish_lsp.foundation.ports import Approval, Diff, Question
+from aish_lsp.foundation.ports import Approval, Diff, Edited, Question
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.foundation.text import (
     count_of,
@@ -143,7 +143,12 @@ class Changing:
             if again != now:
                 raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
             if now.is_open:
-                return await self._in_editor(now, after)
+                edited = await self._workplace.edit_open(place.path, now.text, after)
+                if edited.state != "on disk":
+                    return self._edited(now, after, edited)
+                again = now = await self._looking.look(place.name, on_disk=True)
+                if _is_read_only(now):
+                    raise Denied(f"{name} is read-only, and it is open in the editor as saved.")
             data = (now.mark + with_line_ends_of(now.raw, after)).encode()
             # A thread outlives a cancel of this task: the change must end before the block does.
             await run_uncancellable(
@@ -152,12 +157,17 @@ class Changing:
         self._looking.showed(place.name, after)
         return ToolResult(_summary(now, after) + _broken_link(now))
 
-    async def _in_editor(self, now: Seen, text: str) -> ToolResult:
-        """Let the editor change the file that it has open."""
+    def _edited(self, now: Seen, text: str, edited: Edited) -> ToolResult:
+        """Return the result of a change that the editor made in a file that it has open."""
         name = shown_path(now.place.name)
-        if not await self._workplace.edit_open(now.place.path, now.text, text):
-            raise Denied(f"The editor did not change {name}, which it has open. Read it again.")
+        if edited.state == "refused":
+            raise Denied(
+                f"The editor did not change {name}, which it has open: {edited.reason}. Read it"
+                " again."
+            )
         self._looking.showed(now.place.name, text)
+        if edited.state == "saved":
+            return ToolResult(_summary(now, text))
         return ToolResult(
             f"{_summary(now, text)} It is open in the editor and not saved yet: a command"
             " sees the file as it is on the disk."

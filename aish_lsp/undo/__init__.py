@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeVar
 from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.job import run_uncancellable
-from aish_lsp.foundation.ports import AskUser, EditOpen, Question, nobody
+from aish_lsp.foundation.ports import AskUser, Edited, EditOpen, Question, not_open
 from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.listing import is_editors_own, left_out
@@ -92,7 +92,7 @@ class Undo:
         self,
         folder: Path,
         without_secrets: Callable[[str], str],
-        edit_open: EditOpen = nobody,
+        edit_open: EditOpen = not_open,
     ) -> None:
         self._folder = folder
         self._without_secrets = without_secrets
@@ -316,11 +316,11 @@ class Undo:
         parts.append(f"Put them back as well? {_back(kind)} brings back what they hold now.")
         return Question("\n\n".join(parts), yes="Put them back", no="Leave them")
 
-    def _undone(self, done: Reverted, kind: str, edits: Mapping[bytes, bool]) -> Undone:
+    def _undone(self, done: Reverted, kind: str, edits: Mapping[bytes, Edited]) -> Undone:
         """Return what was done; ``edits`` says whether texts in the editor could be changed."""
-        edited = [name for name, is_made in edits.items() if is_made]
-        refused = {name for name, is_made in edits.items() if not is_made}
-        restored = self._display_names(done.top, {*done.restored, *edited})
+        unsaved = [name for name, edited in edits.items() if edited.state == "unsaved"]
+        refused = {name for name, edited in edits.items() if edited.state == "refused"}
+        restored = self._display_names(done.top, {*done.restored, *(edits.keys() - refused)})
         removed = self._display_names(done.top, done.removed)
         left = self._display_names(done.top, done.conflicts | done.failed.keys() | refused)
         not_made = self._display_names(done.top, done.made)
@@ -336,7 +336,7 @@ class Undo:
             ("Put back", restored),
             (
                 "Of these changed in the editor, and not saved",
-                self._display_names(done.top, edited),
+                self._display_names(done.top, unsaved),
             ),
             ("Removed", removed),
             ("Put aside", done.aside),

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from aish_lsp.foundation import opening
 from aish_lsp.foundation.files import private_dir
-from aish_lsp.foundation.ports import EditOpen
+from aish_lsp.foundation.ports import Edited, EditOpen
 from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.shell.protected import Row, protected_by
 from aish_lsp.undo.folder import NOT_COVERED, FileState, WorkFolder, object_id
@@ -361,21 +361,22 @@ _BOM: Final = "\ufeff"
 _LARGEST: Final = 16 << 20
 
 
-async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, bool]:
-    """Make edits in the work tree ``top``; return for each file whether they could be made.
+async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, Edited]:
+    """Make edits in the work tree ``top``; return for each file how that ended.
 
     A file that is no longer open is changed on disk if it has the text that the editor had.
     """
-    made: dict[bytes, bool] = {}
+    made: dict[bytes, Edited] = {}
     for edit in edits:
         path = top / os.fsdecode(as_name(edit.name))
-        is_done: bool | None = False
+        edited = Edited("refused")
         if await asyncio.to_thread(os.path.realpath, path.parent) == str(path.parent):
-            is_done = await edit_open(path, edit.old, edit.new)
-        if is_done is None:
-            is_done = await asyncio.to_thread(_rewrite, top, edit)
+            edited = await edit_open(path, edit.old, edit.new)
+            if edited.state == "on disk" and not await asyncio.to_thread(_rewrite, top, edit):
+                edited = Edited("refused")
         name = as_name(edit.name)
-        made[name] = is_done and made.get(name, True)
+        if name not in made or made[name].state != "refused":
+            made[name] = edited
     return made
 
 

@@ -19,7 +19,6 @@ PRINTING = {
     "echo $DB_PASSWORD": PASSWORD,
     "printenv DB_PASSWORD | base64": base64.b64encode(PASSWORD.encode()).decode()[:20],
     "printf xx%s $DB_PASSWORD | base64": base64.b64encode(b"xx" + PASSWORD.encode()).decode()[4:20],
-    "printenv DB_PASSWORD | rev": PASSWORD[::-1],
     "printenv DB_PASSWORD | fold -w 7": PASSWORD[:7],
     "printenv DB_PASSWORD | od -An -tx1": PASSWORD.encode().hex(" ")[:30],
     "env | grep URL": "hunter22",

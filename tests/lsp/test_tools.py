@@ -152,6 +152,16 @@ async def test_a_file_that_is_open_under_another_name_is_changed_in_the_editor(
             await client.initialize(place.root / "other")
             document = {"uri": uri, "languageId": "markdown", "version": 1, "text": "unsaved\n"}
             await client.notify("textDocument/didOpen", {"textDocument": document})
+
+            async def apply(_params: Any) -> Any:
+                changes = {
+                    "textDocument": {"uri": uri, "version": 2},
+                    "contentChanges": [{"text": "changed\n"}],
+                }
+                await client.notify("textDocument/didChange", changes)
+                return {"applied": True}
+
+            client.answers["workspace/applyEdit"] = apply
             await ask(client, "Change @AGENTS.md please", "t")
             [edit] = client.asked("workspace/applyEdit")
     assert "unsaved" in model.sent[0][-1]["content"]

@@ -12,7 +12,7 @@ PACKAGE = Path(aish_lsp.__file__).parent
 
 #: The names that stand for two things still. Only ever take one away.
 TWICE = {
-    *("Asked", "Begun", "Call", "Change", "Commands", "Edit", "Place", "Position", "Row"),
+    *("Asked", "Begun", "Call", "Change", "Commands", "Edit", "Position", "Row"),
     *("Surroundings", "Tool"),
 }
 

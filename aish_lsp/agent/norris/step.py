@@ -95,7 +95,7 @@ class StepWork:
                 return
             text = self._line(info.text)
             request = RunRequest(
-                command_id=info.id, group=self._group, timeout=_COMMAND_SECONDS, unattended=True
+                command_id=info.id, group=self._group, timeout=_COMMAND_SECONDS, approval="unseen"
             )
             try:
                 report = await run_and_tell(self._session, request, self._emit)

@@ -128,6 +128,10 @@ export interface Candidate {
   flags: string[];
 }
 
+export interface ChangedFiles {
+  uris: string[];
+}
+
 export interface ChatCompleteParams {
   workspace?: string | null;
   uri?: string | null;
@@ -653,9 +657,17 @@ export interface RunReport {
   refused: boolean;
 }
 
+export interface SaveRequest {
+  uris: string[];
+}
+
 export interface Saved {
   id: string;
   name: string;
+}
+
+export interface SavedFiles {
+  saved: string[];
 }
 
 export interface SayParams {

@@ -90,7 +90,7 @@ async def test_unattended_command_that_only_reads_asks_without_sandbox(
         Path(os.environ["AISH_CONFIG"]).write_text("[safety]\nconfine = false\n")
         await place.workspace.reload()
     place.answer = False
-    report = await place.run(text=command, unattended=True)
+    report = await place.run(text=command, approval="unseen")
     assert report.finish_reason == "denied"
     assert [UNHELD in message for message in place.asked] == [True]
     # Their own click, and what they typed themselves, is not asked about.
@@ -149,7 +149,7 @@ async def test_what_nobody_confirmed_runs_once_it_is_approved(place: Place) -> N
 
 async def test_what_nobody_had_seen_is_not_asked_about_again_once_approved(place: Place) -> None:
     place.answer = None
-    report = await place.run(text="touch made", unattended=True)
+    report = await place.run(text="touch made", approval="unseen")
     assert report.finish_reason == "denied"
     approved = await place.outcome(approve(place.session, report.command_id))
     assert approved.finish_reason == "stop"

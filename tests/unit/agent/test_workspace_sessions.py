@@ -117,7 +117,7 @@ async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> No
     assert [one.info for one in second.shown.last_turn_suggestions] == [command]
     assert second.shown.active_model == "mine"
     assert second.shown.meter.usage.total().calls == 1
-    report = await run(second.shown, RunRequest(command_id=command.id, approved=True)).result()
+    report = await run(second.shown, RunRequest(command_id=command.id, approval="given")).result()
     assert report.output == "tests ran\n"
 
     await place.close()
@@ -186,7 +186,7 @@ async def test_the_session_before_leaves_nothing_in_the_next(place: Place) -> No
 async def test_a_session_is_not_replaced_while_something_runs(place: Place) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY)
-    job = run(workspace.shown, RunRequest(text="sleep 60", approved=True))
+    job = run(workspace.shown, RunRequest(text="sleep 60", approval="given"))
     for replace in (workspace.sessions.new, lambda: workspace.sessions.resume(log.id)):
         with pytest.raises(Busy, match="`sleep 60` is running in this session"):
             await replace()

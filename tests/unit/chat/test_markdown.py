@@ -18,7 +18,7 @@ from aish_lsp.chat.markdown import (
     OutputBlock,
     ReplyEscaper,
     escape_reply,
-    last_place,
+    last_heading,
     lines_of,
     prompt_after,
     quote,
@@ -99,7 +99,7 @@ def test_any_split_of_a_reply_gives_the_same(text: str, places: list[int]) -> No
 @given(texts)
 def test_a_reply_forges_nothing(text: str) -> None:
     escaped = escape_reply(text)
-    assert last_place(escaped) is None
+    assert last_heading(escaped) is None
     assert all(parse(line) is None for line in lines_of(escaped))
     # Also for who takes more for a line break than LSP does, and for who trims.
     assert not any(line.strip() in (YOU, AISH) for line in escaped.splitlines())
@@ -225,5 +225,5 @@ def test_a_quote_forges_nothing(text: str) -> None:
 
 def test_the_first_text_is_ready_to_be_written_under() -> None:
     assert prompt_after(FIRST_TEXT, None) == ""
-    assert prompt_after(f"{FIRST_TEXT}how?\n", last_place(FIRST_TEXT)) == "how?"
+    assert prompt_after(f"{FIRST_TEXT}how?\n", last_heading(FIRST_TEXT)) == "how?"
     assert ":help" in FIRST_TEXT

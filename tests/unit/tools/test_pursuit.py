@@ -32,7 +32,7 @@ def alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 @pytest.mark.slow
 async def test_a_command_that_cannot_be_undone_asks(alone: Place) -> None:
-    request = RunRequest(text="touch new.txt", group="group", unattended=True)
+    request = RunRequest(text="touch new.txt", group="group", approval="unseen")
     report = await run(alone.workspace.shown, request).result()
     assert report.finish_reason == "denied"
     [question] = alone.asked
@@ -50,7 +50,7 @@ async def test_an_edit_that_cannot_be_undone_is_not_made(alone: Place) -> None:
 
 @pytest.mark.slow
 async def test_what_is_not_of_the_run_asks(alone: Place) -> None:
-    request = RunRequest(text="touch new.txt", group="another", unattended=True)
+    request = RunRequest(text="touch new.txt", group="another", approval="unseen")
     assert (await run(alone.workspace.shown, request).result()).finish_reason == "denied"
     assert "could not be undone" not in alone.asked[0].message.split("\n\n")[0]
 
@@ -70,7 +70,7 @@ async def test_what_is_done_while_another_command_runs_asks(beside: Place) -> No
     await undo.before("another", "sleep 100", beside.folder, "session")
     # No snapshot has this.
     mine.write_text("an hour of work\n")
-    request = RunRequest(text="echo x > mine.txt", group="group", unattended=True)
+    request = RunRequest(text="echo x > mine.txt", group="group", approval="unseen")
     report = await run(beside.workspace.shown, request).result()
     assert report.finish_reason == "denied"
     assert "- another command is running" in beside.asked[0].message

@@ -13,7 +13,7 @@ from undo_parts import commit, records, repository, write
 
 from aish_lsp import undo as undo_module
 from aish_lsp.foundation.errors import Busy, NotFound
-from aish_lsp.foundation.ports import Question, nobody
+from aish_lsp.foundation.ports import Edited, Question, nobody
 from aish_lsp.undo import Undo
 from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.undo.records import undo_folder
@@ -215,13 +215,13 @@ class OpenTexts:
     def __init__(self, **texts: str) -> None:
         self.texts = texts
 
-    async def edit(self, path: Path, before: str, after: str) -> bool | None:
+    async def edit(self, path: Path, before: str, after: str) -> Edited:
         if path.name not in self.texts:
-            return None
+            return Edited("on disk")
         if self.texts[path.name] != before:
-            return False
+            return Edited("refused")
         self.texts[path.name] = after
-        return True
+        return Edited("unsaved")
 
 
 async def edit_both(root: Path, undo: Undo, editor: OpenTexts) -> None:
@@ -229,7 +229,7 @@ async def edit_both(root: Path, undo: Undo, editor: OpenTexts) -> None:
     await undo.before("one", "edit", root, "s")
     write(root, {"a": "two"})
     for before, after in (("one\n", "two\n"), ("two\n", "three\n")):
-        assert await editor.edit(root / "b", before, after)
+        assert (await editor.edit(root / "b", before, after)).state == "unsaved"
         undo.edited(root / "b", before, after)
     await undo.after()
 

@@ -192,6 +192,12 @@ local handlers = {
   ["aish/lookup"] = function(_, params)
     return require("aish.lookup").answer(params)
   end,
+  ["aish/save"] = function(_, params)
+    return require("aish.buffers").save(params)
+  end,
+  ["aish/changed"] = function(_, params)
+    require("aish.buffers").changed(params)
+  end,
   ["window/showDocument"] = function(err, params, context)
     return require("aish.chat").show(params)
       or vim.lsp.handlers["window/showDocument"](err, params, context)
@@ -224,6 +230,7 @@ function M.config()
       aish = vim.tbl_extend("force", options.current.settings, {
         status = true,
         approve = true,
+        files = true,
         lookup = true,
         terminal = true,
       }),

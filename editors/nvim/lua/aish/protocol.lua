@@ -113,6 +113,9 @@ local M = {}
 ---@field duplicateOf integer|nil
 ---@field flags string[]
 
+---@class aish.ChangedFiles
+---@field uris string[]
+
 ---@class aish.ChatCompleteParams
 ---@field workspace? string|nil
 ---@field uri? string|nil
@@ -564,9 +567,15 @@ local M = {}
 ---@field outputUri string|nil
 ---@field refused boolean
 
+---@class aish.SaveRequest
+---@field uris string[]
+
 ---@class aish.Saved
 ---@field id string
 ---@field name string
+
+---@class aish.SavedFiles
+---@field saved string[]
 
 ---@class aish.SayParams
 ---@field workspace? string|nil

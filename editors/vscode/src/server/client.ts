@@ -18,6 +18,8 @@ import type {
   ServerCommands,
   Event,
   LastInTerminal,
+  SavedFiles,
+  SaveRequest,
   Status,
 } from "../protocol";
 import { explicitSettings } from "./settings";
@@ -44,6 +46,17 @@ export interface Parts {
 }
 
 const EVENTS = new ProgressType<Event>();
+
+/** Save documents that have changes; return those that have none then. */
+async function saved(request: SaveRequest): Promise<SavedFiles> {
+  const uris: string[] = [];
+  for (const uri of request.uris) {
+    const named = vscode.Uri.parse(uri).toString();
+    const document = vscode.workspace.textDocuments.find((one) => one.uri.toString() === named);
+    if (document && (!document.isDirty || (await document.save()))) uris.push(uri);
+  }
+  return { saved: uris };
+}
 
 /** A client that shows nothing by itself: what there is to say is said once, by the extension. */
 class QuietClient extends LanguageClient {
@@ -84,7 +97,9 @@ export class Server implements vscode.Disposable {
       documentSelector: [{ scheme: "file" }],
       outputChannel: log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
-      initializationOptions: { aish: { status: true, approve: true, terminal: true } },
+      initializationOptions: {
+        aish: { status: true, approve: true, files: true, terminal: true },
+      },
       initializationFailedHandler: () => false,
       middleware: {
         executeCommand: (name, given, next) => {
@@ -101,6 +116,8 @@ export class Server implements vscode.Disposable {
     this.client = new QuietClient("aish", "aish", () => this.spawned(program, args), options);
     this.client.onRequest("aish/approve", parts.approve);
     this.client.onRequest("aish/terminal", parts.terminal);
+    // Files that change on the disk (`aish/changed`) are read again by VS Code itself.
+    this.client.onRequest("aish/save", saved);
     this.client.onNotification("aish/status", (status: Status) => this.statusChanged.fire(status));
     let hasRun = false;
     this.client.onDidChangeState(({ newState }) => {

@@ -1,0 +1,206 @@
+"""The editor's texts and the files on the disk: edits, saving, and telling of changes.
+
+A text that was as saved is saved after an edit of ours, if the client saves files when it is asked
+(``initializationOptions.aish.files``). For another client such a file is changed on the disk, and
+its editor reloads it. A text that holds unsaved changes is edited, and stays unsaved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lsprotocol import types
+
+from aish_lsp.foundation.opening import read_regular
+from aish_lsp.foundation.ports import Edited
+from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
+from aish_lsp.lsp.base_server import declares
+from aish_lsp.lsp.messages import path_of
+from aish_lsp.lsp.open_documents import ANSWER_TIMEOUT
+from aish_lsp.lsp.protocol import ChangedFiles, SaveRequest
+
+if TYPE_CHECKING:
+    from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
+
+#: Seconds within which a client must save files; a formatter may run before.
+_SAVE_PATIENCE: Final = 20.0
+#: Seconds after which what a client says it has done must be seen.
+_SEEN_WITHIN: Final = 2.0
+#: The most bytes of a file that is compared with the editor's text.
+_LARGEST: Final = 16 << 20
+
+_BOM: Final = "\ufeff"
+
+
+class EditorBuffers:
+    """Implements ``ports.Buffers`` and ``ports.EditOpen`` over the client."""
+
+    def __init__(self, server: BaseServer, documents: OpenDocuments) -> None:
+        self._server = server
+        self._documents = documents
+        # The documents that an edit of ours changed and that were not saved since.
+        self._touched: set[str] = set()
+        self._saving: set[str] = set()
+        # What the file of each open document was like when the editor last read or wrote it.
+        self._stamps: dict[str, tuple[int, ...]] = {}
+        self._changed = asyncio.Event()
+        documents.on_change(lambda uri, changes: self._on_change(uri, is_opened=not changes))
+        documents.on_save(self._on_save)
+        documents.on_close(self._on_close)
+
+    def can_save(self) -> bool:
+        """Return whether the client declares that it saves files and reloads changed ones."""
+        return declares(self._server, "files")
+
+    def took_saved(self, uri: str) -> bool:
+        """Return whether a document that was just saved was so because we asked for it, once."""
+        is_ours = uri in self._saving
+        self._saving.discard(uri)
+        return is_ours
+
+    async def edit(self, path: Path, before: str, after: str) -> Edited:
+        """Replace the text of a file that the client has open; see ``ports.EditOpen``."""
+        document = self._documents.document(path)
+        if document is None:
+            return Edited("on disk")
+        is_saved = await asyncio.to_thread(_is_on_disk, document)
+        if is_saved and not self.can_save() and document.text == before:
+            return Edited("on disk")
+        if reason := await self._refusal(document, before, after):
+            return Edited("refused", reason)
+        self._touched.add(document.uri)
+        if is_saved and await self.save([path]):
+            return Edited("saved")
+        return Edited("unsaved")
+
+    async def _refusal(self, document: OpenDocument, before: str, after: str) -> str:
+        """Have the client make a change; return why it did not, empty if its text shows it."""
+        if document.text != before:
+            return "its text there has changed meanwhile"
+        if not self._documents.capabilities.apply_edit:
+            return "it holds unsaved changes, and the editor takes no edits"
+        uri = document.uri
+        change = _change(self._documents, before, after, document.line_end)
+        edit = self._documents.edit(uri, [change])
+        params = types.ApplyWorkspaceEditParams(edit)
+        asking = self._server.workspace_apply_edit_async(params)
+        answer = await self._server.answer_of(asking, ANSWER_TIMEOUT)
+        said_so = getattr(answer, "applied", None) is True
+        if said_so:
+            await self._until_text(uri, after)
+        if self._documents.text(uri) == after:
+            return ""
+        reason = getattr(answer, "failure_reason", None)
+        if isinstance(reason, str) and reason.strip():
+            return f"the editor says: {escaped(one_line(reason))[:200]}"
+        return "the editor says that it did, but its text is another" if said_so else "it refused"
+
+    async def _until_text(self, uri: str, text: str) -> None:
+        """Wait until a document has a text, for a limited time."""
+        try:
+            async with asyncio.timeout(_SEEN_WITHIN):
+                while self._documents.text(uri) not in (text, None):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def unsaved(self) -> list[Path]:
+        """Return the open files that an edit of ours changed, and that are not saved."""
+        open_now = [(uri, self._documents.opened(uri)) for uri in sorted(self._touched)]
+        unsaved = []
+        for uri, document in open_now:
+            path = path_of(uri)
+            if document is None or path is None or await asyncio.to_thread(_is_on_disk, document):
+                self._touched.discard(uri)
+            elif ".aish" not in path.parts:
+                unsaved.append(path)
+        return unsaved
+
+    async def save(self, paths: Sequence[Path]) -> list[Path]:
+        """Have the client save files; return those whose text is then on the disk."""
+        documents = [self._documents.document(path) for path in paths]
+        uris = [document.uri for document in documents if document is not None]
+        if not uris or not self.can_save():
+            return []
+        self._saving |= set(uris)
+        request = SaveRequest(tuple(uris))
+        asking = self._server.protocol.send_request_async("aish/save", request)
+        await self._server.answer_of(asking, _SAVE_PATIENCE)
+        # The notification that they are saved may come after the answer.
+        loop = asyncio.get_running_loop()
+        loop.call_later(_SEEN_WITHIN, self._saving.difference_update, uris)
+        saved = []
+        for path in paths:
+            document = self._documents.document(path)
+            if document is not None and await asyncio.to_thread(_is_on_disk, document):
+                self._touched.discard(document.uri)
+                self._stamps[document.uri] = _stamp(document.uri)
+                saved.append(path)
+        return saved
+
+    def files_changed(self) -> None:
+        """Tell the client which of its open files have changed on the disk since it read them."""
+        if not self.can_save():
+            return
+        stamps = {uri: _stamp(uri) for uri in self._documents.uris()}
+        changed = [uri for uri, stamp in stamps.items() if self._stamps.get(uri) != stamp]
+        self._stamps = stamps
+        if changed:
+            self._server.protocol.notify("aish/changed", ChangedFiles(tuple(sorted(changed))))
+
+    def _on_change(self, uri: str, *, is_opened: bool) -> None:
+        if is_opened:
+            self._stamps[uri] = _stamp(uri)
+        self._changed.set()
+
+    def _on_save(self, uri: str) -> None:
+        self._stamps[uri] = _stamp(uri)
+
+    def _on_close(self, uri: str) -> None:
+        self._touched.discard(uri)
+        self._stamps.pop(uri, None)
+
+
+def _stamp(uri: str) -> tuple[int, ...]:
+    """Return what differs once a document's file has been written or replaced."""
+    path = path_of(uri)
+    try:
+        status = os.stat(path) if path is not None else None  # noqa: PTH116 - links are followed
+    except (OSError, ValueError):
+        status = None
+    return (status.st_ino, status.st_size, status.st_mtime_ns) if status else ()
+
+
+def _is_on_disk(document: OpenDocument) -> bool:
+    """Return whether a document's text is what its file holds. Blocks."""
+    path = path_of(document.uri)
+    data = read_regular(path.resolve(), _LARGEST + 1) if path is not None else None
+    if data is None or len(data) > _LARGEST:
+        return False
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return with_line_feeds(text.removeprefix(_BOM)) == document.text.removeprefix(_BOM)
+
+
+def _change(documents: OpenDocuments, before: str, after: str, line_end: str) -> types.TextEdit:
+    """Return an edit of only the lines that differ, so that cursors and marks are kept."""
+    old, new = before.split("\n"), after.split("\n")
+    # The last line has no line end: it is always replaced.
+    first = 0
+    while first < min(len(old), len(new)) - 1 and old[first] == new[first]:
+        first += 1
+    same = 0
+    while same < min(len(old), len(new)) - first - 1 and old[-1 - same] == new[-1 - same]:
+        same += 1
+    last = len(old) - 1 - same
+    text = line_end.join(new[first : len(new) - same])
+    place = types.Range(types.Position(first, 0), types.Position(last, documents.width(old[last])))
+    return types.TextEdit(place, text)
