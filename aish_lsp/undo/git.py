@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
 
+from aish_lsp.foundation.git import git_command, git_environment
 from aish_lsp.foundation.text import escaped, shown_path
-from aish_lsp.project.git import git_command, git_environment
 
 Hash: TypeAlias = Literal["sha1", "sha256"]
 
