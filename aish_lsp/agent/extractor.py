@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.side_call import Heard, complete_once
 from aish_lsp.context.prompt import fenced
-from aish_lsp.context.summary import Fits, Fitted, fitted, without_reasoning
+from aish_lsp.context.summary import Fits, Fitted, fitted
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
@@ -23,7 +23,7 @@ from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.sessions.rebuild import message_of
 from aish_lsp.sessions.records import SUMMARIZE
-from aish_lsp.shell.suggestions import new_id
+from aish_lsp.shell.suggestions import new_id, without_reasoning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -36,7 +36,7 @@ from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.catalog import OFFLINE
 from aish_lsp.shell.blocks import FoundCommand
-from aish_lsp.shell.suggestions import SuggestionScanner, add, new_id
+from aish_lsp.shell.suggestions import ReasoningFilter, SuggestionScanner, add, new_id
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Ask, Session
@@ -318,6 +318,7 @@ class Turn:
     async def _forward(self, call: Call) -> None:
         """Forward the round's reply, and suggest each command as soon as it is complete."""
         scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
+        outside = ReasoningFilter()
         text = call.received.text
         async with aclosing(call.reply()) as events:
             async for event in events:
@@ -327,7 +328,11 @@ class Turn:
                             await self._separate_rounds()
                         self._text.append(event.delta)
                         await self._emit(event)
-                        for found in scanner.feed(event.delta):
+                        lines = outside.feed(event.delta)
+                        if outside.began_inside:
+                            self._drop_commands()
+                            outside.began_inside = False
+                        for found in scanner.feed(lines):
                             await self._add_command(found)
                     case Reasoning():
                         self._reasoning.append(event.delta)
@@ -335,7 +340,7 @@ class Turn:
         self._finish = call.received.finish
         if self._finish in {"stop", "tool"}:
             # In a reply that was cut off, the last line may be half a command.
-            for found in scanner.finish():
+            for found in [*scanner.feed(outside.finish()), *scanner.finish()]:
                 await self._add_command(found)
 
     async def _separate_rounds(self) -> None:
@@ -344,6 +349,14 @@ class Turn:
             self._text.append("\n\n")
             await self._emit(Text("\n\n"))
         self._first_line = "".join(self._text).count("\n")
+
+    def _drop_commands(self) -> None:
+        """Forget the round's commands: what they were found in has turned out to be reasoning."""
+        for info in self._commands[self._first_command :]:
+            self._session.commands.remove(info.id)
+        del self._commands[self._first_command :]
+        self._found = []
+        self._workspace.changed()
 
     async def _add_command(self, found: FoundCommand) -> None:
         """Suggest a command; if it repeats one from a fence, it replaces that and keeps its id."""

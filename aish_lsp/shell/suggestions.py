@@ -42,9 +42,89 @@ if TYPE_CHECKING:
     from aish_lsp.shell.risk import Verdict
 
 
+#: The tags of reasoning in a reply's text, as models spell them: in angle brackets, as [THINK],
+#: with triangles, and the channels of gpt-oss, of which only the last is the answer.
+_REASONING_TAG: Final = re.compile(
+    r"(?P<end></(?:seed:)?(?:think|thinking|thought|reasoning)>|\[/THINK\]|\u25c1/think\u25b7"
+    r"|(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>)"
+    r"|<(?:seed:)?(?:think|thinking|thought|reasoning)>|\[THINK\]|\u25c1think\u25b7"
+    r"|<\|channel\|>(?:analysis|commentary)\b[^<]{0,80}<\|message\|>",
+    re.IGNORECASE,
+)
+
+
+class ReasoningFilter:
+    """Leaves the reasoning out of a text that arrives in pieces; its line ends stay.
+
+    Servers that do not tell reasoning apart leave its tags in the text, each model's own. Only
+    whole lines are returned, so that no tag is split.
+
+    Attributes:
+        began_inside: whether the text began with reasoning whose first tag is missing, since the
+            chat template has it: what was returned before was reasoning, too.
+    """
+
+    def __init__(self) -> None:
+        self.began_inside = False
+        self._is_inside = False
+        self._line: list[str] = []
+
+    def feed(self, delta: str) -> str:
+        """Return the lines that ``delta`` completes, without the reasoning in them."""
+        whole, newline, rest = delta.rpartition("\n")
+        if not newline:
+            self._line.append(delta)
+            return ""
+        lines = "".join([*self._line, whole, newline])
+        self._line = [rest]
+        return self._outside(lines)
+
+    def finish(self) -> str:
+        """Return the last line, without the reasoning in it."""
+        return self._outside("".join(self._line))
+
+    def _outside(self, text: str) -> str:
+        kept: list[str] = []
+        start = 0
+        for tag in _REASONING_TAG.finditer(text):
+            piece = text[start : tag.start()]
+            if not self._is_inside and piece.rpartition("\n")[2].strip():
+                continue  # The answer is about the tag.
+            if tag["end"] and not self._is_inside:
+                self.began_inside = True
+                kept = ["\n" * "".join([*kept, piece]).count("\n")]
+            else:
+                kept.append("\n" * piece.count("\n") if self._is_inside else piece)
+            start, self._is_inside = tag.end(), not tag["end"]
+        rest = text[start:]
+        return "".join([*kept, "\n" * rest.count("\n") if self._is_inside else rest])
+
+
+def without_reasoning(text: str) -> str:
+    """Return ``text`` without its reasoning, even if one of a block's tags is missing."""
+    kept: list[str] = []
+    start, inside = 0, False
+    for tag in _REASONING_TAG.finditer(text):
+        if tag["end"]:
+            if not inside:
+                # The chat template began it.
+                kept.clear()
+            start, inside = tag.end(), False
+        elif not inside:
+            kept.append(text[start : tag.start()])
+            inside = True
+    if not inside:
+        kept.append(text[start:])
+    return "".join(kept)
+
+
 def suggestions_of(text: str) -> list[FoundCommand]:
-    """Return what a whole reply suggests; a line that repeats a fence replaces it."""
-    scanner = SuggestionScanner()
+    """Return what a whole reply suggests; a line that repeats a fence replaces it.
+
+    Its reasoning suggests nothing.
+    """
+    scanner, outside = SuggestionScanner(), ReasoningFilter()
+    text = outside.feed(text) + outside.finish()
     found: list[FoundCommand] = []
     for command in [*scanner.feed(text), *scanner.finish()]:
         add(found, command)

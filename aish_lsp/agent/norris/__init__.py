@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.context.prompt import norris_block
-from aish_lsp.context.summary import without_reasoning
 from aish_lsp.shell.blocks import FenceScanner
-from aish_lsp.shell.suggestions import suggestions_of
+from aish_lsp.shell.suggestions import suggestions_of, without_reasoning
 
 if TYPE_CHECKING:
     from aish_lsp.agent.events import CommandInfo

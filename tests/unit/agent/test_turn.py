@@ -669,3 +669,12 @@ async def test_a_question_without_a_trace_calls_tools_too(place: Place) -> None:
     result = await place.ask(ephemeral=True)
     assert result.text == "It says hello."
     assert place.session.conversation.messages == []
+
+
+async def test_a_command_of_a_thought_is_dropped_when_the_thought_ends(place: Place) -> None:
+    reply = "Maybe this:\nCMD: rm -rf build\n</think>\nCMD: ls\n"
+    place.replies = [(Text(reply), Finish("stop"))]
+    result = await place.ask()
+    assert result.text == reply
+    assert [info.text for info in result.commands] == ["ls"]
+    assert [info.text for info in place.session.commands.all()] == ["ls"]

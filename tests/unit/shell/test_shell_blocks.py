@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from aish_lsp.shell.blocks import SHELL_TAGS, FoundCommand
 from aish_lsp.shell.environment import shell_for
-from aish_lsp.shell.suggestions import SuggestionScanner, suggestions_of
+from aish_lsp.shell.suggestions import (
+    ReasoningFilter,
+    SuggestionScanner,
+    suggestions_of,
+    without_reasoning,
+)
 
 
 def fence(body: str, tag: str = "sh", mark: str = "```") -> str:
@@ -239,3 +244,39 @@ def test_which_shell_runs_it(named: str, own: str, shell: str, obstacle: str) ->
     assert found == shell
     assert obstacle in why_not
     assert bool(obstacle) == bool(why_not)
+
+
+SPELLINGS = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",
+    "\u25c1think\u25b7": "\u25c1/think\u25b7",
+    "<|channel|>analysis<|message|>": "<|end|><|start|>assistant<|channel|>final<|message|>",
+}
+
+
+@pytest.mark.parametrize("opening", SPELLINGS)
+@given(st.randoms(use_true_random=False))
+def test_reasoning_in_the_text_suggests_nothing(opening: str, rng: random.Random) -> None:
+    closing = SPELLINGS[opening]
+    thought = "CMD: rm -rf build\n```sh\nrm x\n```\n"
+    answer = "So:\nCMD: ls\n"
+    text = f"{opening}\n{thought}{closing}\n{answer}"
+    [found] = suggestions_of(text)
+    assert (found.text, found.line) == ("ls", text[: text.index("CMD: ls")].count("\n"))
+    assert without_reasoning(text).strip() == answer.strip()
+    # Without the tag that the chat template has, too.
+    [found] = suggestions_of(f"{thought}{closing}\n{answer}")
+    assert found.text == "ls"
+    # However it is split.
+    outside, pieces = ReasoningFilter(), list[str]()
+    cuts = sorted(rng.randint(0, len(text)) for _ in range(8))
+    for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        pieces.append(outside.feed(text[begin:end]))
+    assert "".join([*pieces, outside.finish()]).strip() == answer.strip()
+
+
+def test_an_answer_about_tags_is_an_answer() -> None:
+    text = "CMD: ls\nIt ends with `</think>`, which begins with <think>.\nCMD: pwd\n"
+    assert [found.text for found in suggestions_of(text)] == ["ls", "pwd"]
