@@ -15,9 +15,9 @@ from typing import Final
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.files import put_in_place
+from aish_lsp.foundation.git import git_command, git_environment
 from aish_lsp.foundation.opening import ignored_folder
 from aish_lsp.foundation.text import shown_path
-from aish_lsp.project.git import git_command, git_environment
 
 #: Seconds that git may take to say whether it tracks the file.
 _GIT_TIMEOUT: Final = 5.0

@@ -6,7 +6,6 @@ It lists a folder's files, those that are gone, and what recent commits changed.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -15,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
+from aish_lsp.foundation.git import git_command, git_environment
 from aish_lsp.foundation.opening import read_regular
 
 #: Bytes of git's output that are read at a time; parsing them takes about a millisecond.
@@ -208,60 +208,3 @@ def _inside(names: list[str], records: bytes) -> list[str]:
     if not any(sign in records for sign in (b"..", b"\0/", b"\t/")):
         return names
     return [name for name in names if not name.startswith("/") and ".." not in name.split("/")]
-
-
-_NOTHING_RUNS = (
-    *("-c", "core.fsmonitor=false"),
-    *("-c", f"core.hooksPath={os.devnull}"),
-    *("-c", "safe.bareRepository=explicit"),
-)
-_NOTHING_IS_FETCHED = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # for versions that do not know the variable above
-    "GIT_TERMINAL_PROMPT": "0",
-}
-#: Variables that point git at another repository (``git rev-parse --local-env-vars``).
-_OTHER_REPOSITORY = frozenset(
-    {
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_CONFIG",
-        "GIT_CONFIG_COUNT",
-        "GIT_CONFIG_PARAMETERS",
-        "GIT_DIR",
-        "GIT_GRAFT_FILE",
-        "GIT_IMPLICIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_INTERNAL_SUPER_PREFIX",
-        "GIT_NAMESPACE",
-        "GIT_NO_REPLACE_OBJECTS",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_REPLACE_REF_BASE",
-        "GIT_SHALLOW_FILE",
-        "GIT_WORK_TREE",
-    }
-)
-
-
-def git_command(root: Path, *arguments: str) -> list[str] | None:
-    """Return the command that runs git with ``arguments``, or None if there is no git.
-
-    Only absolute entries of PATH outside the workspace at ``root`` count.
-    """
-    real_root = Path(os.path.realpath(root))
-    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    trusted = [
-        entry
-        for entry in entries
-        if Path(entry).is_absolute() and not Path(os.path.realpath(entry)).is_relative_to(real_root)
-    ]
-    git = shutil.which("git", path=os.pathsep.join(trusted)) if trusted else None
-    return None if git is None else [git, "--no-pager", *_NOTHING_RUNS, *arguments]
-
-
-def git_environment() -> dict[str, str]:
-    """Return the environment for a ``git_command``."""
-    kept = {key: value for key, value in os.environ.items() if key not in _OTHER_REPOSITORY}
-    return kept | _NOTHING_IS_FETCHED

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -119,6 +120,10 @@ def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
     protected = dict.fromkeys(
         place for name, _, _ in found for place in _links_and_target(root / name, root)
     )
+    # What we run from may be installed in the tree.
+    for own in (Path(__file__).parents[1], Path(sys.prefix)):
+        if own.resolve().is_relative_to(root):
+            protected[own.resolve()] = None
     missing: dict[Path, None] = {}
     left: dict[Path, None] = {}
     held: dict[Path, None] = {}

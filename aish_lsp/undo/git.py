@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, Literal, TypeAlias
 
+from aish_lsp.foundation.git import git_command, git_environment
 from aish_lsp.foundation.text import escaped, shown_path
-from aish_lsp.project.git import git_command, git_environment
 
 Hash: TypeAlias = Literal["sha1", "sha256"]
 
@@ -170,6 +170,14 @@ class Git:
         if process.returncode != 0:
             raise GitFailed(said)
         return answer
+
+    def stamp(self) -> str:
+        """Return what changes when the repository gets or loses objects; empty if unknown."""
+        if (self._objects / "info/alternates").exists():
+            return ""
+        with suppress(OSError), os.scandir(self._objects) as entries:
+            return repr(sorted((entry.name, entry.stat().st_mtime_ns) for entry in entries))
+        return ""
 
     def missing(self, ids: Collection[str]) -> set[str]:
         """Return those objects of ``ids`` that the repository does not have.

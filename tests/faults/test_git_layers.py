@@ -464,3 +464,19 @@ async def test_no_command_reaches_a_layer(confinement: Confinement, world: Path)
     result = await work(confinement, text, world / "tree", layered=True)
     assert result.output.count("denied") + result.output.count("ead-only") >= 2
     assert "\nx\n" not in f"\n{result.output}"
+
+
+async def test_no_git_of_the_tree_runs_afterwards(
+    confinement: Confinement, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = _evil(world)
+    (world / "tree/.venv/bin").mkdir(parents=True)
+    shutil.copy(world / "tree/evil", world / "tree/.venv/bin/git")
+    monkeypatch.setenv("PATH", f"{world}/tree/.venv/bin:{os.environ['PATH']}")
+    text = f"PATH={os.environ['PATH'].partition(':')[2]}; echo x > new; git add new"
+    result = await work(confinement, text, world / "tree", layered=True)
+    assert result.output == ""
+    assert not canary.exists()
+    assert "A  new" in shell(
+        f"PATH={os.environ['PATH'].partition(':')[2]}; git status -s", world / "tree"
+    )

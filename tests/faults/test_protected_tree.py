@@ -242,3 +242,14 @@ async def test_what_cannot_be_put_aside_is_told(
     assert "decides what runs cannot be moved: d/.envrc.put-aside" in result.output
     assert (tree / "d" / ".envrc.put-aside").exists()
     assert not (tree / "d" / ".envrc").exists()
+
+
+async def test_what_we_run_from_stays(
+    confinement: Confinement, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / ".venv" / "lib").mkdir(parents=True)
+    (tree / ".venv" / "lib" / "ours.py").write_text("ours")
+    monkeypatch.setattr(sys, "prefix", str(tree / ".venv"))
+    result = await work(confinement, "echo evil > .venv/lib/ours.py", tree)
+    assert "Read-only file system" in result.output
+    assert (tree / ".venv" / "lib" / "ours.py").read_text() == "ours"

@@ -9,62 +9,40 @@ locks, and all of it or nothing. Settings, hooks and all else are left.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
-import stat
 import subprocess
 import tempfile
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from aish_lsp.foundation.git import git_command, git_environment
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.confinement.tree import folded, identity_of
+from aish_lsp.shell.confinement.written import (
+    ID,
+    LOOSE,
+    NOT_MISSED,
+    PACK,
+    SHARED,
+    STAYS,
+    TAKEN,
+    UNFINISHED,
+    NotTaken,
+    Written,
+    check,
+    copy_object,
+    folders_above,
+)
 
 if TYPE_CHECKING:
     from aish_lsp.shell.confinement.tree import Identity
 
-#: What is taken over of a git folder, beside its objects.
-_TAKEN: Final = re.compile(
-    r"(?:packed-refs|shallow|index|HEAD|ORIG_HEAD|FETCH_HEAD|COMMIT_EDITMSG)"
-    r"|MERGE_(?:HEAD|MSG|MODE|AUTOSTASH)|(?:logs/)?refs/(?!replace/).+|logs/HEAD",
-    re.DOTALL,
-)
-#: The same of what several work trees share.
-_SHARED: Final = re.compile(r"packed-refs|shallow|(?:logs/)?refs/(?!replace/).+", re.DOTALL)
-#: What git itself never removes.
-_STAYS: Final = re.compile(r"HEAD|index|packed-refs|logs/HEAD")
-#: What git keeps while an operation of several steps is not finished, in a form that has commands.
-_UNFINISHED: Final = ("rebase-merge", "rebase-apply", "sequencer")
-#: What git makes again when it needs it, and locks of git processes that were killed.
-_NOT_MISSED: Final = re.compile(
-    r"(?:.*/)?(?:[^/]*\.lock|tmp_[^/]*|AUTO_MERGE|MERGE_RR|REBASE_HEAD|gc\.(?:log|pid)|info/refs)"
-    r"|objects/.*",
-    re.DOTALL,
-)
-_LOOSE: Final = re.compile(r"[0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62})")
-_PACK: Final = re.compile(r"pack/pack-[0-9a-f]+\.pack")
-_ID: Final = rb"(?:[0-9a-f]{64}|[0-9a-f]{40})"
-#: As ``git check-ref-format`` has it, but without what shells, options or prompts may take for
-#: theirs, and without what stands for other objects.
-_REF: Final = (
-    rb"refs(?!/replace/)(?:/(?![.-])"
-    rb"(?:(?!\.\.|@\{|\.lock(?:/|\s|\Z))[^\x00-\x20\x7f~^:?*\[\\/$`;|&<>\"'])+(?<!\.))+"
-)
-_VALUE: Final = re.compile(rb"(?:" + _ID + rb"|ref: " + _REF + rb")\n?")
-#: What a line of some files may hold. Others hold text for people, or are checked by git.
-_LINES: Final = {
-    "shallow": re.compile(_ID),
-    "packed-refs": re.compile(rb"#.*|\^" + _ID + rb"|" + _ID + rb" " + _REF),
-}
-_NAME_OF_REF: Final = re.compile(rb"(?:logs/)?" + _REF + rb"|logs/HEAD")
-_LARGEST: Final = 1 << 28
 #: Seconds for git to check or to write; for a lock that another git process holds.
 _GIT_SECONDS: Final = 600.0
 _LOCK_SECONDS: Final = 2.0
@@ -72,15 +50,12 @@ _LOCK_SECONDS: Final = 2.0
 _MOST_TOLD: Final = 5
 
 
-class NotTaken(Exception):
-    """Why nothing of a layer is taken over, as the rest of a sentence."""
-
-
 @dataclass(slots=True)
 class Layer:
     """The layer of one git folder for one command.
 
     Attributes:
+        root: the work tree that the command works in.
         git: the git folder, a real path.
         folder: where the layer is, with its folders ``upper``, ``work`` and ``lower``.
         homes: the folders in ``git`` that have refs and an index of their own, relative to it: its
@@ -89,6 +64,7 @@ class Layer:
         before: the files of ``homes`` that may be taken over, with their identities.
     """
 
+    root: Path
     git: Path
     folder: Path
     homes: tuple[str, ...]
@@ -120,12 +96,12 @@ class Layer:
         """Take over what the command wrote, as far as may be; yield what the user should know."""
         left: list[str] = []
         try:
-            upper = _Upper(self.folder / "upper")
-            left = [name for name in upper.names() if self._is_missed(name, upper)]
-            changes = self._changes(upper)
+            written = Written(self.folder / "upper")
+            left = [name for name in written.names() if self._is_missed(name, written)]
+            changes = self._changes(written)
             if changes:
                 for home in self.homes:
-                    self._take_objects(upper, home)
+                    self._take_objects(written, home)
                     self._check_whole(home, changes)
                 self._check_index(changes)
                 self._write(changes)
@@ -141,63 +117,63 @@ class Layer:
     def _is_taken(self, name: str) -> bool:
         """Return whether a file is one of those that are taken over."""
         home = self._home_of(name)
-        names = _SHARED if self.is_anothers and not home else _TAKEN
+        names = SHARED if self.is_anothers and not home else TAKEN
         inner = name.removeprefix(home)
-        return names.fullmatch(inner) is not None and not _NOT_MISSED.fullmatch(inner)
+        return names.fullmatch(inner) is not None and not NOT_MISSED.fullmatch(inner)
 
-    def _is_missed(self, name: str, upper: _Upper) -> bool:
+    def _is_missed(self, name: str, written: Written) -> bool:
         """Return whether a file of the layer that is not taken over differs from the real one."""
-        if self._is_taken(name) or _NOT_MISSED.fullmatch(name.removeprefix(self._home_of(name))):
+        if self._is_taken(name) or NOT_MISSED.fullmatch(name.removeprefix(self._home_of(name))):
             return False
         try:
-            return upper.read(name) != (self.git / name).read_bytes()
+            return written.read(name) != (self.git / name).read_bytes()
         except (NotTaken, OSError):
             return True  # There was none, or it is none any more.
 
     def _home_of(self, name: str) -> str:
         return max((home for home in self.homes if name.startswith(home)), key=len, default="")
 
-    def _changes(self, upper: _Upper) -> dict[str, bytes | None]:
+    def _changes(self, written: Written) -> dict[str, bytes | None]:
         """Return the new contents of the files to be taken over; None for those that are gone.
 
         Raises:
             NotTaken: they cannot be.
         """
-        if any(upper.holds(home + name) for home in self.homes for name in _UNFINISHED):
+        if any(written.holds(home + name) for home in self.homes for name in UNFINISHED):
             raise NotTaken("an operation of several steps, like a rebase, is not finished")
         changes: dict[str, bytes | None] = dict.fromkeys(
-            name for name in self.before if upper.hides(name)
+            name for name in self.before if written.hides(name)
         )
         for name in changes:
-            if _STAYS.fullmatch(name.removeprefix(self._home_of(name))):
+            if STAYS.fullmatch(name.removeprefix(self._home_of(name))):
                 raise NotTaken(f"{name} is gone")
-        for name in filter(self._is_taken, upper.names()):
-            content = upper.read(name)
+        for name in filter(self._is_taken, written.names()):
+            content = written.read(name)
             path = self.git / name
             before = path.read_bytes() if path.is_file() else None
             if content != before:
-                _check(name.removeprefix(self._home_of(name)), content, before)
+                check(name.removeprefix(self._home_of(name)), content, before)
                 changes[name] = content
         return changes
 
-    def _take_objects(self, upper: _Upper, home: str) -> None:
+    def _take_objects(self, written: Written, home: str) -> None:
         """Copy new objects, each of which is what its name says.
 
         Raises:
             NotTaken: one is not.
         """
         objects = self.git / home / "objects"
-        for name in upper.names(f"{home}objects/"):
+        for name in written.names(f"{home}objects/"):
             inner = name.removeprefix(f"{home}objects/")
             if (objects / inner).exists():
                 continue
-            if _LOOSE.fullmatch(inner):
-                with upper.open(name) as file:
-                    _copy_object(file, inner, objects)
-            elif _PACK.fullmatch(inner):
-                with upper.open(name) as file:
+            if LOOSE.fullmatch(inner):
+                with written.open(name) as file:
+                    copy_object(file, inner, objects)
+            elif PACK.fullmatch(inner):
+                with written.open(name) as file:
                     # It makes the index of a pack anew, and finds what is damaged.
-                    if _git(self.git / home, "index-pack", "--stdin", given=file).returncode:
+                    if self._git(home, "index-pack", "--stdin", given=file).returncode:
                         raise NotTaken(f"{inner} is damaged")
 
     def _check_whole(self, home: str, changes: Mapping[str, bytes | None]) -> None:
@@ -211,7 +187,7 @@ class Layer:
             inner = name.removeprefix(home)
             is_ref = inner.startswith("refs/") or inner in ("HEAD", "packed-refs", "MERGE_HEAD")
             if content is not None and is_ref and self._home_of(name) == home:
-                found |= dict.fromkeys(re.findall(rb"(?m)^" + _ID + rb"(?=\s|\Z)", content))
+                found |= dict.fromkeys(re.findall(rb"(?m)^" + ID + rb"(?=\s|\Z)", content))
         if found:
             with tempfile.TemporaryFile() as file:
                 file.write(b"".join(one + b"\n" for one in found))
@@ -219,7 +195,7 @@ class Layer:
                 options = ("--objects", "--quiet", "--stdin", "--not", "--all")
                 shallow = f"{home}shallow" in changes and self.folder / "upper" / home / "shallow"
                 environ = {"GIT_SHALLOW_FILE": os.fspath(shallow)} if shallow else {}
-                if _git(self.git / home, "rev-list", *options, given=file, **environ).returncode:
+                if self._git(home, "rev-list", *options, given=file, **environ).returncode:
                     raise NotTaken("a commit is incomplete")
 
     def _check_index(self, changes: Mapping[str, bytes | None]) -> None:
@@ -230,10 +206,49 @@ class Layer:
         """
         for name, content in changes.items():
             if content is not None and name.removeprefix(self._home_of(name)) == "index":
-                for listed in _names_in_index(content, self.git / self._home_of(name)):
+                for listed in self._names_in_index(content, self._home_of(name)):
                     parts = [folded(part) for part in listed.split("/")]
                     if "" in parts or ".git" in parts:
                         raise NotTaken(f"the index names {escaped(listed)}")
+
+    def _names_in_index(self, content: bytes, home: str, *options: str) -> list[str]:
+        """Return the names in an index; with ``--stage``, each with its mode and object.
+
+        Raises:
+            NotTaken: git cannot read it.
+        """
+        with tempfile.NamedTemporaryFile(prefix="aish-index-") as file:
+            file.write(content)
+            file.flush()
+            done = self._git(home, "ls-files", "-z", *options, GIT_INDEX_FILE=file.name)
+        if done.returncode:
+            raise NotTaken("git cannot read the index")
+        return os.fsdecode(done.stdout).split("\0")[:-1]
+
+    def _git(
+        self, home: str, *arguments: str, given: IO[bytes] | None = None, **more: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run git on a home, whose settings are those of the user: nothing changed them.
+
+        ``more`` are further variables of its environment.
+
+        Raises:
+            NotTaken: there is no git.
+            OSError, subprocess.SubprocessError: it cannot be started, or takes too long.
+        """
+        command = git_command(self.root, *arguments)
+        if command is None:
+            raise NotTaken("there is no git outside the work tree")
+        folder = self.git / home
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=git_environment() | {"GIT_DIR": os.fspath(folder), "LC_ALL": "C"} | more,
+            stdin=given or subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_SECONDS,
+            check=False,
+        )
 
     def _write(self, changes: Mapping[str, bytes | None]) -> None:
         """Write the new contents under git's locks, if nobody else has changed these files.
@@ -245,7 +260,7 @@ class Layer:
         try:
             for name in sorted(changes):
                 # In a file's place there is no folder yet.
-                if not any(changes.get(above, b"") is None for above in _above(name)):
+                if not any(changes.get(above, b"") is None for above in folders_above(name)):
                     locks[name] = _locked(self.git / name)
             for name in changes:
                 self._check_unchanged(name, changes)
@@ -284,85 +299,13 @@ class Layer:
         copy = self.folder / "before" / name
         if name.endswith("index") and copy.exists():
             # Who looks at the status writes the index, too.
-            with suppress(NotTaken):
-                home = self.git / self._home_of(name)
-                listed = [
-                    list(_names_in_index(one.read_bytes(), home, "--stage")) for one in (copy, path)
-                ]
-                if listed[0] == listed[1]:
-                    return
+            home = self._home_of(name)
+            before, now = (
+                self._names_in_index(one.read_bytes(), home, "--stage") for one in (copy, path)
+            )
+            if before == now:
+                return
         raise NotTaken(f"{name} has been changed by somebody else meanwhile")
-
-
-class _Upper:
-    """What a command wrote to a layer. It may be anything: no link is followed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._kinds: dict[str, int] = {}
-        self._opaque: set[str] = set()
-        waiting = [""]
-        while waiting:
-            inner = waiting.pop()
-            with os.scandir(folder / inner) as entries:
-                for entry in entries:
-                    mode = entry.stat(follow_symlinks=False).st_mode
-                    self._kinds[inner + entry.name] = stat.S_IFMT(mode)
-                    if stat.S_ISDIR(mode):
-                        waiting.append(f"{inner}{entry.name}/")
-                        if self._is_opaque(entry.path):
-                            self._opaque.add(inner + entry.name)
-
-    @staticmethod
-    def _is_opaque(path: str) -> bool:
-        try:
-            return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
-        except OSError:
-            return False
-
-    def names(self, begin: str = "") -> list[str]:
-        """Return the names of all that is neither a folder nor gone, sorted."""
-        no_file = (stat.S_IFDIR, stat.S_IFCHR)
-        found = (name for name, kind in self._kinds.items() if kind not in no_file)
-        return sorted(name for name in found if name.startswith(begin))
-
-    def holds(self, name: str) -> bool:
-        """Return whether anything was written there, or is gone from there."""
-        return name in self._kinds
-
-    def hides(self, name: str) -> bool:
-        """Return whether a file that was there before is gone."""
-        kind = self._kinds.get(name)
-        if kind is not None:
-            return kind in (stat.S_IFDIR, stat.S_IFCHR)
-        # The first folder above it that was written to decides.
-        for above in _above(name):
-            kind = self._kinds.get(above)
-            if kind is not None and (kind != stat.S_IFDIR or above in self._opaque):
-                return True
-        return False
-
-    def open(self, name: str) -> IO[bytes]:
-        """Open a regular file.
-
-        Raises:
-            NotTaken: it is none, or too large.
-        """
-        if self._kinds[name] != stat.S_IFREG:
-            raise NotTaken(f"{escaped(name)} is not a regular file")
-        return os.fdopen(os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW), "rb")
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a regular file.
-
-        Raises:
-            NotTaken: it is none, or too large.
-        """
-        with self.open(name) as file:
-            content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise NotTaken(f"{escaped(name)} is too large")
-        return content
 
 
 def layers_for(root: Path, nested: Iterable[Path], at: Path) -> list[Layer]:
@@ -383,7 +326,7 @@ def layers_for(root: Path, nested: Iterable[Path], at: Path) -> list[Layer]:
         common = _named_in(folder / "commondir") if (folder / "commondir").exists() else folder
         folders[common] = common != folder
     layers = [
-        Layer(git, at / str(number), tuple(_homes(git, root)), is_anothers)
+        Layer(root, git, at / str(number), tuple(_homes(git, root)), is_anothers)
         for number, (git, is_anothers) in enumerate(folders.items())
     ]
     for layer in layers:
@@ -425,103 +368,6 @@ def _files_in(git: Path, home: str) -> Iterator[str]:
     for top in ("refs", "logs"):
         for folder, _, files in os.walk(git / home / top):
             yield from (os.path.relpath(f"{folder}/{name}", git) for name in files)
-
-
-def _check(name: str, content: bytes, before: bytes | None) -> None:
-    """Check the name of a new file that is to be taken over, and the lines that are new in it.
-
-    Raises:
-        NotTaken: git would not have written it, or it is better not kept.
-    """
-    if "/" in name and before is None and not _NAME_OF_REF.fullmatch(os.fsencode(name)):
-        raise NotTaken(f"{escaped(name)} is no good name for a ref")
-    new = dict.fromkeys(content.splitlines())
-    for line in (before or b"").splitlines():
-        new.pop(line, None)
-    lines = _LINES.get(name)
-    is_ref = name.startswith("refs/") or name in ("HEAD", "ORIG_HEAD")
-    if (is_ref and not _VALUE.fullmatch(content)) or (lines and not all(map(lines.fullmatch, new))):
-        raise NotTaken(f"{escaped(name)} holds what it should not")
-
-
-def _copy_object(file: IO[bytes], name: str, objects: Path) -> None:
-    """Copy a loose object, if its name is the hash of its content.
-
-    Raises:
-        NotTaken: it is not.
-    """
-    to = objects / name
-    to.parent.mkdir(exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=to.parent, prefix="tmp_obj_") as copy:
-        shutil.copyfileobj(file, copy)
-        copy.flush()
-        copy.seek(0)
-        wanted = name.replace("/", "")
-        if _hash_of(copy, len(wanted)) != wanted:
-            raise NotTaken(f"the object {wanted} is damaged")
-        os.fchmod(copy.fileno(), 0o444)
-        with suppress(FileExistsError):
-            os.link(copy.name, to)
-
-
-def _hash_of(file: IO[bytes], digits: int) -> str:
-    """Return the hash of a loose object, which is compressed; empty if it is damaged."""
-    digest = hashlib.sha1(usedforsecurity=False) if digits == 40 else hashlib.sha256()
-    unpack = zlib.decompressobj()
-    try:
-        while data := file.read(1 << 16):
-            while data:
-                digest.update(unpack.decompress(data, 1 << 20))
-                data = unpack.unconsumed_tail
-        digest.update(unpack.flush())
-    except zlib.error:
-        return ""
-    return digest.hexdigest() if unpack.eof and not unpack.unused_data else ""
-
-
-def _names_in_index(content: bytes, git: Path, *options: str) -> Iterator[str]:
-    """Yield the names in an index; with ``--stage``, each with its mode and object.
-
-    Raises:
-        NotTaken: git cannot read it.
-    """
-    with tempfile.NamedTemporaryFile(prefix="aish-index-") as file:
-        file.write(content)
-        file.flush()
-        done = _git(git, "ls-files", "-z", *options, GIT_INDEX_FILE=file.name)
-    if done.returncode:
-        raise NotTaken("git cannot read the index")
-    yield from os.fsdecode(done.stdout).split("\0")[:-1]
-
-
-def _git(
-    folder: Path, *arguments: str, given: IO[bytes] | None = None, **more: str
-) -> subprocess.CompletedProcess[bytes]:
-    """Run git on a git folder, whose settings are those of the user: nothing changed them.
-
-    ``more`` are further variables of its environment.
-
-    Raises:
-        OSError, subprocess.SubprocessError: it cannot be started, or takes too long.
-    """
-    kept = ("PATH", "HOME", "XDG_CONFIG_HOME")
-    environ = {name: os.environ[name] for name in kept if name in os.environ}
-    environ |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
-    environ |= {"GIT_DIR": os.fspath(folder), "GIT_OPTIONAL_LOCKS": "0"}
-    return subprocess.run(
-        ["git", "-c", "core.fsmonitor=false", *arguments],
-        cwd=folder,
-        env=environ | more,
-        stdin=given or subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_GIT_SECONDS,
-        check=False,
-    )
-
-
-def _above(name: str) -> Iterator[str]:
-    while name := name.rpartition("/")[0]:
-        yield name
 
 
 def _locked(path: Path) -> Path:

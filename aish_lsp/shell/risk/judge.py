@@ -108,13 +108,6 @@ def _commands_within(
     return None
 
 
-def is_known(name: str) -> bool:
-    """Return whether the tables or the shell know a command of this name."""
-    return (
-        tables().entry(name) is not None or name in HANDLERS or name == "find" or is_builtin(name)
-    )
-
-
 def _plain_name(base: str) -> str:
     """Return a command's name as the tables spell it: ``python`` for ``Python3.12.exe``."""
     name = base.casefold().removesuffix(".exe")
@@ -152,7 +145,7 @@ def _by_rows(
 
 def _by_its_words(given: Arguments) -> tuple[int, str] | None:
     """Return what a subcommand itself says if no table has a row for the command."""
-    if any(word in _DELETING_OPTIONS for word in given.options):
+    if any(name in _DELETING_OPTIONS for name, _ in given.options):
         return DESTRUCTIVE, "has an option that deletes something"
     for place, word in enumerate(given.operands[:4]):
         removes = place in {1, 2} and word in _REMOVES and not given.options
@@ -179,7 +172,8 @@ def _reading(
 ) -> tuple[int, str]:
     """Return the level of a command that only reads: what it reads may be secret."""
     reason = _not_meant(review, words[0], known=known, rights=rule.rights)
-    if reason is None and name not in _OPENS_NONE and any(map(is_unknown, words[1:])):
+    opens = name not in _OPENS_NONE or "--no-index" in words
+    if reason is None and opens and any(map(is_unknown, words[1:])):
         reason = "reads what is not known"
     if reason is not None:
         return CAUTION, reason

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
 
+from aish_lsp.foundation.git import git_command, git_environment
 from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
 from aish_lsp.shell.protected import protected_by
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
@@ -251,16 +252,15 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
 
 def is_ignored(path: Path) -> bool:
     """Return whether git ignores a file: then it is generated, or not needed."""
-    if not any((folder / ".git").exists() for folder in path.parents):
+    root = next((folder for folder in path.parents if (folder / ".git").exists()), None)
+    command = root and git_command(root, "check-ignore", "-q", "--", str(path))
+    if not command:
         return False
-    command = ["git", "-c", "core.fsmonitor=false", "check-ignore", "-q", "--", str(path)]
-    passed_on = ("PATH", "HOME", "XDG_CONFIG_HOME")
-    environ = {name: os.environ[name] for name in passed_on if name in os.environ}
     try:
         done = subprocess.run(
             command,
             cwd=path.parent,
-            env=environ,
+            env=git_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_GIT_SECONDS,

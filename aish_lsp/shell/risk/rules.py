@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Risk
-from aish_lsp.shell.risk.matching import Arguments, Options, Pattern, first_words, parse
-from aish_lsp.shell.risk.words import table
+from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, parse
+from aish_lsp.shell.risk.words import UNKNOWN, table
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import RiskRule
@@ -60,7 +60,7 @@ class Wrapper:
         only_text: whether it runs only ``text``: its operands are not a command.
         writes: options whose value is a file that it writes to.
         enters: options whose value is the folder that it changes to.
-        options: those with which it is safe if what it runs is; None if it is never safe.
+        safe: whether it is safe if what it runs is.
         reason: why the wrapper itself is not safe; empty if it is.
     """
 
@@ -77,7 +77,7 @@ class Wrapper:
     only_text: bool = False
     writes: tuple[str, ...] = ()
     enters: tuple[str, ...] = ()
-    options: Options | None = None
+    safe: bool = False
     reason: str = ""
 
 
@@ -121,7 +121,7 @@ class CommandRules:
     """What the tables say about one command name."""
 
     values: frozenset[str] = frozenset()
-    before: Options = Options()  # noqa: RUF009 - it is frozen
+    before: str = "none"
     rules: list[Rule] = field(default_factory=list)
     by_word: dict[str, list[Rule]] = field(default_factory=dict)
     globs: list[Rule] = field(default_factory=list)
@@ -197,7 +197,7 @@ class Tables:
         """Add which options of a safe command may precede its subcommands."""
         for names, text in options.items():
             for name in names.split("|"):
-                self._entries[name].before = Options.parse("|".join(text.split()))
+                self._entries[name].before = "|".join(text.split())
 
     def add_wrappers(self, wrappers: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that run others."""
@@ -206,8 +206,6 @@ class Tables:
             fields |= {key: tuple(row[key].split()) for key in _LIST_FIELDS if key in row}
             values = f"{row.get('values', '')} {row.get('writes', '')}"
             fields["values"] = frozenset(values.split())
-            if "options" in row:
-                fields["options"] = Options.parse("|".join(row["options"].split()))
             for match in row["match"]:
                 name, *words = match.split()
                 self._entries[name].wrappers.append(Wrapper(tuple(words), **fields))
@@ -265,11 +263,11 @@ _LOADS: Final = frozenset(table("names")["loading_options"])
 
 def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
     """Return whether a command that seems only to read may do something else."""
-    if any(word.partition("=")[0] in _LOADS for word in given.dashed):
-        return True
-    if given.unknown and not pattern.is_open:
-        return True
-    return bool(given.doubtful) and given.doubtful[0] < len(pattern.words)
+    return (
+        any(word.partition("=")[0] in _LOADS for word in given.words)
+        or (not pattern.is_open and any(word[:1] == UNKNOWN for word in given.words))
+        or given.doubtful < len(pattern.words)
+    )
 
 
 def verdict(entry: CommandRules, given: Arguments) -> Rule | None:

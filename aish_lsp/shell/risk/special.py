@@ -20,8 +20,6 @@ _NAMES: Final = table("names")
 _SHELLS: Final = frozenset(_NAMES["shells"])
 _BASH_LIKE: Final = frozenset(_NAMES["bash_like"])
 _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
-#: Options that do not make a shell read a startup file, unlike ``-i``, ``-l`` and ``--rcfile``.
-_SHELL_OPTION: Final = re.compile("-[ceuvxnfCs]*o?|--(?:norc|noprofile|posix)")
 _SENDERS: Final = frozenset(_NAMES["senders"])
 
 
@@ -33,14 +31,11 @@ def shell(review: Review, words: Sequence[str], given: Input) -> bool:
         word = words[at]
         if word in {"--version", "--help"} and len(words) == 2:
             return True
-        if _SHELL_OPTION.fullmatch(word) is None:
-            review.caution(f"starts {name} in a way not known to be harmless: {word[:40]}")
         if word[:2] != "--" and word[0] == "-":
             from_text = from_text or "c" in word
             from_input = from_input or "s" in word
         at += 2 if word in _SHELL_VALUES or (word[:1] == "-" and word[-1] in "oO") else 1
     rest = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
-    review.plain_shell = review.plain_shell or name != "bash"
     if name not in _BASH_LIKE:
         review.caution(f"the grammar of {name} is not known")
     if from_text:
@@ -49,9 +44,6 @@ def shell(review: Review, words: Sequence[str], given: Input) -> bool:
         _script(review, rest[0])
     else:
         review.add_input(given, or_else=f"opens {name}")
-        if "\n" in text_of(given).strip():
-            # A command that reads consumes lines, and may leave the end of a quoted text to be run.
-            review.caution(f"{name} reads lines that its commands may also read")
     return True
 
 
@@ -303,68 +295,45 @@ def opened(review: Review, words: Sequence[str], given: Input) -> bool:
 
 # ``git``: its own options can set anything, and its aliases can run anything.
 
-_SETTINGS: Final = table("git_settings")["given"]
-_HARMLESS: Final = re.compile("|".join(_SETTINGS["harmless"]), re.IGNORECASE)
 #: Settings whose value is a command.
-_COMMANDS: Final = re.compile("|".join(_SETTINGS["commands"]), re.IGNORECASE)
-_SWITCHES: Final = frozenset(_NAMES["git_switches"])
-_FOLDERS: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"})
+_COMMANDS: Final = re.compile("|".join(_NAMES["git_commands"]), re.IGNORECASE)
+_TAKES_NEXT: Final = frozenset(
+    {"-C", "-c", "--config-env", "--git-dir", "--work-tree", "--namespace", "--super-prefix"}
+)
 
 
 def git(review: Review, words: Sequence[str], given: Input) -> bool:
-    """Judge git's own options and what it writes; return False, since the tables judge the rest."""
+    """Judge what git is set to run, and what it writes; the tables judge the rest."""
     writer(review, words, given)
     at = 1
     while at < len(words) and words[at][:1] == "-":
-        word = words[at]
-        if word in {"-c", "--config-env"}:
-            at += 1
-            _set(review, words[at] if at < len(words) else "")
-        elif word[:2] == "-c" or word.startswith("--config-env="):
-            _set(review, word.removeprefix("--config-env=").removeprefix("-c"))
-        elif _own_option(review, word):
-            at += 1
-        at += 1
-    command = words[at] if at < len(words) else ""
-    rest = words[at + 1 :]
+        option = words[at]
+        following = "".join(words[at + 1 : at + 2]) if option in _TAKES_NEXT else ""
+        if option[:2] == "-c":
+            _set(review, *(following or option[2:]).partition("=")[::2])
+        at += 2 if following else 1
+    command, rest = "".join(words[at : at + 1]), words[at + 1 :]
     _runs(review, command, rest)
     if command == "config":
-        _configure(review, rest)
+        operands = [word for word in rest if word[:1] != "-" and word != "set"]
+        if len(operands) > 1:
+            _configure(review, *operands[:2])
     if any(word.startswith("ext::") for word in rest):
         review.destructive("runs a command as if it were a repository")
     return False
 
 
-def _own_option(review: Review, word: str) -> bool:
-    """Judge one of git's own options; return whether it takes the next word."""
-    name, equals, _ = word.partition("=")
-    if name in _FOLDERS:
-        if name != "-C":
-            review.caution("git with another repository's settings")
-        return not equals
-    if name not in _SWITCHES:
-        review.caution(f"git with an option not known to only read: {word[:40]}")
-    elif equals:
-        review.caution("git with programs from another folder")
-    return False
+def _set(review: Review, name: str, value: str) -> None:
+    """Queue the command that a setting names."""
+    if _COMMANDS.fullmatch(name) and value not in {"", "true", "false"}:
+        is_own = name.casefold().startswith("alias.") and value[:1] != "!"
+        review.add_text(f"git {value}" if is_own else value.lstrip("!"))
 
 
-def _set(review: Review, setting: str) -> None:
-    """Judge ``-c name=value``."""
-    name, _, value = setting.partition("=")
-    if _HARMLESS.fullmatch(setting) or (
-        _HARMLESS.fullmatch(name) and not _COMMANDS.fullmatch(name)
-    ):
-        return
-    if _COMMANDS.fullmatch(name):
-        review.caution(f"sets {name[:40]}, which git runs")
-        if value not in {"", "true", "false"}:
-            shell = name.casefold().startswith("alias.") and not value.startswith("!")
-            review.add_text(f"git {value}" if shell else value.lstrip("!"))
-    else:
-        review.caution(f"sets {name[:40]} for git")
-
-
+#: Settings of what shows or edits, which the user's own configuration often has.
+_SHOWS: Final = re.compile(
+    r"(?i)core\.(?:pager|editor)|sequence\.editor|credential\.|pager\.|.*tool\."
+)
 _FOREACH_OPTIONS: Final = frozenset({"-q", "--quiet", "--recursive", "--"})
 
 
@@ -384,21 +353,12 @@ def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
         review.destructive("rewrites or loses commits")
 
 
-def _configure(review: Review, rest: Sequence[str]) -> None:
+def _configure(review: Review, name: str, value: str) -> None:
     """Judge what ``git config`` sets, if git would run it."""
-    operands = [word for word in rest if word[:1] != "-"]
-    if operands[:1] == ["set"]:
-        del operands[0]
-    if len(operands) < 2 or not _COMMANDS.fullmatch(operands[0]):
-        return
-    name = operands[0].casefold()
-    if name.startswith("alias."):
-        value = operands[1]
-        review.add_text(value[1:] if value.startswith("!") else f"git {value}")
-    elif not re.match(
-        r"core\.(?:pager|editor)|sequence\.editor|credential\.|pager\.|.*tool\.", name
-    ):
-        review.destructive(f"sets {operands[0][:40]}, which git runs")
+    if name.casefold().startswith("alias."):
+        _set(review, name, value)
+    elif _COMMANDS.fullmatch(name) and not _SHOWS.match(name):
+        review.destructive(f"sets {name[:40]}, which git runs")
 
 
 HANDLERS: Final[dict[str, Handler]] = {

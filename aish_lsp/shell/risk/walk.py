@@ -11,20 +11,21 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.shell.risk.judge import is_known, judge
-from aish_lsp.shell.risk.proof import doubt, prove
-from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review, printed, text_of
+from aish_lsp.shell.risk.judge import judge
+from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review, text_of
 from aish_lsp.shell.risk.rules import SAFE, own_tables
 from aish_lsp.shell.risk.special import is_windows_shell, look_through_windows
+from aish_lsp.shell.risk.unread import note_unread
 from aish_lsp.shell.risk.words import (
     LONGEST,
     MOST_CHOICES,
+    PATTERN,
     UNKNOWN,
     Resolver,
-    TooDeep,
     collect,
     joined,
     parse,
+    printed,
 )
 from aish_lsp.shell.risk.wrappers import assignment_risk
 
@@ -42,9 +43,9 @@ _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 #: What ``>&`` takes for a descriptor, or for closing one; anything else is a file.
 _DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
 #: An array index in quotes is only text until something evaluates it as arithmetic.
-_INDEX: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
+_INDEX: Final = re.compile(r"\w\[[^\]]*?(?:[$<]\(|`)")
 _CALCULATES: Final = re.compile(
-    r"\[\[|\(\(|\$\[|\btest\b|\[\s|\b(?:read|let|declare|typeset|local|printf|unset|wait)\b"
+    r"\[\[|\(\(|\$\[|\]\+?=|\btest\b|\[\s|\b(?:read|let|declare|typeset|local|printf|unset|wait)\b"
     r"|\b(?:readonly|export|mapfile|readarray|getopts)\b|\$\{"
 )
 #: What runs the words that a variable expands to: ``IFS`` decides how they are split.
@@ -54,8 +55,6 @@ _RUNS_WORDS: Final = re.compile(
 )
 #: An escape in the body of a here-document whose delimiter is not quoted.
 _ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
-_NAMED: Final = re.compile(r"\$\{?(\w+)\}?")
-_NOT_SPECIAL: Final = re.compile(r"[\w./~-]*")
 #: Nested subshells, which the grammar takes for arithmetic.
 _DOUBLED: Final = re.compile(r"\((?=\()")
 
@@ -78,7 +77,6 @@ def findings_in(
         review.own, review.stricter = own_tables(rules)
     if shell not in _KNOWN:
         _other_shell(review, text, shell)
-    review.plain_shell = not shell.endswith("bash")
     if len(text) > LONGEST:
         review.destructive(TOO_MUCH)
         return review.findings
@@ -89,7 +87,7 @@ def findings_in(
         _walk(review, text)
         while (waiting := review.next_text()) is not None:
             _walk(review, waiting)
-    except (TooDeep, RecursionError):
+    except RecursionError:
         review.destructive(TOO_MUCH)
     return review.findings
 
@@ -125,7 +123,6 @@ class _Walk:
     def run(self) -> None:
         root = parse(self._source)
         review, text = self._review, self._text
-        doubt(review, text, has_error=root.has_error)
         if root.has_error and "((" in text:
             # The shell also tries arithmetic first, and then nested subshells.
             _Walk(review, _DOUBLED.sub("( ", text)).run()
@@ -134,7 +131,7 @@ class _Walk:
         collect(text, root, self._resolver, review.variables)
         self._push(root.children, None)
         self._walk(0)
-        prove(review, root, text, self._source, self._visited)
+        note_unread(review, root, text, self._source, self._visited)
 
     def _walk(self, kept: int) -> None:
         """Work through the stack until only its first ``kept`` items are left."""
@@ -376,8 +373,6 @@ class _Walk:
             self._review.functions.add(text)
         else:
             self._review.caution("defines a function for a part of the command")
-        if is_known(text):
-            self._review.caution(f"gives another meaning to {text[:60]}")
         if re.search(
             rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", self._resolver.text(body)
         ):
@@ -416,15 +411,9 @@ class _Walk:
         )
         if set(start.text or b"") & set(b"'\"\\"):
             return text
-        # As in double quotes: expansions are inserted before the text is read.
-        known = all(map(self._is_plain, _expansions(node)))
+        # Expansions are inserted before the text is read.
+        known = not {"$", "`"} & set(text)
         return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {UNKNOWN}\n")
-
-    def _is_plain(self, expansion: Node) -> bool:
-        """Return whether an expansion yields a text without characters that a shell interprets."""
-        name = _NAMED.fullmatch(self._resolver.text(expansion))
-        values = self._review.variables.get(name[1]) if name else (UNKNOWN,)
-        return all(map(_NOT_SPECIAL.fullmatch, values))
 
     def _body_output(self, body: Node | None, given: Input) -> str:
         return "" if body is None else self._output(body, given)
@@ -450,7 +439,22 @@ class _Walk:
         inner, self._resolver.inner = self._resolver.inner, []
         words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
         self._resolver.inner = inner
-        return printed(words, given)
+        return _printed_by(words, given)
+
+
+def _printed_by(words: list[str], given: Input) -> str:
+    """Return what a simple command prints, if that is known; else UNKNOWN."""
+    name, *rest = words or [""]
+    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
+        return text_of(given)
+    if name not in {"echo", "printf"}:
+        return UNKNOWN
+    text = printed(words)
+    if name == "echo" and text[:1] == UNKNOWN:
+        # Whether ``echo`` reads escapes without an option depends on the shell.
+        text = ("" if rest[0][:1] == "-" else f"{' '.join(rest)}\n") + text[1:]
+    # A pattern becomes the names of files, which may be anything.
+    return text + (f" # {UNKNOWN}" if any(map(PATTERN.search, rest)) else "")
 
 
 def _shared(given: Input) -> Input:
@@ -484,17 +488,6 @@ def _reads_in_doubt(node: Node) -> bool:
         for child in found
         for part in child.children
     )
-
-
-def _expansions(heredoc: Node) -> list[Node]:
-    """Return what is expanded in the body of a here-document."""
-    bodies = [child for child in heredoc.children if child.type == "heredoc_body"]
-    return [
-        part
-        for body in bodies
-        for part in body.children
-        if part.is_named and part.type != "heredoc_content"
-    ]
 
 
 def _last_command(node: Node) -> Node | None:

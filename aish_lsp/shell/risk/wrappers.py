@@ -75,7 +75,7 @@ def _open(
         review.add_input(given, or_else="")
         return []
     runs = opened or (bool(inner) and not wrapper.only_text)
-    if runs and (wrapper.options is None or wrapper.options.read(words[:at]) is None):
+    if runs and not wrapper.safe:
         review.caution(wrapper.reason or "runs another command, in a way not known to be harmless")
     if not inner or wrapper.only_text:
         return [] if opened else None
@@ -223,9 +223,7 @@ def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]
 # ``find``: what it looks for, and what it does with what it found.
 
 _NAMES: Final = table("names")
-#: Tests and actions that only look and print, and that take no word for their value.
-_FIND_LOOKS: Final = frozenset(_NAMES["find_looks"])
-#: Those that take the next word, whatever it is.
+#: Tests that take the next word, whatever it is.
 _FIND_TAKES: Final = frozenset(_NAMES["find_takes"])
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
@@ -254,17 +252,8 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
             at += 1
         else:
             takes = word in _FIND_TAKES
-            _look(review, word)
+            if word == "-delete":
+                review.destructive("deletes files")
     if names_secret(words[1:]):
         review.caution("looks for what may be secret, or may never stop reading")
     return runs
-
-
-def _look(review: Review, word: str) -> None:
-    """Judge a place to look at, a test, or an action that takes no file and no command."""
-    if word == "-delete":
-        review.destructive("deletes files")
-    elif word[:1] == UNKNOWN:
-        review.caution("find with arguments that are not known")
-    elif word[:1] == "-" and word not in _FIND_LOOKS and word not in _FIND_TAKES:
-        review.caution(f"find with an option not known to only look: {word[:40]}")

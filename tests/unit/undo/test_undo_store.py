@@ -126,6 +126,26 @@ def state(root: Path) -> tuple[str, str, str]:
     return git(root, "for-each-ref"), git(root, "log", "--all"), git(root, "count-objects", "-v")
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_what_git_lost_between_two_commands_is_kept_from_then_on(root: Path, packed: bool) -> None:
+    repository(root, a="one", b="one", c="one", d="two")
+    if packed:
+        collect(root)
+    with Command(root, "first"):
+        write(root, {"a": "two"})
+    for path in (root / ".git/objects").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    before = look(root)
+    for number in range(3):
+        with Command(root, f"{number}") as command:
+            (root / "b").unlink()
+            write(root, {"c": f"{number}"})
+        assert command.ended.lost == []
+        assert undo(root).failed == {}
+        assert look(root) == before
+
+
 def test_nothing_of_ours_is_in_the_repository(root: Path) -> None:
     repository(root, a="one")
     git(root, "update-ref", "refs/aish/other", "HEAD")
@@ -155,7 +175,11 @@ def test_refs_of_earlier_versions_are_dropped_once_and_no_others(root: Path) -> 
     assert first.notices == ["Undo's records of an earlier version were dropped."]
     left = git(root, "for-each-ref", "--format=%(refname)").splitlines()
     assert left == sorted(["refs/heads/main", *others])
-    assert sorted(path.name for path in place.iterdir()) == ["last", "work.lock"]
+    assert sorted(path.name for path in place.iterdir()) == [
+        "last",
+        "stamp",
+        "work.lock",
+    ]
     git(root, "update-ref", old, "HEAD")
     second = worker(root)
     second.finish(second.begin("one", "x"))
