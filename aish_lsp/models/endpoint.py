@@ -106,7 +106,18 @@ async def list_models(
     """
     url = api_url(preset.endpoint, "models")
     reply = await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
-    return entries(as_dict(reply), "data")
+    if not preset.model:
+        # Many other programs list something.
+        return entries(as_dict(reply), "data")
+    listed = reply if isinstance(reply, list) else as_dict(reply).get("data")
+    found = [
+        {**model, "id": model.get("id") or model.get("name")}
+        for model in map(as_dict, as_list(listed))
+    ]
+    if len(found) == 1 and not found[0]["id"]:
+        # A server with one model needs no name for it.
+        found[0]["id"] = preset.model
+    return entries({"data": found}, "data")
 
 
 def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -163,7 +174,9 @@ def _ollama_window(shown: Mapping[str, Any]) -> int | None:
 def _window(model: Mapping[str, Any]) -> int | None:
     """Return the window in a list's entry, in tokens, or None."""
     meta = as_dict(model.get("meta"))
-    values = (as_tokens(model.get(key)) for key in _WINDOW_KEYS)
+    # Some servers write numbers as text.
+    given = (model.get(key) for key in _WINDOW_KEYS)
+    values = (as_tokens(decoded(one) if isinstance(one, str) else one) for one in given)
     return next((value for value in values if value), None) or as_tokens(meta.get("n_ctx"))
 
 
@@ -186,8 +199,8 @@ def entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[Json]:
 # A server that is found may be used at once. A key is only offered: nothing is sent to its provider
 # before the user has agreed. ``AISH_DISCOVERY=off`` in the environment turns both off.
 
-#: The default ports of model servers: llama.cpp, Ollama, LM Studio, vLLM.
-LOCAL_PORTS = (8080, 11434, 1234, 8000)
+#: The default ports of model servers: llama.cpp, Ollama, LM Studio, vLLM, llama.cpp's next one.
+LOCAL_PORTS = (8080, 11434, 1234, 8000, 9931)
 
 #: Seconds for each request to a port.
 PROBE_TIMEOUT = 0.3

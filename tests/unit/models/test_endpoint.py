@@ -226,3 +226,19 @@ async def test_half_a_surrogate_pair_in_a_models_name_does_not_raise(http: HttpC
     async with FaultServer(answering(v1_models=listed)) as server:
         info = await describe(http, Preset(endpoint=server.url), {})
     assert info.kind == "anthropic"
+
+
+@pytest.mark.parametrize(
+    ("listed", "info"),
+    [
+        ([{"id": "mine", "context_length": "8192"}], EndpointInfo(None, ("mine",), 8192)),
+        ({"data": [{"name": "mine"}, {"name": "b"}]}, EndpointInfo(None, ("mine", "b"), None)),
+        ({"data": [{"max_model_len": 4096}]}, EndpointInfo(None, ("mine",), 4096)),
+    ],
+)
+async def test_a_list_in_another_form_counts_for_a_configured_model(
+    http: HttpClient, listed: Any, info: EndpointInfo
+) -> None:
+    async with FaultServer(answering(v1_models=listed)) as server:
+        preset = Preset(endpoint=server.url, model="mine")
+        assert await describe(http, preset, {}) == info
