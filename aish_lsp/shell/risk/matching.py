@@ -73,7 +73,7 @@ def read_options(text: str, words: Sequence[str]) -> tuple[_Pairs, list[str]] | 
     allowed, takes = _options(text)
     if text == "*":
         return [(word, "") for word in words if word[:1] == "-"], list(words)
-    given: _Pairs = []
+    pairs: _Pairs = []
     operands: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -84,8 +84,8 @@ def read_options(text: str, words: Sequence[str]) -> tuple[_Pairs, list[str]] | 
         elif allowed.fullmatch(word) is None:
             return None
         else:
-            given += _pairs(word, next(rest, "") if takes.fullmatch(word) else None)
-    return given, operands
+            pairs += _pairs(word, next(rest, "") if takes.fullmatch(word) else None)
+    return pairs, operands
 
 
 def _pairs(word: str, following: str | None) -> _Pairs:
@@ -203,14 +203,14 @@ class Pattern:
         """Whether further options and operands make no difference to it."""
         return self.only is None and self.most is None and not (self.absent or self.none)
 
-    def matches(self, given: Arguments, before: str = "none") -> bool:
+    def matches(self, arguments: Arguments, before: str = "none") -> bool:
         """Return whether it matches a command with these arguments, whatever its name.
 
         ``before`` are the options that may come before its subcommands, if it names all options.
         """
-        options, operands = given.options, given.operands
+        options, operands = arguments.options, arguments.operands
         if self.only is not None:
-            read = read_options(self.only, given.words[_begin(given.words, before) :])
+            read = read_options(self.only, arguments.words[_begin(arguments.words, before) :])
             if read is None:
                 return False
             options, operands = read

@@ -169,12 +169,12 @@ class Review:
             self.caution("runs a text with names of files, which may be anything")
         self.add_text(texts(words))
 
-    def add_input(self, given: Input, *, or_else: str) -> None:
+    def add_input(self, stdin: Input, *, or_else: str) -> None:
         """Queue the input of a shell; without any, record the reason ``or_else``."""
-        if given is None:
+        if stdin is None:
             self.caution(or_else)
         else:
-            self.add_text(text_of(given))
+            self.add_text(text_of(stdin))
 
     def next_text(self) -> str | None:
         """Return the next text in the queue, and go to its ``depth``; None if there is none."""
@@ -224,9 +224,9 @@ class Review:
         return self.written.get(normal(path)) if self.written else None
 
 
-def text_of(given: Input, or_else: str = "") -> str:
+def text_of(stdin: Input, or_else: str = "") -> str:
     """Return an input as a text; ``or_else`` if there is none, or an empty text is given."""
-    return given() if callable(given) else given or or_else
+    return stdin() if callable(stdin) else stdin or or_else
 
 
 def texts(words: Sequence[str]) -> str:

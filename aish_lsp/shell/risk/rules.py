@@ -136,12 +136,12 @@ class CommandRules:
         for word in firsts or ():
             self.by_word.setdefault(word, []).append(rule)
 
-    def about(self, given: Arguments) -> Iterable[Rule]:
+    def about(self, arguments: Arguments) -> Iterable[Rule]:
         """Return the rules that may match these arguments: those for a pattern of names last."""
         if not self.by_word and not self.globs:
             return self.rules
         found = self.rules[:]
-        for word in dict.fromkeys(given.operands[:2]):
+        for word in dict.fromkeys(arguments.operands[:2]):
             found += self.by_word.get(word, ())
         return found + self.globs
 
@@ -261,28 +261,28 @@ def tables() -> Tables:
 _LOADS: Final = frozenset(table("names")["loading_options"])
 
 
-def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
+def _in_doubt(pattern: Pattern, arguments: Arguments) -> bool:
     """Return whether a command that seems only to read may do something else."""
     return (
-        any(word.partition("=")[0] in _LOADS for word in given.words)
-        or (not pattern.is_open and any(word[:1] == UNKNOWN for word in given.words))
-        or given.doubtful < len(pattern.words)
+        any(word.partition("=")[0] in _LOADS for word in arguments.words)
+        or (not pattern.is_open and any(word[:1] == UNKNOWN for word in arguments.words))
+        or arguments.doubtful < len(pattern.words)
     )
 
 
-def verdict(entry: CommandRules, given: Arguments) -> Rule | None:
+def verdict(entry: CommandRules, arguments: Arguments) -> Rule | None:
     """Return the rule of ``entry`` that decides about a command; None if none matches.
 
     The worst one counts. A rule for a command that only reads does not count if a word may be any
     option.
     """
     best: Rule | None = None
-    for rule in entry.about(given):
+    for rule in entry.about(arguments):
         if best is not None and rule.level <= best.level:
             continue
-        if rule.level == SAFE and rule.pattern.only is None and _in_doubt(rule.pattern, given):
+        if rule.level == SAFE and rule.pattern.only is None and _in_doubt(rule.pattern, arguments):
             continue
-        if rule.pattern.matches(given, entry.before):
+        if rule.pattern.matches(arguments, entry.before):
             best = rule
             if rule.level == DESTRUCTIVE:
                 break

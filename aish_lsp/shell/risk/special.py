@@ -23,7 +23,7 @@ _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-fi
 _SENDERS: Final = frozenset(_NAMES["senders"])
 
 
-def shell(review: Review, words: Sequence[str], given: Input) -> bool:
+def shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """A shell: what it runs follows ``-c``, is in a file, or comes through a pipe."""
     name = words[0].rpartition("/")[2].casefold()
     at, from_text, from_input = 1, False, False
@@ -43,7 +43,7 @@ def shell(review: Review, words: Sequence[str], given: Input) -> bool:
     elif rest and not from_input and rest[0] not in {"-", "/dev/stdin"}:
         _script(review, rest[0])
     else:
-        review.add_input(given, or_else=f"opens {name}")
+        review.add_input(stdin, or_else=f"opens {name}")
     return True
 
 
@@ -66,11 +66,11 @@ def _script(review: Review, path: str) -> None:
         review.caution(f"runs the script {path[:60]}")
 
 
-def source(review: Review, words: Sequence[str], given: Input) -> bool:
+def source(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``source FILE``: runs it here."""
     review.may_run(UNKNOWN)
     if len(words) > 1 and words[1] in {"-", "/dev/stdin"}:
-        review.add_input(given, or_else="runs its input")
+        review.add_input(stdin, or_else="runs its input")
     elif len(words) > 1:
         _script(review, words[1])
     else:
@@ -78,14 +78,14 @@ def source(review: Review, words: Sequence[str], given: Input) -> bool:
     return True
 
 
-def evaluate(review: Review, words: Sequence[str], _given: Input) -> bool:
+def evaluate(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``eval WORD ...``: runs its words, joined."""
     review.may_run(" ".join(words[1:]))
     review.add_joined(words[1:])
     return True
 
 
-def trap(review: Review, words: Sequence[str], _given: Input) -> bool:
+def trap(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``trap TEXT SIGNAL ...``: runs the text later."""
     operands = [word for word in words[1:] if word[:1] != "-" or len(word) == 1]
     if len(operands) > 1:
@@ -94,7 +94,7 @@ def trap(review: Review, words: Sequence[str], _given: Input) -> bool:
     return True
 
 
-def alias(review: Review, words: Sequence[str], _given: Input) -> bool:
+def alias(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``alias NAME=TEXT``: gives a name another meaning."""
     for word in words[1:]:
         _name, equals, text = word.partition("=")
@@ -105,18 +105,18 @@ def alias(review: Review, words: Sequence[str], _given: Input) -> bool:
     return True
 
 
-def coming_later(review: Review, words: Sequence[str], given: Input) -> bool:
+def coming_later(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``at``, ``batch``: run their input later."""
     if any(word in {"-l", "-V"} for word in words[1:]):
         return False
     if any(word in {"-r", "-d"} for word in words[1:]):
         review.destructive("deletes scheduled jobs")
-    review.add_input(given, or_else="runs something later")
+    review.add_input(stdin, or_else="runs something later")
     review.caution("runs something later")
     return True
 
 
-def change_folder(review: Review, words: Sequence[str], _given: Input) -> bool:
+def change_folder(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``cd``: later commands write there."""
     operands = [word for word in words[1:] if word[:1] != "-" or word == "-"]
     name = words[0]
@@ -124,30 +124,30 @@ def change_folder(review: Review, words: Sequence[str], _given: Input) -> bool:
     return True
 
 
-def lines_of_input(review: Review, words: Sequence[str], given: Input) -> bool:
+def lines_of_input(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``parallel`` without a command: each line of the input is one."""
     if any(word[:3] == ":::" for word in words):
         for word in words[1:]:
             if word[:3] != ":::":
                 review.add_text(word)
         return True
-    review.add_input(given, or_else="runs the lines of its input")
+    review.add_input(stdin, or_else="runs the lines of its input")
     return True
 
 
-def redis(review: Review, words: Sequence[str], given: Input) -> bool:
+def redis(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``redis-cli``: without a command, each line of its input is one."""
-    if given is not None and all(word[:1] == "-" for word in words[1:]):
-        for line in text_of(given).splitlines():
+    if stdin is not None and all(word[:1] == "-" for word in words[1:]):
+        for line in text_of(stdin).splitlines():
             review.add_text(f"redis-cli {line}")
     return False
 
 
-def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input) -> bool:
+def sends_secrets(review: Review, name: str, words: Sequence[str], stdin: Input) -> bool:
     """Return whether a command sends what may be secret to another machine."""
     if name not in _SENDERS:
         return False
-    if given is not None and (
+    if stdin is not None and (
         review.read_secrets or any(names_secret(words[1:]) for words in review.reads)
     ):
         return True
@@ -162,7 +162,7 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input)
     return False
 
 
-def opens_shell(review: Review, words: Sequence[str], given: Input) -> bool:
+def opens_shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``nc -e``, ``socat EXEC:``: give a program to whoever is at the other end."""
     for word in words[1:]:
         clustered = word[:1] == "-" and word[1:2] != "-" and ("e" in word or "c" in word)
@@ -172,7 +172,7 @@ def opens_shell(review: Review, words: Sequence[str], given: Input) -> bool:
         elif re.match(r"(?i)(?:exec|system|shell):", word):
             review.destructive("opens a shell to another machine")
     review.caution("talks to another machine")
-    if sends_secrets(review, "nc", words, given):
+    if sends_secrets(review, "nc", words, stdin):
         review.destructive("sends what may be secret to another machine")
     return True
 
@@ -189,9 +189,9 @@ _TAKES_PROGRAM: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|comman
 _FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
 
 
-def look_into(review: Review, words: Sequence[str], program: Program, given: Input) -> bool:
+def look_into(review: Review, words: Sequence[str], program: Program, stdin: Input) -> bool:
     """Judge the program in a command, wherever it is; return whether that settles the verdict."""
-    text_of_input = program.input and given is not None
+    text_of_input = program.input and stdin is not None
     # The unknown part of an option may be a program that is attached to it.
     first = next((word for word in words[1:] if word[:1] != "-" or UNKNOWN in word), "")
     if program.script:
@@ -200,7 +200,7 @@ def look_into(review: Review, words: Sequence[str], program: Program, given: Inp
             return True
         if _PLAIN.fullmatch(first) and run_written_file(review, first, program):
             return True
-        text_of_input = first in _FROM_INPUT and given is not None
+        text_of_input = first in _FROM_INPUT and stdin is not None
     if UNKNOWN in first and (program.script or program.every):
         _not_known(review, first, program)
     for before, word in pairwise(words):
@@ -210,7 +210,7 @@ def look_into(review: Review, words: Sequence[str], program: Program, given: Inp
         elif program.script and (word == "-m" or (word[:1] != "-" != before[:1])):
             break  # The rest is for the script.
     if text_of_input:
-        text = text_of(given)
+        text = text_of(stdin)
         if not text.strip(f"{UNKNOWN} \n\t") and UNKNOWN in text:
             _not_known(review, text, program)
         scan(review, text, program)
@@ -282,11 +282,11 @@ def look_through_windows(review: Review, text: str) -> None:
     review.caution("the grammar of this shell is not known")
 
 
-def opened(review: Review, words: Sequence[str], given: Input) -> bool:
+def opened(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``pwsh -Command TEXT``, ``cmd /c TEXT``."""
     rest = texts(words[1:])
-    if given is not None:
-        rest += f"\n{text_of(given)}"
+    if stdin is not None:
+        rest += f"\n{text_of(stdin)}"
     if UNKNOWN in rest:
         review.destructive(UNSEEN)
     look_through_windows(review, rest)
@@ -302,9 +302,9 @@ _TAKES_NEXT: Final = frozenset(
 )
 
 
-def git(review: Review, words: Sequence[str], given: Input) -> bool:
+def git(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """Judge what git is set to run, and what it writes; the tables judge the rest."""
-    writer(review, words, given)
+    writer(review, words, stdin)
     at = 1
     while at < len(words) and words[at][:1] == "-":
         option = words[at]

@@ -62,7 +62,7 @@ def _writers() -> dict[str, Writer]:
 WRITERS: Final = _writers()
 
 
-def writer(review: Review, words: Sequence[str], given: Input) -> bool:
+def writer(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """Record the risk of a command's targets; return False, since the tables judge the rest."""
     name = words[0].rpartition("/")[2].casefold()
     how = WRITERS[name]
@@ -78,17 +78,17 @@ def writer(review: Review, words: Sequence[str], given: Input) -> bool:
         _folder(review, value, name)
     for value in arguments.values(how.runs):
         review.add_text(value.removeprefix("exec="))
-    _archive(review, name, arguments, given)
+    _archive(review, name, arguments, stdin)
     if how.operands:
         # If no option holds its program, the first operand does.
         first = int(bool(how.program) and not any(map(arguments.has, how.program)))
         keeps = any(map(arguments.has, how.keeps))
-        _operands(review, how, name, arguments.operands[first:], keeps=keeps, given=given)
+        _operands(review, how, name, arguments.operands[first:], keeps=keeps, stdin=stdin)
     return False
 
 
 def _operands(
-    review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, given: Input
+    review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, stdin: Input
 ) -> None:
     """Judge what a command writes to the files among its operands."""
     taken = operands[:-1]
@@ -112,11 +112,11 @@ def _operands(
         if target == "/dev/null" and how.sources:
             review.destructive("moves files to /dev/null, where they are lost")
         if not (how.last and target in {".", "./"}):
-            text = text_of(given, UNKNOWN) if how.copies else UNKNOWN
+            text = text_of(stdin, UNKNOWN) if how.copies else UNKNOWN
             review.writes(target, kind, text)
 
 
-def _archive(review: Review, name: str, arguments: Arguments, given: Input) -> None:
+def _archive(review: Review, name: str, arguments: Arguments, stdin: Input) -> None:
     """Judge the archive or bundle that a subcommand, or a letter of the first word, makes."""
     files: list[str] = []
     words = arguments.words
@@ -128,7 +128,7 @@ def _archive(review: Review, name: str, arguments: Arguments, given: Input) -> N
         files = rest[2:3]
     elif name == "git" and rest[:1] == ["archive"]:
         files = arguments.values(("-o",))
-    elif name == "ssh-keygen" and given is not None and not {"-l", "-F", "-y"} & set(words):
+    elif name == "ssh-keygen" and stdin is not None and not {"-l", "-F", "-y"} & set(words):
         review.destructive("overwrites a key, and answers the question")
     for file in files:
         if file != "-" and ":" not in file:
@@ -157,9 +157,9 @@ def _folder(review: Review, folder: str, name: str) -> None:
         review.writes(f"{folder.rstrip('/')}/{UNKNOWN}", "adds")
 
 
-def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments) -> None:
+def _downloads(review: Review, name: str, words: Sequence[str], stdin: Arguments) -> None:
     """Note the files to which a download is written, named after its address."""
-    named = name == "wget" or given.has("-O") or given.has("--remote-name")
+    named = name == "wget" or stdin.has("-O") or stdin.has("--remote-name")
     for word in words[1:]:
         base = word.split("?")[0].rstrip("/").rpartition("/")[2]
         if named and base and word[:1] != "-" and ("/" in word or "." in word):

@@ -48,8 +48,9 @@ def note_unread(
         _look_through(review, text)
     if review.findings.level == SAFE:
         nodes, names = unread(root)
-        for node in nodes:
-            review.caution(f"has a part that is not examined: {node.type.replace('_', ' ')}")
+        if nodes:
+            first = min(nodes, key=lambda node: (node.start_byte, -node.end_byte))
+            review.caution(f"has a part that is not examined: {first.type.replace('_', ' ')}")
         if any(map(_passes_secret, names)):
             review.caution("prints a variable that may be secret")
         if "<<" in text and _has_unclear_end(text.replace("<<<", "   ")):

@@ -134,17 +134,17 @@ class _Walk:
         note_unread(review, root, text, self._source, self._visited)
 
     def _walk(self, kept: int) -> None:
-        """Work through the stack until only its first ``kept`` items are left."""
+        """Work through the stack until only its first ``depth`` items are left."""
         while len(self._stack) > kept:
-            node, given = self._stack.pop()
+            node, stdin = self._stack.pop()
             handler = _HANDLERS.get(node.type)
             if handler is not None:
-                handler(self, node, given)
+                handler(self, node, stdin)
             elif node.child_count:
-                self._push(node.children, _shared(given))
+                self._push(node.children, _shared(stdin))
 
-    def _push(self, nodes: list[Node], given: Input) -> None:
-        self._stack += [(node, given) for node in reversed(nodes)]
+    def _push(self, nodes: list[Node], stdin: Input) -> None:
+        self._stack += [(node, stdin) for node in reversed(nodes)]
 
     def _push_inner(self) -> None:
         """Push the substitutions in the words that were just read."""
@@ -153,7 +153,7 @@ class _Walk:
             self._push(inner, None)
             self._resolver.inner = []
 
-    def substitution(self, node: Node, _given: Input) -> None:
+    def substitution(self, node: Node, _stdin: Input) -> None:
         """Walk into ``$(...)``, ``${...}`` and the like, wherever they are."""
         self._visited |= {node.start_byte, node.end_byte - 1}
         self._push(node.children, None)
@@ -163,7 +163,7 @@ class _Walk:
     def command(
         self,
         node: Node,
-        given: Input,
+        stdin: Input,
         further: tuple[Node, ...] = (),
         *,
         unclear: bool = False,
@@ -175,14 +175,14 @@ class _Walk:
         """
         nodes: list[Node] = []
         unclear = unclear or _reads_in_doubt(node)
-        given = UNKNOWN if unclear else given
+        stdin = UNKNOWN if unclear else stdin
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
                 self.assign(child, before_command=True)
             elif kind in _REDIRECTS:
                 nodes += self._redirect(child)
-                given = given if unclear else self._input(child, given)
+                stdin = stdin if unclear else self._input(child, stdin)
             elif kind == "command_name" and child.child_count == 1:
                 nodes += child.children
             elif kind != "$" and not child.is_missing:
@@ -194,11 +194,11 @@ class _Walk:
         if resolver.inner:
             self._push_inner()
         if words:
-            judge(self._review, words, given)
+            judge(self._review, words, stdin)
         if resolver.most > 1:
-            self._other_choices(nodes, given)
+            self._other_choices(nodes, stdin)
 
-    def _other_choices(self, nodes: list[Node], given: Input) -> None:
+    def _other_choices(self, nodes: list[Node], stdin: Input) -> None:
         """Judge a command for the other combinations of its variables' values."""
         resolver = self._resolver
         picks = [*range(1, min(resolver.most, MOST_CHOICES))]
@@ -206,24 +206,24 @@ class _Walk:
             picks.append(-1)
         for pick in picks:
             resolver.pick = pick
-            judge(self._review, resolver.words(nodes), given)
+            judge(self._review, resolver.words(nodes), stdin)
         resolver.start()
         resolver.inner = []
 
-    def pipeline(self, node: Node, given: Input) -> None:
+    def pipeline(self, node: Node, stdin: Input) -> None:
         """Walk a pipeline: each stage reads what the one before it prints."""
-        self._stack += reversed(self._stages(node, given))
+        self._stack += reversed(self._stages(node, stdin))
 
-    def _stages(self, node: Node, given: Input) -> list[tuple[Node, Input]]:
+    def _stages(self, node: Node, stdin: Input) -> list[tuple[Node, Input]]:
         found = []
         for stage in [child for child in node.children if child.is_named]:
-            found.append((stage, given))
-            given = partial(self._output, stage, given)
+            found.append((stage, stdin))
+            stdin = partial(self._output, stage, stdin)
         return found
 
-    def redirected(self, node: Node, given: Input) -> None:
+    def redirected(self, node: Node, stdin: Input) -> None:
         """Judge a statement with redirections: what it reads, and what it writes where."""
-        body = self._before_the_last(node.child_by_field_name("body"), given)
+        body = self._before_the_last(node.child_by_field_name("body"), stdin)
         unclear = _reads_in_doubt(node)
         further: list[Node] = []
         targets = []
@@ -231,45 +231,45 @@ class _Walk:
         for child in node.children:
             kind = child.type
             if kind == "heredoc_redirect":
-                given = UNKNOWN if unclear else self._heredoc(child)
-                produced = partial(self._body_output, body, given)
+                stdin = UNKNOWN if unclear else self._heredoc(child)
+                produced = partial(self._body_output, body, stdin)
                 targets += [part for part in child.children if part.type == "file_redirect"]
                 after += self._rest_of_line(child, produced)
             elif kind in _REDIRECTS:
                 targets += [child] if kind == "file_redirect" else []
-                given = self._input(child, given)
-        produced = partial(self._body_output, body, given)
+                stdin = self._input(child, stdin)
+        produced = partial(self._body_output, body, stdin)
         for target in targets:
             further += self._redirect(target, produced, empties=self._empties(body))
         if body is None:
             return
         last = _last_command(body)
         if body.type != "command":
-            self._stack.append((body, given))
+            self._stack.append((body, stdin))
         reads = any(map(_gives_input, node.children))
         if body.type == "command" or ((further or reads) and last is not None):
-            self.command(last or body, given, tuple(further), unclear=unclear)
+            self.command(last or body, stdin, tuple(further), unclear=unclear)
         self._stack += reversed(after)
 
-    def _before_the_last(self, body: Node | None, given: Input) -> Node | None:
+    def _before_the_last(self, body: Node | None, stdin: Input) -> Node | None:
         """Return what redirections belong to: the last part of a list, once the rest is judged.
 
         The grammar attaches them to all of ``cd a && ls > b``, but the shell opens ``b`` in ``a``.
         """
         while body is not None and body.type == "list":
             *rest, last = [child for child in body.children if child.is_named]
-            kept = len(self._stack)
-            self._push(rest, _shared(given))
-            self._walk(kept)
+            depth = len(self._stack)
+            self._push(rest, _shared(stdin))
+            self._walk(depth)
             body = last
         return body
 
-    def _input(self, node: Node, given: Input) -> Input:
+    def _input(self, node: Node, stdin: Input) -> Input:
         """Return what a command reads after the redirection ``node``: of a file, what is known."""
         if node.type == "herestring_redirect":
             return self._herestring(node)
         if not _gives_input(node):
-            return given
+            return stdin
         named = [child for child in node.children if child.is_named]
         path = self._resolver.word(named[-1]) if named else UNKNOWN
         return self._review.runs_file(path) or UNKNOWN
@@ -327,7 +327,7 @@ class _Walk:
         words = self._resolver.text(body).split()
         return words[0] in {":", "true"} or words in _PRINT_NOTHING
 
-    def assign(self, node: Node, _given: Input = None, *, before_command: bool = False) -> None:
+    def assign(self, node: Node, _stdin: Input = None, *, before_command: bool = False) -> None:
         """Judge an assignment: what it sets, and what runs in its value."""
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
@@ -351,7 +351,7 @@ class _Walk:
         if name is not None and name.type == "subscript":
             self._push(name.children, None)
 
-    def declaration(self, node: Node, _given: Input) -> None:
+    def declaration(self, node: Node, _stdin: Input) -> None:
         """Judge ``export``, ``declare`` and the like; without assignments they print variables."""
         names = [child for child in node.children if child.is_named]
         if not any(child.type == "variable_assignment" for child in names):
@@ -362,7 +362,7 @@ class _Walk:
             else:
                 self._push([child], None)
 
-    def function(self, node: Node, _given: Input) -> None:
+    def function(self, node: Node, _stdin: Input) -> None:
         """Judge a function: its body counts as if it ran; one that pipes to itself never ends."""
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
@@ -379,21 +379,21 @@ class _Walk:
             self._review.destructive("starts itself over and over")
         self._push([child for child in node.children if child.id != name.id], None)
 
-    def loop(self, node: Node, given: Input) -> None:
+    def loop(self, node: Node, stdin: Input) -> None:
         """Judge ``for`` or ``select``, which set a variable as an assignment does."""
         variable = node.child_by_field_name("variable")
         if variable is not None:
             name = self._resolver.text(variable)
             risk, reason, _ = assignment_risk(name, before_command=False)
             self._review.findings.add(risk, reason)
-        self._push(node.children, _shared(given))
+        self._push(node.children, _shared(stdin))
 
-    def unset(self, node: Node, _given: Input) -> None:
+    def unset(self, node: Node, _stdin: Input) -> None:
         self._review.caution("unsets variables or functions")
         if "HISTFILE" in self._resolver.text(node):
             self._review.destructive("hides what is done from the history")
 
-    def bare_redirect(self, node: Node, _given: Input) -> None:
+    def bare_redirect(self, node: Node, _stdin: Input) -> None:
         self._redirect(node, empties=True)
 
     # --- what one command gives to the next ------------------------------------------------------
@@ -415,10 +415,10 @@ class _Walk:
         known = not {"$", "`"} & set(text)
         return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {UNKNOWN}\n")
 
-    def _body_output(self, body: Node | None, given: Input) -> str:
-        return "" if body is None else self._output(body, given)
+    def _body_output(self, body: Node | None, stdin: Input) -> str:
+        return "" if body is None else self._output(body, stdin)
 
-    def _output(self, node: Node, given: Input) -> str:
+    def _output(self, node: Node, stdin: Input) -> str:
         """Return what a stage of a pipeline prints, as far as it is known."""
         kind = node.type
         if _reads_in_doubt(node):
@@ -435,18 +435,18 @@ class _Walk:
             return UNKNOWN
         for child in node.children:
             if child.type == "herestring_redirect":
-                given = self._herestring(child)
+                stdin = self._herestring(child)
         inner, self._resolver.inner = self._resolver.inner, []
         words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
         self._resolver.inner = inner
-        return _printed_by(words, given)
+        return _printed_by(words, stdin)
 
 
-def _printed_by(words: list[str], given: Input) -> str:
+def _printed_by(words: list[str], stdin: Input) -> str:
     """Return what a simple command prints, if that is known; else UNKNOWN."""
     name, *rest = words or [""]
-    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
-        return text_of(given)
+    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and stdin is not None:
+        return text_of(stdin)
     if name not in {"echo", "printf"}:
         return UNKNOWN
     text = printed(words)
@@ -457,9 +457,9 @@ def _printed_by(words: list[str], given: Input) -> str:
     return text + (f" # {UNKNOWN}" if any(map(PATTERN.search, rest)) else "")
 
 
-def _shared(given: Input) -> Input:
+def _shared(stdin: Input) -> Input:
     """Return what one of several commands reads if each may leave a part for the next."""
-    return None if given is None else UNKNOWN
+    return None if stdin is None else UNKNOWN
 
 
 def _gives_input(node: Node) -> bool:

@@ -287,6 +287,20 @@ def test_verdict_of_other_risk_is_the_same_without_sandbox(text: str) -> None:
     assert not verdict.only_reads
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("for ((i=0; i<3; i++)); do ls; done", "c style for statement"),
+        ("echo ${!name}", "!"),
+        ("echo $[1 + 1]", "$["),
+        ("echo ${x@P}", "@"),
+    ],
+)
+def test_kind_of_node_that_is_not_read_is_caution(text: str, kind: str) -> None:
+    reason = f"has a part that is not examined: {kind}"
+    assert classify(text, "bash", confined=True) == Verdict("caution", (reason,))
+
+
 @pytest.mark.parametrize("text", NOT_DESTRUCTIVE)
 def test_not_destructive(text: str) -> None:
     assert classify(text, "bash", confined=True).risk == "caution"
