@@ -142,12 +142,9 @@ def _heredoc_start(code: bytes) -> int:
 
 
 def _parsed(code: bytes) -> Node | None:
-    from aish_lsp.shell.risk.words import TooDeep, parse  # noqa: PLC0415 - only once it is needed
+    from aish_lsp.shell.risk.words import parse  # noqa: PLC0415 - only once it is needed
 
-    try:
-        return parse(code) if len(code) <= _LONGEST else None
-    except TooDeep:
-        return None
+    return parse(code) if len(code) <= _LONGEST else None
 
 
 def _open_quote(text: str) -> tuple[str, int]:

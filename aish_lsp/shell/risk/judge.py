@@ -53,8 +53,8 @@ _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
 _NO_ENTRY: Final = CommandRules()
 
 
-def judge(review: Review, words: Sequence[str], given: Input) -> None:
-    """Record in ``review`` what running ``words`` with the input ``given`` can do."""
+def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
+    """Record in ``review`` what running ``words`` with the input ``stdin`` can do."""
     # A loop over the commands wrapped in each other, one per round.
     waiting = [tuple(words)]
     while waiting:
@@ -74,7 +74,7 @@ def judge(review: Review, words: Sequence[str], given: Input) -> None:
         if first in review.functions or _is_settled(review, words, name, entry):
             continue
         known = base == base.casefold() and folder in _FOLDERS
-        inner = _commands_within(review, words, name, entry, given)
+        inner = _commands_within(review, words, name, entry, stdin)
         if inner is not None:
             # What is wrapped counts in place of its wrapper.
             review.findings.commands -= bool(inner and entry.wrappers)
@@ -82,12 +82,12 @@ def judge(review: Review, words: Sequence[str], given: Input) -> None:
             waiting += inner
             continue
         _by_rows(review, name, words, entry, known=known)
-        if sends_secrets(review, name, words, given):
+        if sends_secrets(review, name, words, stdin):
             review.destructive("sends what may be secret to another machine")
 
 
 def _commands_within(
-    review: Review, words: Sequence[str], name: str, entry: CommandRules, given: Input
+    review: Review, words: Sequence[str], name: str, entry: CommandRules, stdin: Input
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command runs; None if the rows of the tables are to judge it.
 
@@ -95,24 +95,17 @@ def _commands_within(
     """
     if name == "find":
         return find(review, words)[::-1]
-    inner = unwrap(review, words[1:], entry, given) if entry.wrappers else None
+    inner = unwrap(review, words[1:], entry, stdin) if entry.wrappers else None
     if inner is not None:
         own = len(words) - max(map(len, inner), default=0)
         _judge_wrapping(review, words[:own], entry)
         return inner
     handler = HANDLERS.get(name)
-    if handler is not None and handler(review, words, given):
+    if handler is not None and handler(review, words, stdin):
         return []
-    if entry.program is not None and look_into(review, words, entry.program, given):
+    if entry.program is not None and look_into(review, words, entry.program, stdin):
         return []
     return None
-
-
-def is_known(name: str) -> bool:
-    """Return whether the tables or the shell know a command of this name."""
-    return (
-        tables().entry(name) is not None or name in HANDLERS or name == "find" or is_builtin(name)
-    )
 
 
 def _plain_name(base: str) -> str:
@@ -150,12 +143,12 @@ def _by_rows(
     review.findings.add(level, reason)
 
 
-def _by_its_words(given: Arguments) -> tuple[int, str] | None:
+def _by_its_words(arguments: Arguments) -> tuple[int, str] | None:
     """Return what a subcommand itself says if no table has a row for the command."""
-    if any(word in _DELETING_OPTIONS for word in given.options):
+    if any(name in _DELETING_OPTIONS for name, _ in arguments.options):
         return DESTRUCTIVE, "has an option that deletes something"
-    for place, word in enumerate(given.operands[:4]):
-        removes = place in {1, 2} and word in _REMOVES and not given.options
+    for place, word in enumerate(arguments.operands[:4]):
+        removes = place in {1, 2} and word in _REMOVES and not arguments.options
         if removes or _DELETES.fullmatch(word):
             return DESTRUCTIVE, f"says that it deletes or ends something: {word[:40]}"
     return None
@@ -168,10 +161,10 @@ def _judge_wrapping(review: Review, words: Sequence[str], entry: CommandRules) -
         review.destructive(found.reason)
 
 
-def _shown_name(words: Sequence[str], entry: CommandRules, given: Arguments) -> str:
+def _shown_name(words: Sequence[str], entry: CommandRules, arguments: Arguments) -> str:
     """Return how a command is named to the user: ``git pull``, not all of its words."""
     name = words[0].replace(UNKNOWN, "…")[:60]
-    return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name
+    return f"{name} {arguments.operands[0][:30]}" if entry.by_word and arguments.operands else name
 
 
 def _reading(
@@ -179,7 +172,8 @@ def _reading(
 ) -> tuple[int, str]:
     """Return the level of a command that only reads: what it reads may be secret."""
     reason = _not_meant(review, words[0], known=known, rights=rule.rights)
-    if reason is None and name not in _OPENS_NONE and any(map(is_unknown, words[1:])):
+    opens = name not in _OPENS_NONE or "--no-index" in words
+    if reason is None and opens and any(map(is_unknown, words[1:])):
         reason = "reads what is not known"
     if reason is not None:
         return CAUTION, reason
@@ -205,9 +199,9 @@ def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False)
 def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
     """Record what rows of the configuration say; return whether that settles it."""
     for tables_ in filter(None, (review.stricter, review.own)):
-        given = Arguments(words[1:], values)
+        arguments = Arguments(words[1:], values)
         entries = filter(None, map(tables_.entry, (words[0].casefold(), name)))
-        rules = filter(None, (verdict(entry, given) for entry in entries))
+        rules = filter(None, (verdict(entry, arguments) for entry in entries))
         found = max(rules, key=lambda rule: rule.level, default=None)
         if found is not None:
             reason = found.reason or f"a rule of yours: {words[0][:60]}"

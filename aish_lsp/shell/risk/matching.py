@@ -8,18 +8,19 @@ A ``match`` reads like the command that it means. Its words are
   (``--force=x``) or abbreviated (``--forc``); ``-X=DELETE``: it is given with this value;
 - ``!-n|--dry-run``: none of these is given;
 - ``{+*|:*}``: some further operand matches one of these; ``!{...}``: none does;
-- ``options:-a|-k=|-U?``: no other options are given, read by position: ``-k=`` takes the next word
-  or what is attached to it, and ``-U?`` only what is attached; ``-#`` is any number, ``none``
-  allows none, and ``*`` allows all;
+- ``options:-a|-k=|-U?``: no other options are given: ``-k=`` takes the next word or what is
+  attached to it, and ``-U?`` only what is attached; ``-#`` is any number, ``none`` allows none, and
+  ``*`` allows all;
 - ``operands:1``: at most so many operands follow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
+from functools import cache
 from typing import Final
 
 from aish_lsp.shell.risk.words import UNKNOWN, table
@@ -28,103 +29,75 @@ from aish_lsp.shell.risk.words import UNKNOWN, table
 _Globs = tuple[frozenset[str], re.Pattern[str] | None]
 
 
-#: An operand with one of these may become any number of words.
-_MANY: Final = re.compile(rf"[*?\[{{{UNKNOWN}]")
-
+#: Options, each by its name with what is its value: what is attached, or the next word.
+_Pairs = list[tuple[str, str]]
 
 _LONG_BY_ONE_DASH: Final = re.compile(r"-[^-=?#][^=?]+[=?]?")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """All the options that a command may have: ``options:``.
+@cache
+def _options(text: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what matches the options that ``-a|-k=|-U?`` allows, and those that take a word."""
+    if text == "*":
+        return re.compile(".*", re.DOTALL), re.compile("(?!)")
+    flags: set[str] = set()
+    taking: set[str] = set()
+    valued: set[str] = set()
+    for word in text.split("|"):
+        kind = {"=": taking, "?": valued}.get(word[-1:], flags)
+        kind.add(word.rstrip("=?"))
+    valued |= taking
+    # Several can share one dash, but not if ``-name`` is a single option.
+    many = "{0}" if any(map(_LONG_BY_ONE_DASH.fullmatch, text.split("|"))) else "*"
+    digits = "|-[0-9]+" if "-#" in flags else ""
 
-    Attributes:
-        every: whether any option is allowed.
-        flags: those that take no value.
-        taking: those that take the next word, or what is attached to them.
-        attached: those that only take what is attached to them, if anything is.
-        cluster: whether several can share one dash; not if ``-name`` is a single option.
+    def letters(options: set[str]) -> str:
+        return "".join(re.escape(option[1]) for option in options if len(option) == 2) or "\0"
+
+    def names(options: set[str]) -> str:
+        return "|".join(re.escape(option) for option in options) or "\0"
+
+    before = f"-[{letters(flags)}]{many}"
+    allowed = f"{before}[{letters(flags)}]|{before}[{letters(valued)}].*"
+    return (
+        re.compile(f"{allowed}|{names(flags)}|(?:{names(valued)})(?:=.*)?{digits}", re.DOTALL),
+        re.compile(f"{before}[{letters(taking)}]|{names(taking)}"),
+    )
+
+
+def read_options(text: str, words: Sequence[str]) -> tuple[_Pairs, list[str]] | None:
+    """Return the options with their values, and the operands; None if ``text`` does not allow one.
+
+    A long option counts only by its full name: abbreviated, it could be another.
     """
-
-    every: bool = False
-    flags: frozenset[str] = frozenset()
-    taking: frozenset[str] = frozenset()
-    attached: frozenset[str] = frozenset()
-    cluster: bool = True
-
-    @classmethod
-    def parse(cls, text: str) -> Options:
-        """Return the options that ``-a|-k=|-U?`` stands for."""
-        words = text.split("|")
-        return cls(
-            "*" in words,
-            frozenset(word for word in words if word[-1:] not in {"=", "?"}),
-            frozenset(word[:-1] for word in words if word[-1:] == "="),
-            frozenset(word[:-1] for word in words if word[-1:] == "?"),
-            not any(_LONG_BY_ONE_DASH.fullmatch(word) for word in words),
-        )
-
-    def read(self, words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]] | None:
-        """Return the options with their values, and the operands; None if one is not allowed.
-
-        A long option counts only by its full name: abbreviated, it could be another. An option
-        after an operand counts as both, since not every tool looks for options there.
-        """
-        given: list[tuple[str, str]] = []
-        operands: list[str] = []
-        rest = iter(words)
-        for word in rest:
-            if word[:1] not in {"-", UNKNOWN} or word == "-":
-                operands.append(word)
-                continue
-            if word == "--":
-                if given and given[-1][0] in self.attached and not given[-1][1]:
-                    return None  # it may be a value after all
-                operands += rest
-                continue
-            if self.every:
-                given.append((word, ""))
-            elif word[:1] == UNKNOWN or not self._option(word, rest, given):
-                return None
-            if operands or word[:1] == UNKNOWN:
-                operands.append(word)
-        return given, operands
-
-    def _option(self, word: str, rest: Iterator[str], given: list[tuple[str, str]]) -> bool:
-        """Add an option to ``given``, its value from ``rest``; return whether it may be there."""
-        name, equals, value = word.partition("=")
-        if word in self.flags or word in self.attached:
-            given.append((word, ""))
-        elif equals and (name in self.taking or name in self.attached):
-            given.append((name, value))
-        elif word in self.taking:
-            return self._value(word, next(rest, ""), given)
-        elif word[1:].isdigit() and "-#" in self.flags:
-            given.append((word, ""))
+    allowed, takes = _options(text)
+    if text == "*":
+        return [(word, "") for word in words if word[:1] == "-"], list(words)
+    pairs: _Pairs = []
+    operands: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word[:1] != "-" or word == "-":
+            operands.append(word)
+        elif word == "--":
+            operands += rest
+        elif allowed.fullmatch(word) is None:
+            return None
         else:
-            return word[:2] != "--" and self._cluster(word, rest, given)
-        return True
+            pairs += _pairs(word, next(rest, "") if takes.fullmatch(word) else None)
+    return pairs, operands
 
-    @staticmethod
-    def _value(option: str, value: str, given: list[tuple[str, str]]) -> bool:
-        """Add an option; return whether its value is one word: what is not known may be more."""
-        given.append((option, value))
-        return value[:1] != UNKNOWN
 
-    def _cluster(self, word: str, rest: Iterator[str], given: list[tuple[str, str]]) -> bool:
-        letters = word[1:] if self.cluster else word[1:2]
-        for at, letter in enumerate(letters, 2):
-            option, value = f"-{letter}", word[at:]
-            if option in self.taking:
-                return self._value(option, value or next(rest, ""), given)
-            if option in self.attached:
-                given.append((option, value))
-                return True
-            if option not in self.flags:
-                return False
-            given.append((option, ""))
-        return self.cluster
+def _pairs(word: str, following: str | None) -> _Pairs:
+    """Return the options that a word may stand for; ``following`` is the value of the last."""
+    name, _, value = word.partition("=")
+    found = [(name, value)]
+    if word[:2] != "--":
+        letters = enumerate(word[1:], 2)
+        found += [(f"-{letter}", word[at:]) for at, letter in letters if not letter.isdigit()]
+    if following is not None:
+        found[0], found[-1] = (name, following), (found[-1][0], following)
+    return found
 
 
 class Arguments:
@@ -132,71 +105,47 @@ class Arguments:
 
     Attributes:
         words: all the words.
-        options: those that are options, without the values of options.
-        dashed: those that look like an option, even after a ``--``.
+        options: the options, each with its value.
         operands: the other words.
-        given: each option that takes the next word, with that word.
-        ended: whether a ``--`` ends the options.
-        unknown: whether a word may be any option.
-        doubtful: the places of operands that may be the value of an option that no table has.
+        doubtful: how many operands come before one that may be the value of an option.
     """
 
-    __slots__ = (
-        *("dashed", "doubtful", "ended", "given", "operands", "options", "unknown", "values"),
-        "words",
-    )
+    __slots__ = ("doubtful", "operands", "options", "words")
 
     def __init__(self, words: Sequence[str], values: frozenset[str]) -> None:
         self.words = words
-        self.values = values
-        self.options: list[str] = []
-        self.given: list[tuple[str, str]] = []
+        self.options: _Pairs = []
         self.operands: list[str] = []
-        begins = {word[:1] for word in words}
-        self.dashed: list[str] = []
-        if "-" in begins:
-            self.dashed += [word for word in words if word[:1] == "-" and word not in {"-", "--"}]
-        self.unknown = UNKNOWN in begins
-        self.ended = False
-        self.doubtful: list[int] = []
-        if not self.dashed:
-            self.ended = "--" in words
-            self.operands += [word for word in words if word != "--"]
-            return
+        self.doubtful = len(words)
         last = ""
         rest = iter(words)
         for word in rest:
-            if word[:1] != "-" or word == "-" or self.ended:
-                if last[:1] == "-" and "=" not in last and last not in _FLAGS:
-                    self.doubtful.append(len(self.operands))
+            if word[:1] != "-" or word == "-":
+                if last and "=" not in last and last not in _FLAGS:
+                    self.doubtful = min(self.doubtful, len(self.operands))
                 self.operands.append(word)
+                last = ""
             elif word == "--":
-                self.ended = True
+                self.options.append((word, ""))
+                self.operands += rest
             else:
-                self.options.append(word)
-                if takes_next(word, values) and (value := next(rest, None)) is not None:
-                    self.given.append((word, value))
-                    last = ""
-                    continue
-            last = word
+                following = next(rest, None) if takes_next(word, values) else None
+                self.options += _until_value(_pairs(word, following), values)
+                last = word if following is None else ""
 
     def has(self, option: str) -> bool:
-        """Return whether ``option`` is there, in any of the ways to write it."""
-        if option == "--":
-            return self.ended
-        if "=" in option:
-            return self._has_value(option)
-        return any(_is(option, word, self.values) for word in self.options)
+        """Return whether ``option``, or ``-x=`` with such a value, is there, however written."""
+        return _has(option, self.options)
 
-    def _has_value(self, option: str) -> bool:
-        name, _, value = option.partition("=")
-        return any(
-            (key == name or _is(name, key, self.values)) and fnmatchcase(text, value)
-            for key, text in self.given
-        ) or any(
-            fnmatchcase(word, option) or (len(name) == 2 and fnmatchcase(word, name + value))
-            for word in self.options
-        )
+    def values(self, options: Iterable[str]) -> list[str]:
+        """Return the values of ``options``."""
+        return [value for option in options for name, value in self.options if _is(option, name)]
+
+
+def _until_value(found: _Pairs, values: frozenset[str]) -> _Pairs:
+    """Return the options up to the first letter that takes the rest of the word for its value."""
+    end = next((at for at, pair in enumerate(found) if at and pair[0] in values), len(found))
+    return found[: end + 1]
 
 
 #: Options that take no value in any tool that has them.
@@ -208,7 +157,7 @@ def takes_next(word: str, values: frozenset[str]) -> bool:
     if word in values:
         return True
     if word[:2] == "--" or "=" in word:
-        return False
+        return any(may_abbreviate(word, option) for option in values)
     for at, letter in enumerate(word[1:], 2):
         if f"-{letter}" in values:
             return at == len(word)
@@ -220,21 +169,20 @@ def may_abbreviate(name: str, option: str) -> bool:
     return len(name) > 3 and name[:2] == "--" and option.startswith(name)
 
 
-def _is(option: str, word: str, values: frozenset[str]) -> bool:
-    """Return whether ``word`` gives ``option``, in any of the ways to write it."""
-    if len(option) > 2:
-        name = word.partition("=")[0]
-        if name == option or (option[1] != "-" and name == f"-{option}"):
-            return True
-        return may_abbreviate(name, option)
-    if word[:2] == "--" or option[1].isdigit():
-        return word == option
-    for letter in word[1:]:
-        if letter == option[1]:
-            return True
-        if f"-{letter}" in values:
-            return False
-    return False
+def _is(option: str, name: str) -> bool:
+    """Return whether ``name`` is ``option``, perhaps cut short or with another dash."""
+    return name == option or (
+        len(option) > 2
+        and (may_abbreviate(name, option) or (option[1] != "-" and name == f"-{option}"))
+    )
+
+
+def _has(option: str, options: Iterable[tuple[str, str]]) -> bool:
+    wanted, equals, glob = option.partition("=")
+    return any(
+        _is(wanted, name) and (not equals or UNKNOWN in value or fnmatchcase(value, glob))
+        for name, value in options
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +195,7 @@ class Pattern:
     absent: tuple[str, ...]
     some: tuple[_Globs, ...]
     none: tuple[_Globs, ...]
-    only: Options | None
+    only: str | None
     most: int | None
 
     @property
@@ -255,87 +203,41 @@ class Pattern:
         """Whether further options and operands make no difference to it."""
         return self.only is None and self.most is None and not (self.absent or self.none)
 
-    def allows(self, words: Sequence[str], before: Options) -> bool:
-        """Return whether ``only`` names all the options, and everything else matches.
+    def matches(self, arguments: Arguments, before: str = "none") -> bool:
+        """Return whether it matches a command with these arguments, whatever its name.
 
-        ``before`` are the options that may come before the subcommands. Anything unknown counts
-        against a match.
+        ``before`` are the options that may come before its subcommands, if it names all options.
         """
-        assert self.only is not None
-        at, count = 0, len(self.words)
-        if count:
-            at = _begin(words, before)
-            found = words[at : at + count]
-            if len(found) < count or not all(map(_like, self.words, found)):
-                return False
-        read = self.only.read(words[at + count :])
-        if read is None:
-            return False
-        given, operands = read
-        if self.absent and any(name[:1] == UNKNOWN for name, _ in given):
-            return False
-        if self.most is not None and (
-            len(operands) > self.most or any(map(_MANY.search, operands))
-        ):
-            return False
-        return not (self.needed or self.absent or self.some or self.none) or (
-            all(any(_is_given(option, given) for option in options) for options in self.needed)
-            and not any(_is_given(option, given) for option in self.absent)
-            and self._holds_of(operands, UNKNOWN)
-        )
-
-    def _holds_of(self, operands: Sequence[str], unknown: str = "") -> bool:
-        """Return whether the further operands match; ``unknown`` may stand for an unwanted one."""
-        if not all(any(_like(wanted, word) for word in operands) for wanted in self.some):
-            return False
-        return not any(
-            (unknown and unknown in word) or _like(unwanted, word)
-            for unwanted in self.none
-            for word in operands
-        )
-
-    def matches(self, given: Arguments, before: Options | None = None) -> bool:
-        """Return whether it matches a command with these arguments, whatever its name."""
+        options, operands = arguments.options, arguments.operands
         if self.only is not None:
-            return self.allows(given.words, before or _NONE)
-        operands = given.operands
-        count = len(self.words)
-        if len(operands) < count:
-            return False
-        for wanted, word in zip(self.words, operands, strict=False):
-            if not _like(wanted, word):
+            read = read_options(self.only, arguments.words[_begin(arguments.words, before) :])
+            if read is None:
                 return False
-        rest = operands[count:]
-        if self.most is not None and len(rest) > self.most:
-            return False
-        return not (self.needed or self.absent or self.some or self.none) or (
-            all(any(map(given.has, options)) for options in self.needed)
-            and not any(map(given.has, self.absent))
-            and self._holds_of(rest)
+            options, operands = read
+        rest = operands[len(self.words) :]
+        return (
+            len(operands) >= len(self.words)
+            and all(map(_like, self.words, operands))
+            and (self.most is None or len(rest) <= self.most)
+            and all(any(_has(option, options) for option in needed) for needed in self.needed)
+            and not any(_has(option, options) for option in self.absent)
+            and all(any(_like(wanted, word) for word in rest) for wanted in self.some)
+            # What is not known may be what is not wanted.
+            and not any(
+                _like(unwanted, word) or (self.only is not None and UNKNOWN in word)
+                for unwanted in self.none
+                for word in rest
+            )
         )
 
 
-_NONE: Final = Options()
-
-
-def _begin(words: Sequence[str], before: Options) -> int:
+def _begin(words: Sequence[str], before: str) -> int:
     """Return where the subcommand is, after the options of the command itself."""
+    allowed, takes = _options(before)
     at = 0
-    while at < len(words) and words[at][:1] == "-":
-        read = before.read(words[at : at + 1])
-        if read is None:
-            break
-        at += 2 if read[0] and read[0][0][0] in before.taking and not read[0][0][1] else 1
+    while at < len(words) and words[at][:1] == "-" and allowed.fullmatch(words[at]):
+        at += 2 if takes.fullmatch(words[at]) else 1
     return at
-
-
-def _is_given(option: str, given: Iterable[tuple[str, str]]) -> bool:
-    """Return whether ``-x``, or ``-x=`` with such a value, is among the options."""
-    wanted, equals, glob = option.partition("=")
-    return any(
-        name == wanted and (not equals or UNKNOWN in value or fnmatchcase(value, glob))
-        for name, value in given
-    )
 
 
 def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
@@ -350,7 +252,7 @@ def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
         raise ValueError(msg)
     words, needed, absent = [], [], []
     some, none = [], []
-    only: Options | None = None
+    only: str | None = None
     most: int | None = None
     for word in rest:
         if word.startswith("!{"):
@@ -362,7 +264,7 @@ def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
         elif word[0] == "-" and word != "-":
             needed.append(tuple(word.split("|")))
         elif word.startswith("options:"):
-            only = Options.parse(_named(word[8:], sets or {}))
+            only = _named(word[8:], sets or {})
         elif word.startswith("operands:"):
             most = int(word[9:])
         else:

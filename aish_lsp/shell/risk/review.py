@@ -20,7 +20,7 @@ from aish_lsp.shell.risk.paths import (
     write_risk,
 )
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, LEVELS, SAFE, Tables
-from aish_lsp.shell.risk.words import LONGEST, UNKNOWN, Variables, without_escapes
+from aish_lsp.shell.risk.words import LONGEST, PATTERN, UNKNOWN, Variables
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
@@ -36,12 +36,6 @@ _UNKNOWN_FOLDER: Final = re.compile(rf"[{UNKNOWN}*?\[$]|^-|^~[^/]")
 #: What changes to another folder, or may do so because it runs a text.
 _MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source)\b|(?:^|[;&|\s])\.\s")
 
-#: What in a folder's name may make a shell read it as several words, or as another command.
-_SEVERAL: Final = re.compile(r"[^\w./~@%+=:,-]")
-
-_PATTERN: Final = re.compile(r"[*?\[]")
-#: A format of ``printf`` that puts its values in as they are.
-_FORMAT: Final = re.compile(r"(?:[^%]*%s)+[^%]*")
 
 #: What a command reads from a pipe or a given text; its unknown parts are ``UNKNOWN``.
 Input = Callable[[], str] | str | None
@@ -109,7 +103,6 @@ class Review:
         functions: names of the functions that it defines; a body is judged at its definition.
         written: the text of each file that it writes, by normal path.
         folders: the folders that it may change to, as far as they are known.
-        plain_shell: whether a shell that may not be bash runs it, or a part of it.
         lost: whether it may change to an unknown folder.
         depth: how many commands, each run by the last, lead to the text that is being looked at.
         read_secrets: whether something in it reads what may be secret, judging by its name.
@@ -126,7 +119,6 @@ class Review:
     functions: set[str] = field(default_factory=set)
     written: dict[str, str] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
-    plain_shell: bool = False
     lost: bool = False
     read_secrets: bool = False
     reads: list[Sequence[str]] = field(default_factory=list)
@@ -134,10 +126,6 @@ class Review:
     _waiting: deque[tuple[str, int]] = field(default_factory=deque)
     _count: int = 0
     _characters: int = 0
-
-    def __post_init__(self) -> None:
-        if self.folder is not None:
-            self._note_folder(str(self.folder))
 
     def caution(self, reason: str) -> None:
         """Record that something is changed, or is not known."""
@@ -177,16 +165,16 @@ class Review:
 
     def add_joined(self, words: Sequence[str]) -> None:
         """Queue the text that words make together, which a shell will run."""
-        if len(words) > 1 and any(map(_PATTERN.search, words)):
+        if len(words) > 1 and any(map(PATTERN.search, words)):
             self.caution("runs a text with names of files, which may be anything")
         self.add_text(texts(words))
 
-    def add_input(self, given: Input, *, or_else: str) -> None:
+    def add_input(self, stdin: Input, *, or_else: str) -> None:
         """Queue the input of a shell; without any, record the reason ``or_else``."""
-        if given is None:
+        if stdin is None:
             self.caution(or_else)
         else:
-            self.add_text(text_of(given))
+            self.add_text(text_of(stdin))
 
     def next_text(self) -> str | None:
         """Return the next text in the queue, and go to its ``depth``; None if there is none."""
@@ -210,25 +198,17 @@ class Review:
         """Record that a text runs in this shell, and so may change to another folder."""
         if UNKNOWN in text or _MOVES.search(text):
             self.lost = True
-            self._note_folder(UNKNOWN)
 
     def enters(self, place: str) -> None:
         """Record that a command changes to a folder, from any that it may be in."""
         is_moved_home = place[:1] == "~" and "HOME" in self.variables.counts()
         if len(self.folders) > _FOLDERS or is_moved_home or _UNKNOWN_FOLDER.search(place):
             self.lost = True
-            self._note_folder(UNKNOWN)
             if names_secret([place]):
                 self.folders.append(place)
         else:
-            self._note_folder(place)
             found = [posixpath.join(start, place) for start in ("", *self.folders)]
             self.folders += [folder for folder in found if folder not in self.folders]
-
-    def _note_folder(self, place: str) -> None:
-        """Record that ``$PWD`` is unknown if it may be read as several words."""
-        if _SEVERAL.search(place):
-            self.variables.add("PWD", f"/{UNKNOWN}")
 
     def loses(self, source: str) -> None:
         """Record that ``source`` is gone, if it decides what runs or cannot be restored."""
@@ -244,51 +224,11 @@ class Review:
         return self.written.get(normal(path)) if self.written else None
 
 
-def text_of(given: Input, or_else: str = "") -> str:
+def text_of(stdin: Input, or_else: str = "") -> str:
     """Return an input as a text; ``or_else`` if there is none, or an empty text is given."""
-    return given() if callable(given) else given or or_else
+    return stdin() if callable(stdin) else stdin or or_else
 
 
 def texts(words: Sequence[str]) -> str:
     """Return words as the text that ``eval`` or ``ssh`` would make of them."""
     return " ".join(words)
-
-
-def printed(words: list[str], given: Input) -> str:
-    """Return what a simple command prints, if that is known; else UNKNOWN.
-
-    If it may be either of two texts, both are returned, each on a line.
-    """
-    name, *rest = words or [""]
-    text = UNKNOWN
-    if name == "echo":
-        escapes = False
-        while rest and re.fullmatch("-[neE]+", rest[0]):
-            escapes = "e" in rest.pop(0)
-        text = " ".join(rest)
-        # Whether it takes escapes without ``-e``, too, depends on the shell.
-        read = without_escapes(text)
-        text = read if escapes or read == text else f"{text}\n{read}"
-    elif name == "printf" and rest:
-        text = _formatted(*rest)
-    elif name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
-        return text_of(given)
-    # A pattern becomes the names of files, which may be anything.
-    return f"{text} # {UNKNOWN}" if any(map(_PATTERN.search, rest)) else text
-
-
-def _formatted(form: str, *values: str) -> str:
-    """Return what ``printf`` makes of a format and values."""
-    form = without_escapes(form)
-    if "%" not in form:
-        return form
-    if _FORMAT.fullmatch(form) is None:
-        return f"{UNKNOWN}{form}\n{' '.join(values)}"
-    parts = form.split("%s")
-    rest = list(values) or [""]
-    shown = ""
-    while rest:
-        for part in parts[:-1]:
-            shown += part + (rest.pop(0) if rest else "")
-        shown += parts[-1]
-    return shown

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Risk
-from aish_lsp.shell.risk.matching import Arguments, Options, Pattern, first_words, parse
-from aish_lsp.shell.risk.words import table
+from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, parse
+from aish_lsp.shell.risk.words import UNKNOWN, table
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import RiskRule
@@ -60,7 +60,7 @@ class Wrapper:
         only_text: whether it runs only ``text``: its operands are not a command.
         writes: options whose value is a file that it writes to.
         enters: options whose value is the folder that it changes to.
-        options: those with which it is safe if what it runs is; None if it is never safe.
+        safe: whether it is safe if what it runs is.
         reason: why the wrapper itself is not safe; empty if it is.
     """
 
@@ -77,7 +77,7 @@ class Wrapper:
     only_text: bool = False
     writes: tuple[str, ...] = ()
     enters: tuple[str, ...] = ()
-    options: Options | None = None
+    safe: bool = False
     reason: str = ""
 
 
@@ -121,7 +121,7 @@ class CommandRules:
     """What the tables say about one command name."""
 
     values: frozenset[str] = frozenset()
-    before: Options = Options()  # noqa: RUF009 - it is frozen
+    before: str = "none"
     rules: list[Rule] = field(default_factory=list)
     by_word: dict[str, list[Rule]] = field(default_factory=dict)
     globs: list[Rule] = field(default_factory=list)
@@ -136,12 +136,12 @@ class CommandRules:
         for word in firsts or ():
             self.by_word.setdefault(word, []).append(rule)
 
-    def about(self, given: Arguments) -> Iterable[Rule]:
+    def about(self, arguments: Arguments) -> Iterable[Rule]:
         """Return the rules that may match these arguments: those for a pattern of names last."""
         if not self.by_word and not self.globs:
             return self.rules
         found = self.rules[:]
-        for word in dict.fromkeys(given.operands[:2]):
+        for word in dict.fromkeys(arguments.operands[:2]):
             found += self.by_word.get(word, ())
         return found + self.globs
 
@@ -197,7 +197,7 @@ class Tables:
         """Add which options of a safe command may precede its subcommands."""
         for names, text in options.items():
             for name in names.split("|"):
-                self._entries[name].before = Options.parse("|".join(text.split()))
+                self._entries[name].before = "|".join(text.split())
 
     def add_wrappers(self, wrappers: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that run others."""
@@ -206,8 +206,6 @@ class Tables:
             fields |= {key: tuple(row[key].split()) for key in _LIST_FIELDS if key in row}
             values = f"{row.get('values', '')} {row.get('writes', '')}"
             fields["values"] = frozenset(values.split())
-            if "options" in row:
-                fields["options"] = Options.parse("|".join(row["options"].split()))
             for match in row["match"]:
                 name, *words = match.split()
                 self._entries[name].wrappers.append(Wrapper(tuple(words), **fields))
@@ -263,28 +261,28 @@ def tables() -> Tables:
 _LOADS: Final = frozenset(table("names")["loading_options"])
 
 
-def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
+def _in_doubt(pattern: Pattern, arguments: Arguments) -> bool:
     """Return whether a command that seems only to read may do something else."""
-    if any(word.partition("=")[0] in _LOADS for word in given.dashed):
-        return True
-    if given.unknown and not pattern.is_open:
-        return True
-    return bool(given.doubtful) and given.doubtful[0] < len(pattern.words)
+    return (
+        any(word.partition("=")[0] in _LOADS for word in arguments.words)
+        or (not pattern.is_open and any(word[:1] == UNKNOWN for word in arguments.words))
+        or arguments.doubtful < len(pattern.words)
+    )
 
 
-def verdict(entry: CommandRules, given: Arguments) -> Rule | None:
+def verdict(entry: CommandRules, arguments: Arguments) -> Rule | None:
     """Return the rule of ``entry`` that decides about a command; None if none matches.
 
     The worst one counts. A rule for a command that only reads does not count if a word may be any
     option.
     """
     best: Rule | None = None
-    for rule in entry.about(given):
+    for rule in entry.about(arguments):
         if best is not None and rule.level <= best.level:
             continue
-        if rule.level == SAFE and rule.pattern.only is None and _in_doubt(rule.pattern, given):
+        if rule.level == SAFE and rule.pattern.only is None and _in_doubt(rule.pattern, arguments):
             continue
-        if rule.pattern.matches(given, entry.before):
+        if rule.pattern.matches(arguments, entry.before):
             best = rule
             if rule.level == DESTRUCTIVE:
                 break

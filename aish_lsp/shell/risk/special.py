@@ -20,12 +20,10 @@ _NAMES: Final = table("names")
 _SHELLS: Final = frozenset(_NAMES["shells"])
 _BASH_LIKE: Final = frozenset(_NAMES["bash_like"])
 _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
-#: Options that do not make a shell read a startup file, unlike ``-i``, ``-l`` and ``--rcfile``.
-_SHELL_OPTION: Final = re.compile("-[ceuvxnfCs]*o?|--(?:norc|noprofile|posix)")
 _SENDERS: Final = frozenset(_NAMES["senders"])
 
 
-def shell(review: Review, words: Sequence[str], given: Input) -> bool:
+def shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """A shell: what it runs follows ``-c``, is in a file, or comes through a pipe."""
     name = words[0].rpartition("/")[2].casefold()
     at, from_text, from_input = 1, False, False
@@ -33,14 +31,11 @@ def shell(review: Review, words: Sequence[str], given: Input) -> bool:
         word = words[at]
         if word in {"--version", "--help"} and len(words) == 2:
             return True
-        if _SHELL_OPTION.fullmatch(word) is None:
-            review.caution(f"starts {name} in a way not known to be harmless: {word[:40]}")
         if word[:2] != "--" and word[0] == "-":
             from_text = from_text or "c" in word
             from_input = from_input or "s" in word
         at += 2 if word in _SHELL_VALUES or (word[:1] == "-" and word[-1] in "oO") else 1
     rest = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
-    review.plain_shell = review.plain_shell or name != "bash"
     if name not in _BASH_LIKE:
         review.caution(f"the grammar of {name} is not known")
     if from_text:
@@ -48,10 +43,7 @@ def shell(review: Review, words: Sequence[str], given: Input) -> bool:
     elif rest and not from_input and rest[0] not in {"-", "/dev/stdin"}:
         _script(review, rest[0])
     else:
-        review.add_input(given, or_else=f"opens {name}")
-        if "\n" in text_of(given).strip():
-            # A command that reads consumes lines, and may leave the end of a quoted text to be run.
-            review.caution(f"{name} reads lines that its commands may also read")
+        review.add_input(stdin, or_else=f"opens {name}")
     return True
 
 
@@ -74,11 +66,11 @@ def _script(review: Review, path: str) -> None:
         review.caution(f"runs the script {path[:60]}")
 
 
-def source(review: Review, words: Sequence[str], given: Input) -> bool:
+def source(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``source FILE``: runs it here."""
     review.may_run(UNKNOWN)
     if len(words) > 1 and words[1] in {"-", "/dev/stdin"}:
-        review.add_input(given, or_else="runs its input")
+        review.add_input(stdin, or_else="runs its input")
     elif len(words) > 1:
         _script(review, words[1])
     else:
@@ -86,14 +78,14 @@ def source(review: Review, words: Sequence[str], given: Input) -> bool:
     return True
 
 
-def evaluate(review: Review, words: Sequence[str], _given: Input) -> bool:
+def evaluate(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``eval WORD ...``: runs its words, joined."""
     review.may_run(" ".join(words[1:]))
     review.add_joined(words[1:])
     return True
 
 
-def trap(review: Review, words: Sequence[str], _given: Input) -> bool:
+def trap(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``trap TEXT SIGNAL ...``: runs the text later."""
     operands = [word for word in words[1:] if word[:1] != "-" or len(word) == 1]
     if len(operands) > 1:
@@ -102,7 +94,7 @@ def trap(review: Review, words: Sequence[str], _given: Input) -> bool:
     return True
 
 
-def alias(review: Review, words: Sequence[str], _given: Input) -> bool:
+def alias(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``alias NAME=TEXT``: gives a name another meaning."""
     for word in words[1:]:
         _name, equals, text = word.partition("=")
@@ -113,18 +105,18 @@ def alias(review: Review, words: Sequence[str], _given: Input) -> bool:
     return True
 
 
-def coming_later(review: Review, words: Sequence[str], given: Input) -> bool:
+def coming_later(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``at``, ``batch``: run their input later."""
     if any(word in {"-l", "-V"} for word in words[1:]):
         return False
     if any(word in {"-r", "-d"} for word in words[1:]):
         review.destructive("deletes scheduled jobs")
-    review.add_input(given, or_else="runs something later")
+    review.add_input(stdin, or_else="runs something later")
     review.caution("runs something later")
     return True
 
 
-def change_folder(review: Review, words: Sequence[str], _given: Input) -> bool:
+def change_folder(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``cd``: later commands write there."""
     operands = [word for word in words[1:] if word[:1] != "-" or word == "-"]
     name = words[0]
@@ -132,30 +124,30 @@ def change_folder(review: Review, words: Sequence[str], _given: Input) -> bool:
     return True
 
 
-def lines_of_input(review: Review, words: Sequence[str], given: Input) -> bool:
+def lines_of_input(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``parallel`` without a command: each line of the input is one."""
     if any(word[:3] == ":::" for word in words):
         for word in words[1:]:
             if word[:3] != ":::":
                 review.add_text(word)
         return True
-    review.add_input(given, or_else="runs the lines of its input")
+    review.add_input(stdin, or_else="runs the lines of its input")
     return True
 
 
-def redis(review: Review, words: Sequence[str], given: Input) -> bool:
+def redis(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``redis-cli``: without a command, each line of its input is one."""
-    if given is not None and all(word[:1] == "-" for word in words[1:]):
-        for line in text_of(given).splitlines():
+    if stdin is not None and all(word[:1] == "-" for word in words[1:]):
+        for line in text_of(stdin).splitlines():
             review.add_text(f"redis-cli {line}")
     return False
 
 
-def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input) -> bool:
+def sends_secrets(review: Review, name: str, words: Sequence[str], stdin: Input) -> bool:
     """Return whether a command sends what may be secret to another machine."""
     if name not in _SENDERS:
         return False
-    if given is not None and (
+    if stdin is not None and (
         review.read_secrets or any(names_secret(words[1:]) for words in review.reads)
     ):
         return True
@@ -170,7 +162,7 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input)
     return False
 
 
-def opens_shell(review: Review, words: Sequence[str], given: Input) -> bool:
+def opens_shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``nc -e``, ``socat EXEC:``: give a program to whoever is at the other end."""
     for word in words[1:]:
         clustered = word[:1] == "-" and word[1:2] != "-" and ("e" in word or "c" in word)
@@ -180,7 +172,7 @@ def opens_shell(review: Review, words: Sequence[str], given: Input) -> bool:
         elif re.match(r"(?i)(?:exec|system|shell):", word):
             review.destructive("opens a shell to another machine")
     review.caution("talks to another machine")
-    if sends_secrets(review, "nc", words, given):
+    if sends_secrets(review, "nc", words, stdin):
         review.destructive("sends what may be secret to another machine")
     return True
 
@@ -197,9 +189,9 @@ _TAKES_PROGRAM: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|comman
 _FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
 
 
-def look_into(review: Review, words: Sequence[str], program: Program, given: Input) -> bool:
+def look_into(review: Review, words: Sequence[str], program: Program, stdin: Input) -> bool:
     """Judge the program in a command, wherever it is; return whether that settles the verdict."""
-    text_of_input = program.input and given is not None
+    text_of_input = program.input and stdin is not None
     # The unknown part of an option may be a program that is attached to it.
     first = next((word for word in words[1:] if word[:1] != "-" or UNKNOWN in word), "")
     if program.script:
@@ -208,7 +200,7 @@ def look_into(review: Review, words: Sequence[str], program: Program, given: Inp
             return True
         if _PLAIN.fullmatch(first) and run_written_file(review, first, program):
             return True
-        text_of_input = first in _FROM_INPUT and given is not None
+        text_of_input = first in _FROM_INPUT and stdin is not None
     if UNKNOWN in first and (program.script or program.every):
         _not_known(review, first, program)
     for before, word in pairwise(words):
@@ -218,7 +210,7 @@ def look_into(review: Review, words: Sequence[str], program: Program, given: Inp
         elif program.script and (word == "-m" or (word[:1] != "-" != before[:1])):
             break  # The rest is for the script.
     if text_of_input:
-        text = text_of(given)
+        text = text_of(stdin)
         if not text.strip(f"{UNKNOWN} \n\t") and UNKNOWN in text:
             _not_known(review, text, program)
         scan(review, text, program)
@@ -290,11 +282,11 @@ def look_through_windows(review: Review, text: str) -> None:
     review.caution("the grammar of this shell is not known")
 
 
-def opened(review: Review, words: Sequence[str], given: Input) -> bool:
+def opened(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``pwsh -Command TEXT``, ``cmd /c TEXT``."""
     rest = texts(words[1:])
-    if given is not None:
-        rest += f"\n{text_of(given)}"
+    if stdin is not None:
+        rest += f"\n{text_of(stdin)}"
     if UNKNOWN in rest:
         review.destructive(UNSEEN)
     look_through_windows(review, rest)
@@ -303,68 +295,45 @@ def opened(review: Review, words: Sequence[str], given: Input) -> bool:
 
 # ``git``: its own options can set anything, and its aliases can run anything.
 
-_SETTINGS: Final = table("git_settings")["given"]
-_HARMLESS: Final = re.compile("|".join(_SETTINGS["harmless"]), re.IGNORECASE)
 #: Settings whose value is a command.
-_COMMANDS: Final = re.compile("|".join(_SETTINGS["commands"]), re.IGNORECASE)
-_SWITCHES: Final = frozenset(_NAMES["git_switches"])
-_FOLDERS: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"})
+_COMMANDS: Final = re.compile("|".join(_NAMES["git_commands"]), re.IGNORECASE)
+_TAKES_NEXT: Final = frozenset(
+    {"-C", "-c", "--config-env", "--git-dir", "--work-tree", "--namespace", "--super-prefix"}
+)
 
 
-def git(review: Review, words: Sequence[str], given: Input) -> bool:
-    """Judge git's own options and what it writes; return False, since the tables judge the rest."""
-    writer(review, words, given)
+def git(review: Review, words: Sequence[str], stdin: Input) -> bool:
+    """Judge what git is set to run, and what it writes; the tables judge the rest."""
+    writer(review, words, stdin)
     at = 1
     while at < len(words) and words[at][:1] == "-":
-        word = words[at]
-        if word in {"-c", "--config-env"}:
-            at += 1
-            _set(review, words[at] if at < len(words) else "")
-        elif word[:2] == "-c" or word.startswith("--config-env="):
-            _set(review, word.removeprefix("--config-env=").removeprefix("-c"))
-        elif _own_option(review, word):
-            at += 1
-        at += 1
-    command = words[at] if at < len(words) else ""
-    rest = words[at + 1 :]
+        option = words[at]
+        following = "".join(words[at + 1 : at + 2]) if option in _TAKES_NEXT else ""
+        if option[:2] == "-c":
+            _set(review, *(following or option[2:]).partition("=")[::2])
+        at += 2 if following else 1
+    command, rest = "".join(words[at : at + 1]), words[at + 1 :]
     _runs(review, command, rest)
     if command == "config":
-        _configure(review, rest)
+        operands = [word for word in rest if word[:1] != "-" and word != "set"]
+        if len(operands) > 1:
+            _configure(review, *operands[:2])
     if any(word.startswith("ext::") for word in rest):
         review.destructive("runs a command as if it were a repository")
     return False
 
 
-def _own_option(review: Review, word: str) -> bool:
-    """Judge one of git's own options; return whether it takes the next word."""
-    name, equals, _ = word.partition("=")
-    if name in _FOLDERS:
-        if name != "-C":
-            review.caution("git with another repository's settings")
-        return not equals
-    if name not in _SWITCHES:
-        review.caution(f"git with an option not known to only read: {word[:40]}")
-    elif equals:
-        review.caution("git with programs from another folder")
-    return False
+def _set(review: Review, name: str, value: str) -> None:
+    """Queue the command that a setting names."""
+    if _COMMANDS.fullmatch(name) and value not in {"", "true", "false"}:
+        is_own = name.casefold().startswith("alias.") and value[:1] != "!"
+        review.add_text(f"git {value}" if is_own else value.lstrip("!"))
 
 
-def _set(review: Review, setting: str) -> None:
-    """Judge ``-c name=value``."""
-    name, _, value = setting.partition("=")
-    if _HARMLESS.fullmatch(setting) or (
-        _HARMLESS.fullmatch(name) and not _COMMANDS.fullmatch(name)
-    ):
-        return
-    if _COMMANDS.fullmatch(name):
-        review.caution(f"sets {name[:40]}, which git runs")
-        if value not in {"", "true", "false"}:
-            shell = name.casefold().startswith("alias.") and not value.startswith("!")
-            review.add_text(f"git {value}" if shell else value.lstrip("!"))
-    else:
-        review.caution(f"sets {name[:40]} for git")
-
-
+#: Settings of what shows or edits, which the user's own configuration often has.
+_SHOWS: Final = re.compile(
+    r"(?i)core\.(?:pager|editor)|sequence\.editor|credential\.|pager\.|.*tool\."
+)
 _FOREACH_OPTIONS: Final = frozenset({"-q", "--quiet", "--recursive", "--"})
 
 
@@ -384,21 +353,12 @@ def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
         review.destructive("rewrites or loses commits")
 
 
-def _configure(review: Review, rest: Sequence[str]) -> None:
+def _configure(review: Review, name: str, value: str) -> None:
     """Judge what ``git config`` sets, if git would run it."""
-    operands = [word for word in rest if word[:1] != "-"]
-    if operands[:1] == ["set"]:
-        del operands[0]
-    if len(operands) < 2 or not _COMMANDS.fullmatch(operands[0]):
-        return
-    name = operands[0].casefold()
-    if name.startswith("alias."):
-        value = operands[1]
-        review.add_text(value[1:] if value.startswith("!") else f"git {value}")
-    elif not re.match(
-        r"core\.(?:pager|editor)|sequence\.editor|credential\.|pager\.|.*tool\.", name
-    ):
-        review.destructive(f"sets {operands[0][:40]}, which git runs")
+    if name.casefold().startswith("alias."):
+        _set(review, name, value)
+    elif _COMMANDS.fullmatch(name) and not _SHOWS.match(name):
+        review.destructive(f"sets {name[:40]}, which git runs")
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
-from aish_lsp.shell.risk.matching import Arguments, may_abbreviate
+from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
 from aish_lsp.shell.risk.review import Input, Review, text_of
 from aish_lsp.shell.risk.words import UNKNOWN, table
@@ -52,7 +53,8 @@ def _writers() -> dict[str, Writer]:
             for key, value in row.items()
         }
         names = fields.pop("names")
-        fields["values"] = frozenset(fields.get("values", ()))
+        parts = (fields.get(key, ()) for key in ("values", "outputs", "folders", "runs"))
+        fields["values"] = frozenset(chain(*parts))
         found |= dict.fromkeys(names, Writer(**fields))
     return found
 
@@ -60,7 +62,7 @@ def _writers() -> dict[str, Writer]:
 WRITERS: Final = _writers()
 
 
-def writer(review: Review, words: Sequence[str], given: Input) -> bool:
+def writer(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """Record the risk of a command's targets; return False, since the tables judge the rest."""
     name = words[0].rpartition("/")[2].casefold()
     how = WRITERS[name]
@@ -69,25 +71,24 @@ def writer(review: Review, words: Sequence[str], given: Input) -> bool:
         return False
     if name in {"curl", "wget"}:
         _downloads(review, name, words, arguments)
-    if arguments.dashed:
-        for value in _values(words[1:], how.outputs):
-            if value != "-":
-                review.writes(value)
-        for value in _values(words[1:], how.folders):
-            _folder(review, value, name)
-        for value in _values(words[1:], how.runs):
-            review.add_text(value.removeprefix("exec="))
-    _archive(review, name, words[1:], given)
+    for value in arguments.values(how.outputs):
+        if value != "-":
+            review.writes(value)
+    for value in arguments.values(how.folders):
+        _folder(review, value, name)
+    for value in arguments.values(how.runs):
+        review.add_text(value.removeprefix("exec="))
+    _archive(review, name, arguments, stdin)
     if how.operands:
         # If no option holds its program, the first operand does.
         first = int(bool(how.program) and not any(map(arguments.has, how.program)))
         keeps = any(map(arguments.has, how.keeps))
-        _operands(review, how, name, arguments.operands[first:], keeps=keeps, given=given)
+        _operands(review, how, name, arguments.operands[first:], keeps=keeps, stdin=stdin)
     return False
 
 
 def _operands(
-    review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, given: Input
+    review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, stdin: Input
 ) -> None:
     """Judge what a command writes to the files among its operands."""
     taken = operands[:-1]
@@ -111,22 +112,23 @@ def _operands(
         if target == "/dev/null" and how.sources:
             review.destructive("moves files to /dev/null, where they are lost")
         if not (how.last and target in {".", "./"}):
-            text = text_of(given, UNKNOWN) if how.copies else UNKNOWN
+            text = text_of(stdin, UNKNOWN) if how.copies else UNKNOWN
             review.writes(target, kind, text)
 
 
-def _archive(review: Review, name: str, words: Sequence[str], given: Input) -> None:
+def _archive(review: Review, name: str, arguments: Arguments, stdin: Input) -> None:
     """Judge the archive or bundle that a subcommand, or a letter of the first word, makes."""
     files: list[str] = []
+    words = arguments.words
     rest = [word for word in words if word[:1] != "-"]
     if name == "tar" and _creates(words):
-        files = _values(words, ("-f", "--file"))
+        files = arguments.values(("-f", "--file"))
         files += words[1:2] if words[0][:1] != "-" and "f" in words[0] else ()
     elif name == "git" and rest[:2] == ["bundle", "create"]:
         files = rest[2:3]
     elif name == "git" and rest[:1] == ["archive"]:
-        files = _values(words, ("-o",))
-    elif name == "ssh-keygen" and given is not None and not {"-l", "-F", "-y"} & set(words):
+        files = arguments.values(("-o",))
+    elif name == "ssh-keygen" and stdin is not None and not {"-l", "-F", "-y"} & set(words):
         review.destructive("overwrites a key, and answers the question")
     for file in files:
         if file != "-" and ":" not in file:
@@ -147,24 +149,6 @@ def _taken(review: Review, sources: Sequence[str]) -> None:
         review.loses(source)
 
 
-def _values(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Return the values that are given to ``options``."""
-    found: list[str] = []
-    for option in options:
-        is_letter = len(option) == 2
-        for at, word in enumerate(words):
-            if word == option or (
-                is_letter and word[:1] == "-" != word[1:2] and word[-1] == option[1]
-            ):
-                found += words[at + 1 : at + 2]
-            elif is_letter and word[:2] == option:
-                found.append(word[2:])
-            elif may_abbreviate(word.partition("=")[0], option):
-                _, equals, value = word.partition("=")
-                found += [value] if equals else words[at + 1 : at + 2]
-    return found
-
-
 def _folder(review: Review, folder: str, name: str) -> None:
     """Judge unpacking, or copying, into a folder."""
     if is_system(folder) and not folder.startswith(("/opt", "/srv", "~", "/usr/share")):
@@ -173,9 +157,9 @@ def _folder(review: Review, folder: str, name: str) -> None:
         review.writes(f"{folder.rstrip('/')}/{UNKNOWN}", "adds")
 
 
-def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments) -> None:
+def _downloads(review: Review, name: str, words: Sequence[str], stdin: Arguments) -> None:
     """Note the files to which a download is written, named after its address."""
-    named = name == "wget" or given.has("-O") or given.has("--remote-name")
+    named = name == "wget" or stdin.has("-O") or stdin.has("--remote-name")
     for word in words[1:]:
         base = word.split("?")[0].rstrip("/").rpartition("/")[2]
         if named and base and word[:1] != "-" and ("/" in word or "." in word):

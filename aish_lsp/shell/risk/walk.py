@@ -11,20 +11,21 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.shell.risk.judge import is_known, judge
-from aish_lsp.shell.risk.proof import doubt, prove
-from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review, printed, text_of
+from aish_lsp.shell.risk.judge import judge
+from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review, text_of
 from aish_lsp.shell.risk.rules import SAFE, own_tables
 from aish_lsp.shell.risk.special import is_windows_shell, look_through_windows
+from aish_lsp.shell.risk.unread import note_unread
 from aish_lsp.shell.risk.words import (
     LONGEST,
     MOST_CHOICES,
+    PATTERN,
     UNKNOWN,
     Resolver,
-    TooDeep,
     collect,
     joined,
     parse,
+    printed,
 )
 from aish_lsp.shell.risk.wrappers import assignment_risk
 
@@ -42,9 +43,9 @@ _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 #: What ``>&`` takes for a descriptor, or for closing one; anything else is a file.
 _DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
 #: An array index in quotes is only text until something evaluates it as arithmetic.
-_INDEX: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
+_INDEX: Final = re.compile(r"\w\[[^\]]*?(?:[$<]\(|`)")
 _CALCULATES: Final = re.compile(
-    r"\[\[|\(\(|\$\[|\btest\b|\[\s|\b(?:read|let|declare|typeset|local|printf|unset|wait)\b"
+    r"\[\[|\(\(|\$\[|\]\+?=|\btest\b|\[\s|\b(?:read|let|declare|typeset|local|printf|unset|wait)\b"
     r"|\b(?:readonly|export|mapfile|readarray|getopts)\b|\$\{"
 )
 #: What runs the words that a variable expands to: ``IFS`` decides how they are split.
@@ -54,8 +55,6 @@ _RUNS_WORDS: Final = re.compile(
 )
 #: An escape in the body of a here-document whose delimiter is not quoted.
 _ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
-_NAMED: Final = re.compile(r"\$\{?(\w+)\}?")
-_NOT_SPECIAL: Final = re.compile(r"[\w./~-]*")
 #: Nested subshells, which the grammar takes for arithmetic.
 _DOUBLED: Final = re.compile(r"\((?=\()")
 
@@ -78,7 +77,6 @@ def findings_in(
         review.own, review.stricter = own_tables(rules)
     if shell not in _KNOWN:
         _other_shell(review, text, shell)
-    review.plain_shell = not shell.endswith("bash")
     if len(text) > LONGEST:
         review.destructive(TOO_MUCH)
         return review.findings
@@ -89,7 +87,7 @@ def findings_in(
         _walk(review, text)
         while (waiting := review.next_text()) is not None:
             _walk(review, waiting)
-    except (TooDeep, RecursionError):
+    except RecursionError:
         review.destructive(TOO_MUCH)
     return review.findings
 
@@ -125,7 +123,6 @@ class _Walk:
     def run(self) -> None:
         root = parse(self._source)
         review, text = self._review, self._text
-        doubt(review, text, has_error=root.has_error)
         if root.has_error and "((" in text:
             # The shell also tries arithmetic first, and then nested subshells.
             _Walk(review, _DOUBLED.sub("( ", text)).run()
@@ -134,20 +131,20 @@ class _Walk:
         collect(text, root, self._resolver, review.variables)
         self._push(root.children, None)
         self._walk(0)
-        prove(review, root, text, self._source, self._visited)
+        note_unread(review, root, text, self._source, self._visited)
 
     def _walk(self, kept: int) -> None:
-        """Work through the stack until only its first ``kept`` items are left."""
+        """Work through the stack until only its first ``depth`` items are left."""
         while len(self._stack) > kept:
-            node, given = self._stack.pop()
+            node, stdin = self._stack.pop()
             handler = _HANDLERS.get(node.type)
             if handler is not None:
-                handler(self, node, given)
+                handler(self, node, stdin)
             elif node.child_count:
-                self._push(node.children, _shared(given))
+                self._push(node.children, _shared(stdin))
 
-    def _push(self, nodes: list[Node], given: Input) -> None:
-        self._stack += [(node, given) for node in reversed(nodes)]
+    def _push(self, nodes: list[Node], stdin: Input) -> None:
+        self._stack += [(node, stdin) for node in reversed(nodes)]
 
     def _push_inner(self) -> None:
         """Push the substitutions in the words that were just read."""
@@ -156,7 +153,7 @@ class _Walk:
             self._push(inner, None)
             self._resolver.inner = []
 
-    def substitution(self, node: Node, _given: Input) -> None:
+    def substitution(self, node: Node, _stdin: Input) -> None:
         """Walk into ``$(...)``, ``${...}`` and the like, wherever they are."""
         self._visited |= {node.start_byte, node.end_byte - 1}
         self._push(node.children, None)
@@ -166,7 +163,7 @@ class _Walk:
     def command(
         self,
         node: Node,
-        given: Input,
+        stdin: Input,
         further: tuple[Node, ...] = (),
         *,
         unclear: bool = False,
@@ -178,14 +175,14 @@ class _Walk:
         """
         nodes: list[Node] = []
         unclear = unclear or _reads_in_doubt(node)
-        given = UNKNOWN if unclear else given
+        stdin = UNKNOWN if unclear else stdin
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
                 self.assign(child, before_command=True)
             elif kind in _REDIRECTS:
                 nodes += self._redirect(child)
-                given = given if unclear else self._input(child, given)
+                stdin = stdin if unclear else self._input(child, stdin)
             elif kind == "command_name" and child.child_count == 1:
                 nodes += child.children
             elif kind != "$" and not child.is_missing:
@@ -197,11 +194,11 @@ class _Walk:
         if resolver.inner:
             self._push_inner()
         if words:
-            judge(self._review, words, given)
+            judge(self._review, words, stdin)
         if resolver.most > 1:
-            self._other_choices(nodes, given)
+            self._other_choices(nodes, stdin)
 
-    def _other_choices(self, nodes: list[Node], given: Input) -> None:
+    def _other_choices(self, nodes: list[Node], stdin: Input) -> None:
         """Judge a command for the other combinations of its variables' values."""
         resolver = self._resolver
         picks = [*range(1, min(resolver.most, MOST_CHOICES))]
@@ -209,24 +206,24 @@ class _Walk:
             picks.append(-1)
         for pick in picks:
             resolver.pick = pick
-            judge(self._review, resolver.words(nodes), given)
+            judge(self._review, resolver.words(nodes), stdin)
         resolver.start()
         resolver.inner = []
 
-    def pipeline(self, node: Node, given: Input) -> None:
+    def pipeline(self, node: Node, stdin: Input) -> None:
         """Walk a pipeline: each stage reads what the one before it prints."""
-        self._stack += reversed(self._stages(node, given))
+        self._stack += reversed(self._stages(node, stdin))
 
-    def _stages(self, node: Node, given: Input) -> list[tuple[Node, Input]]:
+    def _stages(self, node: Node, stdin: Input) -> list[tuple[Node, Input]]:
         found = []
         for stage in [child for child in node.children if child.is_named]:
-            found.append((stage, given))
-            given = partial(self._output, stage, given)
+            found.append((stage, stdin))
+            stdin = partial(self._output, stage, stdin)
         return found
 
-    def redirected(self, node: Node, given: Input) -> None:
+    def redirected(self, node: Node, stdin: Input) -> None:
         """Judge a statement with redirections: what it reads, and what it writes where."""
-        body = self._before_the_last(node.child_by_field_name("body"), given)
+        body = self._before_the_last(node.child_by_field_name("body"), stdin)
         unclear = _reads_in_doubt(node)
         further: list[Node] = []
         targets = []
@@ -234,45 +231,45 @@ class _Walk:
         for child in node.children:
             kind = child.type
             if kind == "heredoc_redirect":
-                given = UNKNOWN if unclear else self._heredoc(child)
-                produced = partial(self._body_output, body, given)
+                stdin = UNKNOWN if unclear else self._heredoc(child)
+                produced = partial(self._body_output, body, stdin)
                 targets += [part for part in child.children if part.type == "file_redirect"]
                 after += self._rest_of_line(child, produced)
             elif kind in _REDIRECTS:
                 targets += [child] if kind == "file_redirect" else []
-                given = self._input(child, given)
-        produced = partial(self._body_output, body, given)
+                stdin = self._input(child, stdin)
+        produced = partial(self._body_output, body, stdin)
         for target in targets:
             further += self._redirect(target, produced, empties=self._empties(body))
         if body is None:
             return
         last = _last_command(body)
         if body.type != "command":
-            self._stack.append((body, given))
+            self._stack.append((body, stdin))
         reads = any(map(_gives_input, node.children))
         if body.type == "command" or ((further or reads) and last is not None):
-            self.command(last or body, given, tuple(further), unclear=unclear)
+            self.command(last or body, stdin, tuple(further), unclear=unclear)
         self._stack += reversed(after)
 
-    def _before_the_last(self, body: Node | None, given: Input) -> Node | None:
+    def _before_the_last(self, body: Node | None, stdin: Input) -> Node | None:
         """Return what redirections belong to: the last part of a list, once the rest is judged.
 
         The grammar attaches them to all of ``cd a && ls > b``, but the shell opens ``b`` in ``a``.
         """
         while body is not None and body.type == "list":
             *rest, last = [child for child in body.children if child.is_named]
-            kept = len(self._stack)
-            self._push(rest, _shared(given))
-            self._walk(kept)
+            depth = len(self._stack)
+            self._push(rest, _shared(stdin))
+            self._walk(depth)
             body = last
         return body
 
-    def _input(self, node: Node, given: Input) -> Input:
+    def _input(self, node: Node, stdin: Input) -> Input:
         """Return what a command reads after the redirection ``node``: of a file, what is known."""
         if node.type == "herestring_redirect":
             return self._herestring(node)
         if not _gives_input(node):
-            return given
+            return stdin
         named = [child for child in node.children if child.is_named]
         path = self._resolver.word(named[-1]) if named else UNKNOWN
         return self._review.runs_file(path) or UNKNOWN
@@ -330,7 +327,7 @@ class _Walk:
         words = self._resolver.text(body).split()
         return words[0] in {":", "true"} or words in _PRINT_NOTHING
 
-    def assign(self, node: Node, _given: Input = None, *, before_command: bool = False) -> None:
+    def assign(self, node: Node, _stdin: Input = None, *, before_command: bool = False) -> None:
         """Judge an assignment: what it sets, and what runs in its value."""
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
@@ -354,7 +351,7 @@ class _Walk:
         if name is not None and name.type == "subscript":
             self._push(name.children, None)
 
-    def declaration(self, node: Node, _given: Input) -> None:
+    def declaration(self, node: Node, _stdin: Input) -> None:
         """Judge ``export``, ``declare`` and the like; without assignments they print variables."""
         names = [child for child in node.children if child.is_named]
         if not any(child.type == "variable_assignment" for child in names):
@@ -365,7 +362,7 @@ class _Walk:
             else:
                 self._push([child], None)
 
-    def function(self, node: Node, _given: Input) -> None:
+    def function(self, node: Node, _stdin: Input) -> None:
         """Judge a function: its body counts as if it ran; one that pipes to itself never ends."""
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
@@ -376,29 +373,27 @@ class _Walk:
             self._review.functions.add(text)
         else:
             self._review.caution("defines a function for a part of the command")
-        if is_known(text):
-            self._review.caution(f"gives another meaning to {text[:60]}")
         if re.search(
             rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", self._resolver.text(body)
         ):
             self._review.destructive("starts itself over and over")
         self._push([child for child in node.children if child.id != name.id], None)
 
-    def loop(self, node: Node, given: Input) -> None:
+    def loop(self, node: Node, stdin: Input) -> None:
         """Judge ``for`` or ``select``, which set a variable as an assignment does."""
         variable = node.child_by_field_name("variable")
         if variable is not None:
             name = self._resolver.text(variable)
             risk, reason, _ = assignment_risk(name, before_command=False)
             self._review.findings.add(risk, reason)
-        self._push(node.children, _shared(given))
+        self._push(node.children, _shared(stdin))
 
-    def unset(self, node: Node, _given: Input) -> None:
+    def unset(self, node: Node, _stdin: Input) -> None:
         self._review.caution("unsets variables or functions")
         if "HISTFILE" in self._resolver.text(node):
             self._review.destructive("hides what is done from the history")
 
-    def bare_redirect(self, node: Node, _given: Input) -> None:
+    def bare_redirect(self, node: Node, _stdin: Input) -> None:
         self._redirect(node, empties=True)
 
     # --- what one command gives to the next ------------------------------------------------------
@@ -416,20 +411,14 @@ class _Walk:
         )
         if set(start.text or b"") & set(b"'\"\\"):
             return text
-        # As in double quotes: expansions are inserted before the text is read.
-        known = all(map(self._is_plain, _expansions(node)))
+        # Expansions are inserted before the text is read.
+        known = not {"$", "`"} & set(text)
         return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {UNKNOWN}\n")
 
-    def _is_plain(self, expansion: Node) -> bool:
-        """Return whether an expansion yields a text without characters that a shell interprets."""
-        name = _NAMED.fullmatch(self._resolver.text(expansion))
-        values = self._review.variables.get(name[1]) if name else (UNKNOWN,)
-        return all(map(_NOT_SPECIAL.fullmatch, values))
+    def _body_output(self, body: Node | None, stdin: Input) -> str:
+        return "" if body is None else self._output(body, stdin)
 
-    def _body_output(self, body: Node | None, given: Input) -> str:
-        return "" if body is None else self._output(body, given)
-
-    def _output(self, node: Node, given: Input) -> str:
+    def _output(self, node: Node, stdin: Input) -> str:
         """Return what a stage of a pipeline prints, as far as it is known."""
         kind = node.type
         if _reads_in_doubt(node):
@@ -446,16 +435,31 @@ class _Walk:
             return UNKNOWN
         for child in node.children:
             if child.type == "herestring_redirect":
-                given = self._herestring(child)
+                stdin = self._herestring(child)
         inner, self._resolver.inner = self._resolver.inner, []
         words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
         self._resolver.inner = inner
-        return printed(words, given)
+        return _printed_by(words, stdin)
 
 
-def _shared(given: Input) -> Input:
+def _printed_by(words: list[str], stdin: Input) -> str:
+    """Return what a simple command prints, if that is known; else UNKNOWN."""
+    name, *rest = words or [""]
+    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and stdin is not None:
+        return text_of(stdin)
+    if name not in {"echo", "printf"}:
+        return UNKNOWN
+    text = printed(words)
+    if name == "echo" and text[:1] == UNKNOWN:
+        # Whether ``echo`` reads escapes without an option depends on the shell.
+        text = ("" if rest[0][:1] == "-" else f"{' '.join(rest)}\n") + text[1:]
+    # A pattern becomes the names of files, which may be anything.
+    return text + (f" # {UNKNOWN}" if any(map(PATTERN.search, rest)) else "")
+
+
+def _shared(stdin: Input) -> Input:
     """Return what one of several commands reads if each may leave a part for the next."""
-    return None if given is None else UNKNOWN
+    return None if stdin is None else UNKNOWN
 
 
 def _gives_input(node: Node) -> bool:
@@ -484,17 +488,6 @@ def _reads_in_doubt(node: Node) -> bool:
         for child in found
         for part in child.children
     )
-
-
-def _expansions(heredoc: Node) -> list[Node]:
-    """Return what is expanded in the body of a here-document."""
-    bodies = [child for child in heredoc.children if child.type == "heredoc_body"]
-    return [
-        part
-        for body in bodies
-        for part in body.children
-        if part.is_named and part.type != "heredoc_content"
-    ]
 
 
 def _last_command(node: Node) -> Node | None:

@@ -17,46 +17,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 #: Characters: nobody reads through a longer command before running it. Up to this length, the
 #: parser recovers from errors in about a tenth of a second, whatever the text is.
 LONGEST: Final = 4000
 
-#: The depth of a tree; those of real commands are less than thirty deep.
-DEEPEST: Final = 100
-
-_parser: Final = Parser(Language(tree_sitter_bash.language()))
-
-
-class TooDeep(ValueError):
-    """A text is nested deeper than anybody could read."""
+_language: Final = Language(tree_sitter_bash.language())
+_parser: Final = Parser(_language)
 
 
 def parse(source: bytes) -> Node:
-    """Return the root of the tree of ``source``, UTF-8 of no more than ``LONGEST`` characters.
-
-    Raises:
-        TooDeep: the tree is deeper than ``DEEPEST``.
-    """
-    root = _parser.parse(source).root_node
-    # No tree is deeper than its number of nodes, and few trees have so many.
-    if root.descendant_count > DEEPEST and _depth(root) > DEEPEST:
-        raise TooDeep
-    return root
-
-
-def _depth(root: Node) -> int:
-    """Return the depth of the tree below ``root``."""
-    cursor = root.walk()
-    deepest = 0
-    while True:
-        if cursor.goto_first_child():
-            deepest = max(deepest, cursor.depth)
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return deepest
+    """Return the root of the tree of ``source``, UTF-8 of no more than ``LONGEST`` characters."""
+    return _parser.parse(source).root_node
 
 
 def command_names(text: str) -> set[str]:
@@ -80,6 +53,31 @@ def command_names(text: str) -> set[str]:
 def table(name: str) -> dict[str, Any]:
     """Return the contents of ``NAME.toml`` in this folder."""
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
+
+
+@cache
+def _unread() -> QueryCursor:
+    """Return a search for kinds that the walk does not read, and for variables that are passed."""
+    visited = frozenset(table("grammar")["visited"])
+    kinds = {
+        f"({kind})" if _language.node_kind_is_named(number) else f'"{kind}"'
+        for number in range(_language.node_kind_count)
+        if _language.node_kind_is_visible(number)
+        and (kind := _language.node_kind_for_id(number) or "") not in visited
+        and kind not in {"ERROR", "end"}
+    }
+    texts = [f"[{' '.join(sorted(kinds))}] @unread", '(expansion "!" @unread)']
+    texts += [
+        f"({kind} (variable_name) @variable)"
+        for kind in ("simple_expansion", "expansion", "subscript")
+    ]
+    return QueryCursor(Query(_language, "\n".join(texts)))
+
+
+def unread(root: Node) -> tuple[list[Node], list[Node]]:
+    """Return the nodes in a tree that the walk does not read, and the names that are expanded."""
+    nodes = _unread().captures(root)
+    return nodes.get("unread", []), nodes.get("variable", [])
 
 
 #: Stands for text that is not known; it cannot occur in a command.
@@ -112,8 +110,8 @@ _PRINTS_WORDS: Final = re.compile(
     r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
 )
 _ECHO_OPTION: Final = re.compile("-[neE]+")
-#: Formats of ``printf`` that put nothing but blanks between its words.
-_FORMATS: Final = frozenset({r"%s\n", "%s\n", "%s ", r"%s\t"})
+#: A format of ``printf`` that puts its values in as they are.
+_FORMAT: Final = re.compile(r"(?:[^%]*%s)+[^%]*")
 
 #: What is known of variables that the text does not set.
 _KNOWN: Final[dict[str, tuple[str, ...]]] = {
@@ -126,7 +124,7 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that hold no others.
 _BRACES: Final = re.compile(r"\{([^{}]*+)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
-_PATTERN: Final = re.compile(r"[*?\[]")
+PATTERN: Final = re.compile(r"[*?\[]")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
 _ANSI: Final = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
@@ -164,7 +162,7 @@ class Variables:
     def patterns(self) -> list[str]:
         """Return the values that are patterns, which become the names of files."""
         every = [value for values in self._values.values() for value in values]
-        return [value for value in every if _PATTERN.search(value)]
+        return [value for value in every if PATTERN.search(value)]
 
     def get(self, name: str) -> tuple[str, ...]:
         """Return the values that ``name`` may have."""
@@ -374,33 +372,17 @@ class Resolver:
         if _PRINTS_WORDS.fullmatch(text) and all(
             child.type == "command" for child in node.children[1:-1]
         ):
-            return self._split(self._printed(node.children[1].children, text))
+            return self._split(self._printed(node.children[1].children))
         return self._split(UNKNOWN)
 
-    def _printed(self, nodes: list[Node], text: str) -> str:
-        """Return what ``echo``, ``printf``, ``which`` and their like print."""
+    def _printed(self, nodes: list[Node]) -> str:
+        """Return what a command of ``_PRINTS_WORDS`` prints."""
         quoted, splits = self._quoted, self._splits
         self._quoted = False
-        words = self.words(nodes[1:])
+        words = self.words([child for child in nodes if child.is_named])
         self._quoted, self._splits = quoted, splits
-        if text.startswith("printf"):
-            if words[:1] == ["--"]:
-                del words[0]
-            elif "".join(words[:1])[:1] == "-":
-                return UNKNOWN
-            form = "".join(words[:1])
-            if "%" not in form:
-                return without_escapes(form)
-            if form in _FORMATS or (form == "%s" and len(words) == 2):
-                return " ".join(words[1:])
-            return UNKNOWN + " ".join(map(without_escapes, words[1:]))
-        if not text.startswith("echo"):
-            return " ".join([word for word in words if word[:1] != "-"])
-        while words and _ECHO_OPTION.fullmatch(words[0]):
-            del words[0]
-        # With ``-e``, and in some shells without it, a backslash begins an escape.
-        names = UNKNOWN if any(map(_PATTERN.search, words)) else ""
-        return (UNKNOWN if "\\" in text else "") + without_escapes(" ".join(words)) + names
+        # A pattern becomes the names of files, which may be anything.
+        return printed(words) + (UNKNOWN if any(map(PATTERN.search, words)) else "")
 
     def read_arithmetic(self, node: Node) -> str:
         """Return a number in place of ``$((...))``."""
@@ -430,6 +412,35 @@ def expanded(text: str) -> list[str]:
             parts = [f"{word[: braces.start()]}{part}" for part in braces[1].split(",")]
             waiting += [f"{part}{word[braces.end() :]}" for part in reversed(parts)]
     return found + waiting
+
+
+def printed(words: list[str]) -> str:
+    """Return what ``echo``, ``printf``, ``which`` or one of their like prints, if it is known."""
+    name, *rest = words
+    if name == "printf":
+        form = rest[1:] if rest[:1] == ["--"] else rest
+        return _formatted(*form) if form and (form is not rest or form[0][:1] != "-") else UNKNOWN
+    if name == "echo":
+        while rest and _ECHO_OPTION.fullmatch(rest[0]):
+            del rest[0]
+        text = " ".join(rest)
+        # With ``-e``, and in some shells without it, a backslash begins an escape.
+        return (UNKNOWN if "\\" in text else "") + without_escapes(text)
+    return " ".join(word for word in rest if word[:1] != "-")
+
+
+def _formatted(form: str, *values: str) -> str:
+    """Return what ``printf`` makes of a format and values."""
+    form = without_escapes(form)
+    if "%" not in form:
+        return form
+    if _FORMAT.fullmatch(form) is None:
+        return f"{UNKNOWN}{form}\n{' '.join(map(without_escapes, values))}"
+    rest, shown = list(values) or [""], ""
+    while rest:
+        *parts, last = form.split("%s")
+        shown += "".join([part + (rest.pop(0) if rest else "") for part in parts]) + last
+    return shown
 
 
 def _unescaped(match: re.Match[str]) -> str:

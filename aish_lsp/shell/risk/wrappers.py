@@ -23,7 +23,7 @@ _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
 def unwrap(
-    review: Review, words: Sequence[str], entry: CommandRules, given: Input
+    review: Review, words: Sequence[str], entry: CommandRules, stdin: Input
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command with ``words`` runs; None if it wraps none this time.
 
@@ -33,7 +33,7 @@ def unwrap(
         rest = _after_words(wrapper, words, entry)
         if rest is None or _is_stopped(wrapper, rest):
             continue
-        opened = _open(review, wrapper, rest, given)
+        opened = _open(review, wrapper, rest, stdin)
         if opened is not None:
             if wrapper.reason:
                 review.caution(wrapper.reason)
@@ -62,7 +62,7 @@ def _after_words(
 
 
 def _open(
-    review: Review, wrapper: Wrapper, words: Sequence[str], given: Input
+    review: Review, wrapper: Wrapper, words: Sequence[str], stdin: Input
 ) -> list[tuple[str, ...]] | None:
     if wrapper.after:
         at = next((at for at, word in enumerate(words) if word in wrapper.after), None)
@@ -71,11 +71,11 @@ def _open(
         words = words[at + 1 :]
     at, doubtful, opened = _skip(review, wrapper, words)
     inner = tuple(words[at:])
-    if not inner and wrapper.shell and given is not None:
-        review.add_input(given, or_else="")
+    if not inner and wrapper.shell and stdin is not None:
+        review.add_input(stdin, or_else="")
         return []
     runs = opened or (bool(inner) and not wrapper.only_text)
-    if runs and (wrapper.options is None or wrapper.options.read(words[:at]) is None):
+    if runs and not wrapper.safe:
         review.caution(wrapper.reason or "runs another command, in a way not known to be harmless")
     if not inner or wrapper.only_text:
         return [] if opened else None
@@ -87,7 +87,7 @@ def _open(
         return []
     if wrapper.appends:
         places = _placeholders(words[:at], wrapper.values)
-        return _appended(inner, places, given, doubtful=doubtful)
+        return _appended(inner, places, stdin, doubtful=doubtful)
     found = [inner]
     # An unknown option may have taken the first word as its value.
     if doubtful and len(inner) > 1:
@@ -96,10 +96,10 @@ def _open(
 
 
 def _appended(
-    inner: tuple[str, ...], places: Sequence[str], given: Input, *, doubtful: bool
+    inner: tuple[str, ...], places: Sequence[str], stdin: Input, *, doubtful: bool
 ) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes from one command and what it reads."""
-    known = text_of(given, UNKNOWN)
+    known = text_of(stdin, UNKNOWN)
     # It removes quotes, but not as a shell does: which words they join is not known.
     plain = _QUOTES.sub("", known)
     found: list[tuple[str, ...]] = []
@@ -223,9 +223,7 @@ def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]
 # ``find``: what it looks for, and what it does with what it found.
 
 _NAMES: Final = table("names")
-#: Tests and actions that only look and print, and that take no word for their value.
-_FIND_LOOKS: Final = frozenset(_NAMES["find_looks"])
-#: Those that take the next word, whatever it is.
+#: Tests that take the next word, whatever it is.
 _FIND_TAKES: Final = frozenset(_NAMES["find_takes"])
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
@@ -254,17 +252,8 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
             at += 1
         else:
             takes = word in _FIND_TAKES
-            _look(review, word)
+            if word == "-delete":
+                review.destructive("deletes files")
     if names_secret(words[1:]):
         review.caution("looks for what may be secret, or may never stop reading")
     return runs
-
-
-def _look(review: Review, word: str) -> None:
-    """Judge a place to look at, a test, or an action that takes no file and no command."""
-    if word == "-delete":
-        review.destructive("deletes files")
-    elif word[:1] == UNKNOWN:
-        review.caution("find with arguments that are not known")
-    elif word[:1] == "-" and word not in _FIND_LOOKS and word not in _FIND_TAKES:
-        review.caution(f"find with an option not known to only look: {word[:40]}")

@@ -1,0 +1,167 @@
+"""What the walk through a tree does not see, or what the grammar misreads: that is not safe.
+
+None of these checks knows what a command means. What runs unseen is confined, but it could read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.shell.risk.judge import judge
+from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Findings, Review
+from aish_lsp.shell.risk.rules import DESTRUCTIVE, SAFE
+from aish_lsp.shell.risk.words import unread
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+#: Variables of the environment (in capitals) whose values look like secrets by name.
+_SECRET: Final = re.compile(
+    rb"\A(?=[A-Z])(?!SSH_AUTH_SOCK|XAUTHORITY)[A-Z0-9_]*(?:KEY|SECRET|TOKEN|PASS|CRED|AUTH|COOKIE|_UR[LI]"
+    rb"|DSN|_PWD|PRIVATE|CERT|WEBHOOK|SIGNATURE)"
+)
+_HEREDOC: Final = re.compile(
+    r"[^\n]*<<(-?)[ \t]*(?:'(\w+)'|\"(\w+)\"|(\w+))(?=[\s|;&>)])[^\n]*\n", re.DOTALL
+)
+_BEGINS: Final = re.compile(rb"\\.|\$[({\[]|`|[<>]\(", re.DOTALL)
+#: Between backticks, a backslash before one of these is removed first.
+_UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
+_QUOTED: Final = frozenset({"raw_string", "ansi_c_string"})
+#: A line that begins like this is taken for words of the line before it.
+_SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
+
+
+def note_unread(
+    review: Review, root: Node, text: str, source: bytes, visited: Collection[int]
+) -> None:
+    """Record what a walk may not have seen; ``visited`` are the substitutions that it went into.
+
+    Those are the places where they begin, and where a backtick ends.
+    """
+    if root.has_error:
+        review.caution("is not understood as bash")
+        _look_through(review, text)
+    elif "\n" in text and _SWALLOWED.search(text):
+        review.caution("has lines that begin with a backslash")
+        _look_through(review, text)
+    if review.findings.level == SAFE:
+        nodes, names = unread(root)
+        if nodes:
+            first = min(nodes, key=lambda node: (node.start_byte, -node.end_byte))
+            review.caution(f"has a part that is not examined: {first.type.replace('_', ' ')}")
+        if any(map(_passes_secret, names)):
+            review.caution("prints a variable that may be secret")
+        if "<<" in text and _has_unclear_end(text.replace("<<<", "   ")):
+            review.caution("has a here-document whose end is unclear")
+    if review.findings.level != DESTRUCTIVE and _has_unseen_substitution(root, source, visited):
+        review.destructive(UNSEEN)
+
+
+def _passes_secret(name: Node) -> bool:
+    """Return whether a variable that may be secret is passed to a command; a test may look at it.
+
+    Not all of them are masked in the environment.
+    """
+    outer = name.parent if _SECRET.search(name.text or b"") else None
+    while outer is not None and outer.type not in {"command", "test_command", "program"}:
+        outer = outer.parent
+    return outer is not None and outer.type != "test_command"
+
+
+def _has_unclear_end(text: str) -> bool:
+    """Return whether a text has several here-documents, or one whose end the grammar may not see.
+
+    The grammar and bash disagree about where some of them end.
+    """
+    if "<<" not in text:
+        return False
+    begin = _HEREDOC.match(text, text.rfind("\n", 0, text.find("<<")) + 1)
+    if begin is None or text.count("<<") > 1:
+        return True
+    tabs, mark = begin[1], begin[2] or begin[3] or begin[4]
+    likely = [line for line in text[begin.end() :].split("\n") if line.strip() == mark]
+    return not likely or (likely[0].lstrip("\t") if tabs else likely[0]) != mark
+
+
+def _has_unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> bool:
+    """Return whether a substitution may begin where the walk did not go into one."""
+    begins = [(match.start(), match[0]) for match in _BEGINS.finditer(source)]
+    ticks = any(text == b"`" for _, text in begins)
+    return any(
+        place not in visited
+        and (text[:1] != b"\\" or (ticks and text in _UNESCAPED_IN_TICKS))
+        and _may_run(root, source, place)
+        for place, text in begins
+    )
+
+
+def _may_run(root: Node, source: bytes, place: int) -> bool:
+    """Return whether the shell looks for substitutions in the text at ``place``."""
+    node = root.descendant_for_byte_range(place, place + 1)
+    if node is not None and node.type in {"string", "string_content"}:
+        return source[place : place + 1] not in {b"<", b">"}
+    while node is not None and node.parent is not None:
+        if node.type == "comment":
+            # The grammar finds some within words.
+            return bool(source[max(node.start_byte - 1, 0) : node.start_byte].strip(b" \t\n"))
+        if node.type in _QUOTED:
+            return _is_in_expansion(node)
+        if node.type == "heredoc_body":
+            start = next((c for c in node.parent.children if c.type == "heredoc_start"), None)
+            return start is None or not set(start.text or b"") & set(b"'\"\\")
+        node = node.parent
+    return True
+
+
+def _is_in_expansion(node: Node) -> bool:
+    """Return whether quotes are inside ``${...}``, where they may not count as quotes."""
+    outer = node.parent
+    while outer is not None and outer.type in {"concatenation", "expansion", "string"}:
+        if outer.type == "expansion":
+            return True
+        outer = outer.parent
+    return False
+
+
+# Looks word by word through a text that does not parse.
+#
+# Every place where a command could begin counts as one. Only destructive findings matter: a text
+# that does not parse is never safe anyway.
+
+_ENDS: Final = re.compile(r"\|\||&&|\$\(|[;&|\n(){}`]")
+_QUOTES: Final = re.compile(r"[\\'\"]")
+#: What may precede a command's name.
+_BEFORE_NAME: Final = re.compile(
+    r"if|then|else|elif|do|while|until|!|time|in|case|for|function|\w+=\S*|\d*[<>].*|\W*"
+)
+#: Parts of a text that are judged.
+_LOOKED_AT: Final = 400
+_PIPED: Final = re.compile(
+    r"\|&?\s*+(?:sudo\s++)?(?:[^\s|;&]{0,100}/)?(?:ba|da|z|k|fi|c|tc)?sh(?![\w.-])"
+)
+_BRACES: Final = re.compile(r"(?:^|[;&|\n(])[ \t]*+\{[^\s{}]*,")
+_DEVICE: Final = re.compile(r">[|&]?\s*+/dev/(?!null\b|stdout\b|stderr\b|tty\b|fd/)")
+
+
+def _look_through(review: Review, text: str) -> None:
+    """Record what looks destructive in ``text``."""
+    if _PIPED.search(text):
+        review.destructive(UNSEEN)
+    if _BRACES.search(text):
+        review.destructive(COMPUTED)
+    if _DEVICE.search(_QUOTES.sub("", text)):
+        review.destructive("writes to a device")
+    real, review.findings = review.findings, Findings()
+    for part in _ENDS.split(text)[:_LOOKED_AT]:
+        words = _QUOTES.sub("", part).split()
+        at = 0
+        while at < len(words) and _BEFORE_NAME.fullmatch(words[at]):
+            at += 1
+        if at < len(words):
+            judge(review, words[at:], None)
+    seen, review.findings = review.findings, real
+    if seen.level == DESTRUCTIVE:
+        for reason in seen.reasons:
+            review.destructive(reason)
