@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.context.conversation import Conversation
     from aish_lsp.foundation.job import Emit
-    from aish_lsp.foundation.ports import Edited, Question
+    from aish_lsp.foundation.ports import EditOutcome, Question
     from aish_lsp.models.request import ToolCall
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools import ResultStatus
@@ -161,7 +161,7 @@ class _Access:
                 return True
         return await self._workspace.services.ask_user(question)
 
-    async def edit_open(self, path: Path, before: str, after: str) -> Edited:
+    async def edit_open(self, path: Path, before: str, after: str) -> EditOutcome:
         """Change a file that is open in the editor, and record the change so it can be undone."""
         edited = await self._workspace.services.edit_open(path, before, after)
         if edited.state == "unsaved":

@@ -74,7 +74,7 @@ OpenText: TypeAlias = Callable[[Path], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditOutcome:
     """How an edit of a file that the editor may have open ended.
 
     Attributes:
@@ -90,7 +90,7 @@ class Edited:
 
 #: Replaces the text of a file that the editor has open: path, old text, new text, both with LF
 #: line ends.
-EditOpen: TypeAlias = Callable[[Path, str, str], Awaitable[Edited]]
+EditOpen: TypeAlias = Callable[[Path, str, str], Awaitable[EditOutcome]]
 
 
 class Buffers(Protocol):
@@ -132,9 +132,9 @@ class NoBuffers:
         """Do nothing."""
 
 
-async def not_open(*_edit: object) -> Edited:
+async def not_open(*_edit: object) -> EditOutcome:
     """Return that an edit is to be made on the disk, as for an editor without open files."""
-    return Edited("on disk")
+    return EditOutcome("on disk")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 
 from aish_lsp.foundation.opening import read_regular
-from aish_lsp.foundation.ports import Edited
+from aish_lsp.foundation.ports import EditOutcome
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
 from aish_lsp.lsp.base_server import declares
 from aish_lsp.lsp.messages import path_of
@@ -63,20 +63,20 @@ class EditorBuffers:
         self._saving.discard(uri)
         return is_ours
 
-    async def edit(self, path: Path, before: str, after: str) -> Edited:
+    async def edit(self, path: Path, before: str, after: str) -> EditOutcome:
         """Replace the text of a file that the client has open; see ``ports.EditOpen``."""
         document = self._documents.document(path)
         if document is None:
-            return Edited("on disk")
+            return EditOutcome("on disk")
         is_saved = await asyncio.to_thread(_is_on_disk, document)
         if is_saved and not self.can_save() and document.text == before:
-            return Edited("on disk")
+            return EditOutcome("on disk")
         if reason := await self._refusal(document, before, after):
-            return Edited("refused", reason)
+            return EditOutcome("refused", reason)
         self._touched.add(document.uri)
         if is_saved and await self.save([path]):
-            return Edited("saved")
-        return Edited("unsaved")
+            return EditOutcome("saved")
+        return EditOutcome("unsaved")
 
     async def _refusal(self, document: OpenDocument, before: str, after: str) -> str:
         """Have the client make a change; return why it did not, empty if its text shows it."""

@@ -17,7 +17,7 @@ from aish_lsp.foundation.files import config_file, data_dir, store_errors
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.opening import BOM, replace_file
-from aish_lsp.foundation.ports import Approval, Diff, Edited, Question
+from aish_lsp.foundation.ports import Approval, Diff, EditOutcome, Question
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.foundation.text import (
     count_of,
@@ -157,7 +157,7 @@ class Changing:
         self._looking.showed(place.name, after)
         return ToolResult(_summary(now, after) + _broken_link(now))
 
-    def _edited(self, now: Seen, text: str, edited: Edited) -> ToolResult:
+    def _edited(self, now: Seen, text: str, edited: EditOutcome) -> ToolResult:
         """Return the result of a change that the editor made in a file that it has open."""
         name = shown_path(now.place.name)
         if edited.state == "refused":

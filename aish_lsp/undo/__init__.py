@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeVar
 from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.job import run_uncancellable
-from aish_lsp.foundation.ports import AskUser, Edited, EditOpen, Question, not_open
+from aish_lsp.foundation.ports import AskUser, EditOpen, EditOutcome, Question, not_open
 from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.listing import is_editors_own, left_out
@@ -316,7 +316,7 @@ class Undo:
         parts.append(f"Put them back as well? {_back(kind)} brings back what they hold now.")
         return Question("\n\n".join(parts), yes="Put them back", no="Leave them")
 
-    def _undone(self, done: Reverted, kind: str, edits: Mapping[bytes, Edited]) -> Undone:
+    def _undone(self, done: Reverted, kind: str, edits: Mapping[bytes, EditOutcome]) -> Undone:
         """Return what was done; ``edits`` says whether texts in the editor could be changed."""
         unsaved = [name for name, edited in edits.items() if edited.state == "unsaved"]
         refused = {name for name, edited in edits.items() if edited.state == "refused"}

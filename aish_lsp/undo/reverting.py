@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from aish_lsp.foundation import opening
 from aish_lsp.foundation.files import private_dir
-from aish_lsp.foundation.ports import Edited, EditOpen
+from aish_lsp.foundation.ports import EditOpen, EditOutcome
 from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.shell.protected import Row, protected_by
 from aish_lsp.undo.folder import NOT_COVERED, FileState, WorkFolder, object_id
@@ -361,19 +361,19 @@ _BOM: Final = "\ufeff"
 _LARGEST: Final = 16 << 20
 
 
-async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, Edited]:
+async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, EditOutcome]:
     """Make edits in the work tree ``top``; return for each file how that ended.
 
     A file that is no longer open is changed on disk if it has the text that the editor had.
     """
-    made: dict[bytes, Edited] = {}
+    made: dict[bytes, EditOutcome] = {}
     for edit in edits:
         path = top / os.fsdecode(as_name(edit.name))
-        edited = Edited("refused")
+        edited = EditOutcome("refused")
         if await asyncio.to_thread(os.path.realpath, path.parent) == str(path.parent):
             edited = await edit_open(path, edit.old, edit.new)
             if edited.state == "on disk" and not await asyncio.to_thread(_rewrite, top, edit):
-                edited = Edited("refused")
+                edited = EditOutcome("refused")
         name = as_name(edit.name)
         if name not in made or made[name].state != "refused":
             made[name] = edited

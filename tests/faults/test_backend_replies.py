@@ -200,7 +200,8 @@ async def test_an_empty_reply_is_told_and_is_no_turn(served: Any) -> None:
     served.script = script
     result = await ask(served.client, "Well?", "t")
     assert (result["text"], result["finishReason"]) == ("", "stop")
-    [notice] = events(served.client, "t", "notice")
+    again, notice = events(served.client, "t", "notice")
+    assert "Trying it again" in again["message"]
     assert "empty" in notice["message"]
     await next_question_works(served, before=[])
 

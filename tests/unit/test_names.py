@@ -23,4 +23,4 @@ def test_a_class_name_is_defined_once() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 modules[node.name].add(path.relative_to(PACKAGE).as_posix())
-    assert {name for name, paths in modules.items() if len(paths) > 1} == TWICE
+    assert {name for name, paths in modules.items() if len(paths) > 1} <= TWICE

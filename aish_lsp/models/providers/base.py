@@ -175,6 +175,9 @@ class StreamingModel(ABC):
                     self._first_models.pop(preset.endpoint, None)
                 if not has_begun:
                     self._learn_form(error, request, model, body)
+                elif (usage := reader.usage()) is not None:
+                    # What broke off costs something, too.
+                    yield usage
                 raise
 
     def _form(self, preset: Preset, model: str) -> _Form:

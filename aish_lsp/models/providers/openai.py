@@ -261,7 +261,11 @@ class ChatReader(ReplyReader):
 
     def _keep_usage(self, usage: Any) -> None:
         if isinstance(usage, dict) and usage:
-            self._reported = usage
+            # Some servers send zeros after the real counts.
+            known = self._reported or {}
+            self._reported = known | {
+                name: value for name, value in usage.items() if value or name not in known
+            }
 
     def _read_delta(self, delta: Json) -> None:
         parts = {
@@ -346,6 +350,10 @@ def _is_error(chunk: Json) -> bool:
     return chunk.get("object") == "error" or bool(message)
 
 
+#: The fields beside ``prompt_tokens_details`` that say how much of the prompt was cached.
+_CACHED: Final = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+
+
 def read_usage(raw: Json | None) -> Usage | None:
     """Return the usage that a server reported, or None if it is not plausible."""
     if raw is None:
@@ -357,20 +365,26 @@ def read_usage(raw: Json | None) -> Usage | None:
     if prompt == 0 and not _cost(raw):
         return None
     reasoning = as_count(completion_details.get("reasoning_tokens"))
-    # xAI and Gemini leave the reasoning out of completion_tokens; the total includes it.
+    # DeepSeek's name, and Anthropic's, which proxies pass on.
+    elsewhere = (raw.get(name) for name in _CACHED)
+    cached = as_count(prompt_details.get("cached_tokens")) or max(map(as_count, elsewhere))
+    written = as_count(prompt_details.get("cache_write_tokens")) or as_count(
+        raw.get("cache_creation_input_tokens")
+    )
     missing = as_count(raw.get("total_tokens")) - prompt - completion
-    if missing > 0 and reasoning in (0, missing):
+    if cached + written and missing == cached + written:
+        # The total shows that what was cached is not part of prompt_tokens.
+        prompt += cached + written
+    elif missing > 0 and reasoning in (0, missing):
+        # xAI and Gemini leave the reasoning out of completion_tokens; the total includes it.
         completion += missing
         reasoning = missing
-    cached = as_count(prompt_details.get("cached_tokens")) or as_count(
-        raw.get("prompt_cache_hit_tokens")  # DeepSeek
-    )
     return Usage(
         input_tokens=prompt,
         output_tokens=completion,
         reasoning_tokens=min(reasoning, completion),
         cache_read_tokens=min(cached, prompt),
-        cache_write_tokens=min(as_count(prompt_details.get("cache_write_tokens")), prompt),
+        cache_write_tokens=min(written, prompt),
         cost=_cost(raw),
     )
 

@@ -147,6 +147,10 @@ class ReplyReader(ABC):
             Finish(self._reason(usage, called=bool(calls)), self._native or self._finish or ""),
         ]
 
+    def usage(self) -> Usage | None:
+        """Return the usage that was reported so far, or None."""
+        return self._usage()
+
     @abstractmethod
     def _read(self, event: Json) -> None:
         """Read ``event``; pass text to ``_add_text`` and reasoning to ``_add_reasoning``."""

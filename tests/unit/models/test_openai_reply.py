@@ -471,3 +471,51 @@ def test_signed_blocks_of_thinking_are_joined_and_kept() -> None:
     kept = {"type": "thinking", "thinking": "hm", "signature": "X"}
     assert ReasoningMetadata("host.example", {"thinking_blocks": [kept]}) in events
     assert events[:2] == [Reasoning("h"), Reasoning("h")]
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 9, "cached_tokens": 80}, (100, 80, 0)),
+        # Anthropic's fields, within the prompt or beside it.
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 9,
+                "total_tokens": 109,
+                "cache_read_input_tokens": 60,
+                "cache_creation_input_tokens": 20,
+            },
+            (100, 60, 20),
+        ),
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 9,
+                "total_tokens": 189,
+                "cache_read_input_tokens": 60,
+                "cache_creation_input_tokens": 20,
+            },
+            (180, 60, 20),
+        ),
+        (
+            {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 900}},
+            (10, 10, 0),
+        ),
+    ],
+)
+def test_what_was_cached_is_part_of_the_input(
+    reported: dict[str, Any], expected: tuple[int, int, int]
+) -> None:
+    usage = read_usage(reported)
+    assert usage is not None
+    found = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    assert found == expected
+    assert usage.reasoning_tokens == 0
+
+
+def test_zeros_after_real_counts_are_none() -> None:
+    real = {"prompt_tokens": 100, "completion_tokens": 9}
+    zeros = {"prompt_tokens": 0, "completion_tokens": 0}
+    events = read({"usage": real}, delta(content="Yes"), {"usage": zeros}, delta("stop"))
+    assert Usage(100, 9) in events

@@ -443,3 +443,11 @@ async def test_what_the_provider_behind_said_is_the_reason(http: HttpClient) -> 
     [finish] = events
     assert isinstance(finish, Finish)
     assert finish.said == "MALFORMED"
+
+
+async def test_the_usage_of_a_reply_that_broke_off_counts(http: HttpClient) -> None:
+    part = chunk_of("part") | {"usage": {"prompt_tokens": 9, "completion_tokens": 2}}
+    async with FaultServer(saying(part)) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert isinstance(error, BackendUnavailable)
+    assert events == [Text("part"), Usage(9, 2)]

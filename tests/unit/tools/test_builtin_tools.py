@@ -22,7 +22,7 @@ from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.events import Event
-from aish_lsp.foundation.ports import Choice, CodeLocation, Edited, Lookup, Question
+from aish_lsp.foundation.ports import Choice, CodeLocation, EditOutcome, Lookup, Question
 from aish_lsp.models.request import ToolCall
 from aish_lsp.shell.runner import RunResult
 from aish_lsp.tools import Around, Seen, ToolResult, writing
@@ -89,10 +89,10 @@ class Place:
         self.chosen.append(choice)
         return self.choice
 
-    async def edit(self, path: Path, before: str, after: str) -> Edited:
+    async def edit(self, path: Path, before: str, after: str) -> EditOutcome:
         self.edited.append((path, before, after))
         self.open[path] = after
-        return Edited("unsaved")
+        return EditOutcome("unsaved")
 
     def put(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
         path = self.folder / name

@@ -13,7 +13,7 @@ from undo_parts import commit, records, repository, write
 
 from aish_lsp import undo as undo_module
 from aish_lsp.foundation.errors import Busy, NotFound
-from aish_lsp.foundation.ports import Edited, Question, nobody
+from aish_lsp.foundation.ports import EditOutcome, Question, nobody
 from aish_lsp.undo import Undo
 from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.undo.records import undo_folder
@@ -215,13 +215,13 @@ class OpenTexts:
     def __init__(self, **texts: str) -> None:
         self.texts = texts
 
-    async def edit(self, path: Path, before: str, after: str) -> Edited:
+    async def edit(self, path: Path, before: str, after: str) -> EditOutcome:
         if path.name not in self.texts:
-            return Edited("on disk")
+            return EditOutcome("on disk")
         if self.texts[path.name] != before:
-            return Edited("refused")
+            return EditOutcome("refused")
         self.texts[path.name] = after
-        return Edited("unsaved")
+        return EditOutcome("unsaved")
 
 
 async def edit_both(root: Path, undo: Undo, editor: OpenTexts) -> None:
