@@ -6,7 +6,7 @@ A repository of FILES files (1,000 without), of which 10 are changed and 10 new.
 in one run: the first snapshot of a workspace, which reads every file; one before a command and one
 after it, of which a few files were changed since the last; both of git's. The least of each counts,
 since machines are noisy. Exits 1 where a later snapshot takes more than MOST times as long as
-``git status``; with few files it is the starts of eleven processes that count.
+``git status``; with few files it is the starts of six processes that count.
 """
 
 from __future__ import annotations
