@@ -207,7 +207,23 @@ def _in_config(folder: str, then: str = "git status") -> Iterator[Trick]:
 
 _SUB_GIT = "git init -q d && git -C d config core.fsmonitor {evil} && git -C d config core.bare no"
 _FORGED = "GIT_DIR=$PWD/d/.git git --work-tree $PWD/d commit -q --allow-empty -m x"
+#: A repository whose objects, refs and settings are in another folder, which is none.
+_SPLIT = (
+    "mkdir -p docs d/objects d/refs; echo 'ref: refs/heads/m' > docs/HEAD;"
+    " echo ../d > docs/commondir; printf '[core]\\nrepositoryformatversion = 0\\n' > d/config;"
+)
 TRICKS = [
+    Trick(
+        f"{_SPLIT} git config -f d/config extensions.worktreeConfig true;"
+        " git config -f docs/config.worktree core.worktree $PWD/docs;"
+        " git config -f docs/config.worktree core.fsmonitor {evil}",
+        "git -C docs status",
+    ),
+    Trick(
+        f"{_SPLIT} git config -f d/config remote.origin.url $PWD;"
+        " git config -f d/config remote.origin.uploadpack {evil}",
+        "git -C docs fetch",
+    ),
     *_in_config(".git"),
     *_in_config(".git/modules/sub", "git status"),
     *_in_config("nested/.git", "git -C nested status"),

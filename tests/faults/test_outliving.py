@@ -448,3 +448,18 @@ def test_an_ordinary_user_works_in_a_namespace(open_tree: Path) -> None:
     text = "touch made && echo /proc/[0-9]* $$; kill -9 1 2>&-; echo still here"
     assert worked(text, open_tree, as_ordinary_user()) == "/proc/1 /proc/2 2\nstill here\n"
     assert (open_tree / "made").exists()
+
+
+@needs(without_ordinary_user() or without_own_proc())
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mkdir d && touch d/.envrc && chmod 311 d",
+        "mkdir -p d/e && touch d/e/.envrc && chmod 111 d/e d",
+        "mkdir -p d && touch d/.envrc && chmod 555 d; mkdir e && touch e/.envrc",
+    ],
+)
+def test_no_mode_of_a_folder_keeps_a_file_from_being_put_aside(open_tree: Path, text: str) -> None:
+    """Of an ordinary user, since root can list and change any folder."""
+    assert "is put aside: it decides what runs" in worked(text, open_tree, as_ordinary_user())
+    assert list(open_tree.rglob(".envrc")) == []

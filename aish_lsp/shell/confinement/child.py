@@ -343,7 +343,7 @@ def _write(path: str, text: str) -> None:
 def remove(folder: str | bytes | os.PathLike[str]) -> None:
     """Remove a folder and what it holds, as far as possible; never follow a link."""
     try:
-        top = _open(folder, None)
+        top = open_folder(folder, None)
     except OSError:
         return  # It is already gone, or is not a folder.
     try:
@@ -364,7 +364,7 @@ def _empty(top: int) -> None:
         if _is_removed(name, top):
             continue
         try:
-            inner = _open(name, top)
+            inner = open_folder(name, top)
         except OSError:
             continue
         try:
@@ -391,20 +391,20 @@ def _is_removed(name: str, folder: int) -> bool:
 
 def _moved_up(name: str, folder: int, top: int) -> str:
     """Move a folder up to ``top``; return its name there."""
-    os.close(_open(name, folder))  # A folder that is not writable cannot be moved, either.
+    os.close(open_folder(name, folder))  # A folder that is not writable cannot be moved, either.
     new = os.urandom(16).hex()
     os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
     return new
 
 
-def _open(name: str | bytes | os.PathLike[str], at: int | None) -> int:
+def open_folder(name: str | bytes | os.PathLike[str], at: int | None) -> int:
     """Open a folder, and let its owner list and write to it."""
     try:
         descriptor = os.open(name, _FOLDER, dir_fd=at)
     except PermissionError:
         _make_accessible(name, at)
         return os.open(name, _FOLDER, dir_fd=at)
-    if not os.fstat(descriptor).st_mode & 0o200:
+    if os.fstat(descriptor).st_mode & 0o700 != 0o700:
         try:
             os.fchmod(descriptor, 0o700)
         except OSError:

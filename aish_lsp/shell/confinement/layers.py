@@ -317,7 +317,7 @@ def layers_for(root: Path, nested: Iterable[Path], at: Path) -> list[Layer]:
         ValueError: one of them cannot have one.
         OSError: it cannot be made.
     """
-    folders = {git: False for git in nested if (git / "HEAD").is_file()}
+    folders = {git: False for git in nested if os.path.isfile(git / "HEAD")}  # noqa: PTH113 - or an error
     own = next((at / ".git" for at in (root, *root.parents) if (at / ".git").exists()), None)
     if own is not None and own.is_dir():
         folders[own.resolve()] = False

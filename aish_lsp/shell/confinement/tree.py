@@ -5,7 +5,7 @@ else. The table of protected names comes as data (``Table``) from ``protected.py
 """
 
 # pathlib and contextlib would double the supervisor's start-up time.
-# ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH114, PTH118, PTH120
+# ruff: noqa: SIM105, PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH114, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, TypeAlias
 
     #: The names that are protected, in types that ``marshal`` can write: by the last part of a
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 #: The end of the name of what can only be renamed.
 _RENAMED = ".put-aside"
-#: What a folder holds that git takes for a repository.
-_REPOSITORY = frozenset(("HEAD", "objects", "refs"))
+#: What a folder holds, beside ``HEAD``, that git takes for a repository: the rest may be elsewhere.
+_REPOSITORY = (frozenset(("objects", "refs")), frozenset(("commondir",)))
 
 
 def folded(name: str) -> str:
@@ -59,12 +59,16 @@ def row_of(table: Table, last: str, above: Sequence[str]) -> int:
     return -1
 
 
-def find(root: str, table: Table) -> tuple[list[tuple[str, int, Identity]], list[str]]:
+def find(
+    root: str, table: Table, known: frozenset[Identity] | None = None
+) -> tuple[list[tuple[str, int, Identity]], list[str]]:
     """Return what is protected in a work tree: its path below ``root``, its row and identity.
 
     Nothing below one of them is listed. A folder that git takes for a bare repository counts as
-    one of git's. Folders that cannot be listed are left out. Also returned are the folders that
-    hold a manifest, and are not dependencies.
+    one of git's, and so does a folder of ours that cannot be listed, since anything may be in it:
+    if ``known`` is given, it is made accessible, unless it is one of these. Those of others are
+    left out: a command cannot make them accessible, either. Also returned are the folders that hold
+    a manifest, and are not dependencies.
     """
     _, _, dependencies, everywhere, manifests = table
     found: list[tuple[str, int, Identity]] = []
@@ -72,17 +76,18 @@ def find(root: str, table: Table) -> tuple[list[tuple[str, int, Identity]], list
     waiting: list[tuple[str, tuple[str, ...], bool]] = [("", (), False)]
     while waiting:
         folder, above, is_dependency = waiting.pop()
-        try:
-            with os.scandir(os.path.join(root, folder)) as listed:
-                entries = list(listed)
-        except OSError:
+        path = os.path.join(root, folder[:-1])
+        entries = _listed(path)
+        if entries is None and known is not None and identity_of(path) not in known:
+            make_accessible(path)
+            entries = _listed(path)
+        is_hidden = entries is None and _is_ours(path)
+        if folder and (is_hidden or _is_repository(entries or ())):
+            found.append((folder[:-1], everywhere[0], identity_of(path)))
             continue
-        if folder and _REPOSITORY.issubset(entry.name for entry in entries):
-            found.append((folder[:-1], everywhere[0], identity_of(os.path.join(root, folder[:-1]))))
-            continue
-        if not is_dependency and any(entry.name in manifests for entry in entries):
+        if not is_dependency and any(entry.name in manifests for entry in entries or ()):
             projects.append(folder[:-1])
-        for entry in entries:
+        for entry in entries or ():
             part = folded(entry.name)
             row = row_of(table, part, above)
             if row >= 0 and (not is_dependency or row in everywhere):
@@ -91,6 +96,37 @@ def find(root: str, table: Table) -> tuple[list[tuple[str, int, Identity]], list
                 inside = is_dependency or part in dependencies
                 waiting.append((f"{folder}{entry.name}/", (*above, part), inside))
     return found, projects
+
+
+def _listed(folder: str) -> list[os.DirEntry[str]] | None:
+    """Return what a folder holds; None if that, or what is in its folders, cannot be told."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries) if os.access(folder, os.X_OK) else None
+    except OSError:
+        return None
+
+
+def make_accessible(folder: str) -> None:
+    """Let the owner of a folder do everything with it, as far as possible."""
+    try:
+        os.close(__import__("child").open_folder(folder, None))
+    except OSError:
+        pass  # It belongs to somebody else, or is gone.
+
+
+def _is_ours(folder: str) -> bool:
+    """Return whether it is a folder of the user's, who could thus make it accessible."""
+    try:
+        return os.lstat(folder).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _is_repository(entries: Iterable[os.DirEntry[str]]) -> bool:
+    """Return whether git takes a folder that holds these for a repository."""
+    names = {entry.name.lower() for entry in entries}
+    return "head" in names and any(map(names.issuperset, _REPOSITORY))
 
 
 def identity_of(path: str | bytes | os.PathLike[str]) -> Identity:
@@ -159,22 +195,40 @@ def put_aside(plan: dict[str, Any]) -> list[str]:
     """
     os.umask(0o077)
     remove_placeholders(plan["made"], plan["root"])
-    known, root, aside = set(plan["known"]), os.fsdecode(plan["root"]), os.fsdecode(plan["aside"])
+    known = frozenset(plan["known"])
+    root, aside = os.fsdecode(plan["root"]), os.fsdecode(plan["aside"])
     placeholders = {identity for _, identity in plan["made"]}
     left: list[str] = []
-    for name, _, identity in find(root, plan["table"])[0]:
+    for name, _, identity in find(root, plan["table"], known)[0]:
         path = os.path.join(root, name)
         if identity in placeholders:
             # Its folder was moved.
             remove_placeholders([(os.fsencode(path), identity)], plan["root"])
-        elif identity not in known and not _is_moved(path, os.path.join(aside, name)):
-            try:
-                os.rename(path, path + _RENAMED)
-            except OSError:
-                left.append(name)
-            else:
-                left.append(name + _RENAMED)
+        elif identity not in known:
+            above = os.path.dirname(path)
+            mode = os.lstat(above).st_mode & 0o7777
+            make_accessible(above)
+            if not _is_moved(path, os.path.join(aside, name)):
+                left.append(name + _renamed(path))
+            _restore_mode(above, mode)
     return left
+
+
+def _restore_mode(folder: str, mode: int) -> None:
+    try:
+        if os.lstat(folder).st_mode & 0o7777 != mode:
+            os.chmod(folder, mode)
+    except OSError:
+        pass  # It belongs to somebody else.
+
+
+def _renamed(path: str) -> str:
+    """Rename what cannot be moved, so that nobody reads it; return what its name now ends with."""
+    try:
+        os.rename(path, path + _RENAMED)
+    except OSError:
+        return ""
+    return _RENAMED
 
 
 def _is_moved(path: str, to: str) -> bool:
@@ -195,5 +249,8 @@ def _is_moved(path: str, to: str) -> bool:
         if os.path.isdir(path) and not os.path.islink(path):
             __import__("child").remove(path)
         else:
-            os.unlink(path)
+            try:
+                os.unlink(path)
+            except OSError:
+                return False
     return not os.path.lexists(path)
