@@ -33,7 +33,7 @@ from aish_lsp.shell.blocks import (
     placeholders_of,
     shell_block,
 )
-from aish_lsp.shell.unfinished import Unfinished
+from aish_lsp.shell.unfinished import Unfinished, may_be_unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,6 +136,12 @@ def suggestions_in(lines: Sequence[str]) -> Iterator[FoundCommand]:
     end = -1
     for number, line in enumerate(lines):
         if number <= end or not line.startswith(PREFIX):
+            continue
+        text = line[len(PREFIX) :]
+        if not may_be_unfinished(text):
+            # Most lines are complete, and a document may have a million.
+            if text.strip():
+                yield FoundCommand(text.removesuffix("\r"), number)
             continue
         scanner = SuggestionScanner(fences=False)
         for below in itertools.islice(lines, number, None):

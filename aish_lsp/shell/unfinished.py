@@ -36,6 +36,17 @@ _LONGEST: Final = 4000
 _MOST_LINES: Final = 200
 
 
+#: What only a text has that may lack its end: the rest is complete.
+_OPENS: Final = re.compile(
+    r"""[\\'"`(){}\[\]<]|[|&]\s*$|\b(?:if|then|elif|else|while|until|for|select|case|do|in|function)\b""",
+)
+
+
+def may_be_unfinished(text: str) -> bool:
+    """Return whether a command's first line may go on in those below it."""
+    return _OPENS.search(text) is not None
+
+
 class Unfinished:
     """A command, line by line.
 
@@ -50,7 +61,10 @@ class Unfinished:
         # The lines without the here-documents, and the words that end those that are open.
         self._code: list[str] = []
         self._words: list[tuple[str, bool]] = []
-        self.add(first)
+        if may_be_unfinished(first):
+            self.add(first)
+        else:
+            self.lines.append(first)
 
     def add(self, line: str) -> None:
         """Add a line."""

@@ -81,14 +81,14 @@ def test_buffer_and_disk_are_one(place: Place, profile: Path) -> None:
         neovim.keys("GiRepair calc.py.<Esc><CR>")
         answer(neovim, "Change calc.py")
         answer(neovim, "python3")
-        neovim.until("the reply", lambda: "Done." in place.chat.read_text())
+        neovim.until("the reply", lambda: neovim.lines.count("## You") == 2)
         assert are_both(TWO)
         assert model.told[0].startswith("Changed calc.py: 1 line added, 1 removed.")
         assert "8" in model.told[1]
         neovim.keys("Gi:undo<Esc><CR>")
-        neovim.until("the undo", lambda: are_both(ONE))
+        neovim.until("the undo", lambda: are_both(ONE) and neovim.lines.count("## You") == 3)
         neovim.keys("Gi:redo<Esc><CR>")
-        neovim.until("the redo", lambda: are_both(TWO))
+        neovim.until("the redo", lambda: are_both(TWO) and neovim.lines.count("## You") == 4)
         # What a command changes is read again, too; the user's own changes are left.
         neovim.keys("Gi:run echo '# more' >> calc.py<Esc><CR>")
         neovim.until("the command", lambda: are_both(f"{TWO}# more\n"))

@@ -287,7 +287,7 @@ async def test_send_is_offered_in_a_chat_that_was_just_loaded(
         await document.take((await document.actions(span(end, 0, end, 0)))["Send"])
         await model.until_asked(2)
         assert model.asked == ["how?", "more?"]
-        model.end()
+        await answer(model, "Yes.", times=2)
         await progress_is_over(client)
 
 

@@ -273,8 +273,14 @@ async def test_an_open_file_is_changed_in_the_editor(place: Place, calling: Llam
     caller = Caller(calling, [("", [("edit_file", edit)]), DONE])
     edits: list[Any] = []
 
-    def apply(params: Any) -> Any:
+    async def apply(params: Any) -> Any:
         edits.append(params["edit"])
+        # The editor tells of what it has made.
+        told = {
+            "textDocument": {"uri": uri, "version": 7 + len(edits)},
+            "contentChanges": [{"text": changed if len(edits) == 1 else text}],
+        }
+        await client.notify("textDocument/didChange", told)
         return {"applied": True}
 
     def approve(params: Any) -> Any:
@@ -284,6 +290,7 @@ async def test_an_open_file_is_changed_in_the_editor(place: Place, calling: Llam
     approvals: list[Any] = []
     uri = (place.folder / "calc.py").as_uri()
     text = "# unsaved\r\n" + CALC.decode()
+    changed = text.replace("x + 1", "2 * x")
     async with FaultServer(caller) as server:
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
@@ -294,13 +301,6 @@ async def test_an_open_file_is_changed_in_the_editor(place: Place, calling: Llam
             await client.notify("textDocument/didOpen", {"textDocument": document})
             result = await ask(client, "Repair it.", "one")
             assert not [name for name, _ in client.requests if "showMessageRequest" in name]
-            # The editor tells of what it has made.
-            changed = text.replace("x + 1", "2 * x")
-            told = {
-                "textDocument": {"uri": uri, "version": 8},
-                "contentChanges": [{"text": changed}],
-            }
-            await client.notify("textDocument/didChange", told)
             undone = await client.command_result("aish.undo", {})
     assert undone["restored"] == ["calc.py"]
     back = [change for one in edits for change in changes(one) if "x + 1" in json.dumps(change)]

@@ -39,7 +39,7 @@ function M.changed(params)
     if buffer and not vim.bo[buffer].modified then
       local before = vim.bo[buffer].autoread
       vim.bo[buffer].autoread = true
-      pcall(vim.cmd.checktime, buffer)
+      pcall(vim.cmd, ("silent! checktime %d"):format(buffer))
       vim.bo[buffer].autoread = before
     end
   end
