@@ -264,6 +264,7 @@ async def test_nothing_is_told_while_neovim_shows_a_question(
         assert client.notified("window/showMessage") == []
         answered.set()
         await model.until_asked()
+        model.say("Yes.")
         model.end()
         text = await editor.ends(HEADING)
         assert "> Not run" in text
