@@ -22,7 +22,7 @@ from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.files import locked, private_dir
 from aish_lsp.undo.folder import WorkFolder
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, Nowhere, TooSlow, drop_old_refs, work_tree
-from aish_lsp.undo.listing import Listing, is_plain, left_out, list_work_tree
+from aish_lsp.undo.listing import Listing, is_editors_own, is_plain, left_out, list_work_tree
 from aish_lsp.undo.records import Edit, Record, Records, remove, undo_folder
 from aish_lsp.undo.reverting import Reverted, Reverting, folders_of, head_of, is_folder, is_git
 from aish_lsp.undo.snapshots import Change, Snapshot, as_text, difference, take
@@ -295,7 +295,11 @@ class Worker:
         after = take(WorkFolder(git.top), listing, before.kind, last=before, check=git.check)
         changes = difference(before, after)
         top = os.fsencode(git.top) + b"/"
-        gone = [name for name in before.uncovered if not os.path.lexists(top + name)]
+        gone = [
+            name
+            for name in before.uncovered
+            if not is_editors_own(name) and not os.path.lexists(top + name)
+        ]
         for name, change in list(changes.items()):
             if is_folder(change.old):
                 # A repository is not copied. What has replaced it can be put aside, though.

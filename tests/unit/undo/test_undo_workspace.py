@@ -179,6 +179,21 @@ async def test_what_a_command_does_to_gits_own_folder_is_told(root: Path) -> Non
     assert (await undo.undo("s", nobody)).restored == ["a"]
 
 
+async def test_ignored_files_that_are_gone_are_told_but_not_those_that_come_and_go(
+    root: Path,
+) -> None:
+    repository(root, **{".gitignore": "*.log\n.*.tmp\n.*.swp\n"})
+    passing = [root / ".chat.md.7fa55cc508d1.tmp", root / ".a.py.swp"]
+    undo = of(root)
+    for name in ("a.log", *passing):
+        (root / name).touch()
+    await undo.before("one", "python3 x.py", root, "s")
+    for name in ("a.log", *passing):
+        (root / name).unlink()
+    [told] = await undo.after()
+    assert told.startswith("No undo for a.log: ignored by git")
+
+
 async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Path) -> None:
     root.mkdir()
     undo = of(root)
