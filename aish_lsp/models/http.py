@@ -25,10 +25,9 @@ from aish_lsp.foundation.errors import (
 from aish_lsp.models.address import exposes, is_loopback, origin, without_secrets
 from aish_lsp.models.faults import quoted, redactor, refusal
 from aish_lsp.models.loose_json import decoded
+from aish_lsp.models.proxies import environment_proxies
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
 
 logger = logging.getLogger(__name__)
@@ -200,7 +199,12 @@ def _open_client(local: bool) -> httpx.AsyncClient:
             return httpx.AsyncClient(limits=limits)
         except httpx.InvalidURL:
             context = httpx.create_ssl_context()
-            mounts = _proxies(context, limits)
+            mounts = {
+                pattern: httpx.AsyncHTTPTransport(verify=context, limits=limits, proxy=proxy)
+                if proxy
+                else None
+                for pattern, proxy in environment_proxies(_is_pattern).items()
+            }
             return httpx.AsyncClient(verify=context, limits=limits, mounts=mounts, trust_env=False)
     except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
         msg = (
@@ -210,42 +214,14 @@ def _open_client(local: bool) -> httpx.AsyncClient:
         raise BackendUnavailable(msg) from error
 
 
-def _proxies(
-    context: ssl.SSLContext, limits: httpx.Limits
-) -> dict[str, httpx.AsyncBaseTransport | None]:
-    """Return the environment's proxies for httpx, which takes only some of what others take.
-
-    A ``#`` in a password is encoded, and an address in brackets is one. What cannot be understood
-    in NO_PROXY is ignored, with a warning in the log.
-    """
-    from urllib.request import getproxies  # noqa: PLC0415 - brings much; httpx loads it anyway
-
+def _is_pattern(pattern: str) -> bool:
     import httpx  # noqa: PLC0415 - loaded at the first request
 
-    given = getproxies()
-    if "*" in given.get("no", "").replace(" ", "").split(","):
-        return {}
-    mounts: dict[str, httpx.AsyncBaseTransport | None] = {}
-    for scheme in ("http", "https", "all"):
-        if url := given.get(scheme):
-            url = url.replace("#", "%23") if "@" in url.partition("#")[2] else url
-            proxy = httpx.Proxy(url if "://" in url else f"http://{url}")
-            mounts[f"{scheme}://"] = httpx.AsyncHTTPTransport(
-                verify=context, limits=limits, proxy=proxy
-            )
-    for entry in given.get("no", "").split(","):
-        name = entry.strip().strip("[]")
-        if not name:
-            continue
-        is_name = name != "localhost" and not re.fullmatch(r"[\d./]+", name)
-        pattern = f"all://[{name}]" if ":" in name else f"all://{'*' * is_name}{name}"
-        try:
-            httpx.URL(pattern)
-        except httpx.InvalidURL:
-            logger.warning("NO_PROXY: %r is not understood, and ignored", entry.strip())
-        else:
-            mounts[pattern] = None
-    return mounts
+    try:
+        httpx.URL(pattern)
+    except httpx.InvalidURL:
+        return False
+    return True
 
 
 async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
