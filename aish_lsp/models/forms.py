@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.models.loose_json import Json, as_dict
 from aish_lsp.models.refusals import may_be_about_request
 from aish_lsp.models.request import RequestMessage, StoredReasoning, exchanges
 
@@ -147,9 +148,20 @@ def _signed(message: RequestMessage, server: str) -> RequestMessage:
 
 
 def _with_short_ids(message: RequestMessage) -> RequestMessage:
-    calls = tuple(replace(call, id=_short(call.id), extra={}) for call in message.tool_calls)
+    calls = tuple(
+        replace(call, id=_short(call.id), extra=_without_ids(call.extra))
+        for call in message.tool_calls
+    )
     answered = message.tool_call_id and _short(message.tool_call_id)
     return replace(message, tool_calls=calls, tool_call_id=answered)
+
+
+def _without_ids(extra: Json) -> Json:
+    """Return what servers said of a call, without their own ids, which would go back to them."""
+    return {
+        server: {name: value for name, value in as_dict(said).items() if name != "id"}
+        for server, said in extra.items()
+    }
 
 
 def _short(call_id: str) -> str:

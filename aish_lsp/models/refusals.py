@@ -220,12 +220,14 @@ STATUSES: Final = frozenset({400, 404, 422, 500, 501, None})
 _NAME: Final = r"[A-Za-z_][\w.]{1,60}"
 _NAMED: Final = re.compile(
     rf"""["'`\u2018\u201c]({_NAME})["'`\u2019\u201d]"""  # Unsupported parameter: 'top_p'
-    rf"|(?:argument|parameter|field|property|option|key)s?(?: supplied)?: ({_NAME})"
+    rf"|(?:argument|parameter|field|property|option|key)s?(?: \w+)?: ({_NAME})"
     rf"|(?:^|; )(?:body\.)?({_NAME}): "  # temperature: Extra inputs are not permitted
     r"|\b([a-z]+(?:_[a-z]+)+)\b",
     re.ASCII,
 )
-_ASKED_FOR: Final = re.compile(rf"""\bset ["'`]?({_NAME})["'`]? to ["'`](\w{{1,20}})["'`]""")
+_ASKED_FOR: Final = re.compile(
+    rf"""\bset ["'`]?({_NAME})["'`]? to ["'`](\w{{1,20}})["'`]""", re.IGNORECASE
+)
 
 #: A field that has a default which some models refuse together with tools.
 _EFFORT: Final = "reasoning_effort"
