@@ -103,7 +103,7 @@ def refuses_tools(error: AishError) -> bool:
 #: In this order.
 POLICY: Final = (
     Remedy("other tools", may_be_about_request, 24),
-    Remedy("another form", lambda error: isinstance(error, WithoutPart), 8),
+    Remedy("another form", lambda error: isinstance(error, WithoutPart), 40),
     Remedy("without tools", refuses_tools, 1),
     Remedy("less", lambda error: overflow_of(error) is not None, 1),
     Remedy("again", lambda error: pause_before(error, 0) is not None, RETRIES),

@@ -38,8 +38,8 @@ CONNECT_TIMEOUT = 15.0
 #: Bytes to read of a reply that is not a stream.
 BODY_LIMIT = 32 << 20
 
-#: Bytes to read of an error response, for the provider's message.
-REFUSAL_LIMIT = 64 << 10
+#: Bytes to read of an error response, for the provider's message; some repeat the request.
+REFUSAL_LIMIT = 4 << 20
 
 #: Seconds for which an idle connection is kept.
 KEEP_ALIVE = 30.0

@@ -205,7 +205,7 @@ def test_reasoning_without_parts_to_return_is_not_sent() -> None:
 
 
 def test_what_a_server_said_of_a_call_goes_back_to_it_and_to_no_other() -> None:
-    extra = {"extra_content": {"google": {"thought_signature": "X"}}, "id": "no"}
+    extra = {"extra_content": {"google": {"thought_signature": "X"}}}
     called = ToolCall("a", "ls", "{}", {"127.0.0.1:8080": extra})
     message = RequestMessage("assistant", "", tool_calls=(called,))
     [here] = body(Preset(endpoint=HERE), message)["messages"][0]["tool_calls"]
