@@ -20,7 +20,7 @@ from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.providers import reasoning_source
-from aish_lsp.models.refusals import overflow_of, told_too_long
+from aish_lsp.models.refusals import may_be_about_request, overflow_of, told_too_long
 from aish_lsp.models.repetition import RepetitionGuard
 from aish_lsp.models.request import (
     Finish,
@@ -77,7 +77,9 @@ _REFUSES_TOOLS: Final = re.compile(
     re.IGNORECASE,
 )
 
-_Way: TypeAlias = Literal["without tools", "another form", "less", "again", "another model"]
+_Way: TypeAlias = Literal[
+    "other tools", "without tools", "another form", "less", "again", "another model"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def refuses_tools(error: AishError) -> bool:
 
 #: In this order.
 POLICY: Final = (
+    Remedy("other tools", may_be_about_request, 24),
     Remedy("another form", lambda error: isinstance(error, WithoutPart), 40),
     Remedy("without tools", refuses_tools, 1),
     Remedy("less", lambda error: overflow_of(error) is not None, 1),
@@ -389,6 +392,8 @@ class Call:
             AishError: it does not help, for this reason.
         """
         match way:
+            case "other tools":
+                return await self._offer_other_tools(error)
             case "without tools":
                 return await self._leave_out_tools()
             case "another form":
@@ -412,6 +417,18 @@ class Call:
             message = f"{self.preset.name} is asked again in another form: {told}."
             if self._session.first_time(message):
                 await self._notice("info", message)
+        return True
+
+    async def _offer_other_tools(self, error: AishError) -> bool:
+        """Make the request again without the tools that its server names in its refusal."""
+        offered = self._request.tools
+        said = " ".join(str(error.data.get(key) or "") for key in ("param", "provider_message"))
+        if not offered or not (told := self._session.tools.adapt(self.preset, said, offered)):
+            return False
+        if self._session.first_time(told):
+            await self._notice("warning", told)
+        await self.fit()
+        self._restart_clock()
         return True
 
     async def _leave_out_tools(self) -> bool:

@@ -78,7 +78,13 @@ def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
     assert workspace.root is not None
     permissions = Permissions(services.trust, workspace.root, services.ask_user, services.choose)
     if workspace.tool_servers is None:
-        around = Surroundings(workspace.root, services.environ, services.ask_user, services.choose)
+        around = Surroundings(
+            workspace.root,
+            services.environ,
+            services.ask_user,
+            services.choose,
+            workspace.without_secrets,
+        )
         workspace.tool_servers = ToolServers(workspace.configuration, services.trust, around)
 
     async def bound(text: str, around: Around) -> str:

@@ -12,6 +12,7 @@ from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation
 from aish_lsp.tools.asking import SCOPES, Scope
+from aish_lsp.tools.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
@@ -310,10 +311,11 @@ def _page(session: Session, found: ToolList) -> str:
             f"{name} is offered no tools: it takes none, its window is too small for them, or all"
             " are switched off."
         )
-    elif found.offered[0] == "tool_search":
+    elif TOOL_SEARCH in found.offered:
         parts.append(
-            f"{name} is told only their names, and fetches the rest by `tool_search`: together"
-            " they would take more than `tools.share` of its window."
+            f"{name} is told only the names of some, and fetches them by `tool_search`: all"
+            " together would take more than `tools.share` of its window, or be more than its"
+            " server takes."
         )
     parts.append("`:tools off TOOL` and `:tools on TOOL` switch one in this session.")
     if any(server.name != OWN_TOOLS for server in found.servers):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
 import pytest
 from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.foundation.errors import BackendUnavailable
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.network import Network
+from aish_lsp.models.proxies import environment_proxies
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -53,9 +53,9 @@ def test_who_is_asked_without_the_proxy(
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", "http://proxy.invalid:9")
     monkeypatch.setenv("NO_PROXY", no_proxy)
-    network = Network()
-    assert (network.proxy_for(httpx.URL(url)) is None) == is_direct
-    assert network.warnings == []
+    proxies = environment_proxies()
+    assert (proxies.proxy_for(url) is None) == is_direct
+    assert proxies.warnings == []
 
 
 async def test_what_is_wrong_is_named_once_and_the_request_is_sent(
@@ -70,7 +70,7 @@ async def test_what_is_wrong_is_named_once_and_the_request_is_sent(
         for _ in range(2):
             reply = await client.fetch_json("http://model.invalid/v1", timeout_s=9)
             assert reply == {"path": "http://model.invalid/v1"}
-    certificates, exceptions, password = client.drain_warnings()
+    certificates, password, exceptions = client.drain_warnings()
     assert certificates.startswith(f"SSL_CERT_FILE is '{tmp_path}/missing.pem', which cannot be")
     assert exceptions.startswith("NO_PROXY has what is no host and no address")
     assert "<local>" in exceptions
