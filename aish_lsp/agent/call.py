@@ -133,7 +133,10 @@ def pause_before(error: AishError, attempt: int) -> float | None:
 
 @dataclass(slots=True)
 class Received:
-    """What has arrived of a reply: its pieces, its usage and its finish reason."""
+    """What has arrived of a reply: its pieces, its usage and its finish reason.
+
+    ``is_cut`` is set if it was not read to its end, so that the usage may be only a part.
+    """
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -142,6 +145,11 @@ class Received:
     usage: Usage | None = None
     finish: FinishReason = "stop"
     finish_said: str = ""
+    is_cut: bool = False
+
+    def cut_off(self, usage: Usage) -> None:
+        """Take the usage so far of a reply that is not read to its end."""
+        self.usage, self.is_cut = usage, True
 
     def take(self, event: ModelEvent) -> None:
         """Add the next event of the stream."""
@@ -296,7 +304,8 @@ class Call:
             # connection alive is a packet; here, it does not count as a reply.
             limit = min(end, now + FIRST_TOKEN * self.preset.timeout)
             guards = self._guards()
-            stream = self._session.open_model(self.preset).stream(self._request)
+            request = replace(self._request, cut_off=self.received.cut_off)
+            stream = self._session.open_model(self.preset).stream(request)
             ending: Finish | None = None
             started = False
             self._sent = True
@@ -486,10 +495,14 @@ class Call:
         """
         session, counter = self._session, self._fitting.counter
         output = sum(counter.settled(counter.text(text)) for text in self.received.said())
-        estimate = Usage(self._fitting.size(self.received), output)
+        estimate, reported = Usage(self._fitting.size(self.received), output), self.received.usage
+        if reported is not None and self.received.is_cut:
+            # Until the end, some servers report only the first token of the output.
+            reported = replace(reported, output_tokens=max(reported.output_tokens, output))
         usage, self._estimated = session.accounting.charged(
-            self.preset, session.workspace.config, self.received.usage, estimate
+            self.preset, session.workspace.config, reported, estimate
         )
+        self._estimated = self._estimated or self.received.is_cut
         self.usage = session.accounting.call_ended(self.preset, self._fitting.category, usage)
         return self.usage
 

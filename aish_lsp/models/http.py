@@ -1,4 +1,4 @@
-"""The only module that uses HTTP: requests, event streams, and their errors.
+"""The only module that speaks HTTP: requests, event streams, and their errors.
 
 httpx and its certificates take a quarter of a second to load, so they are loaded at the first
 request.
@@ -25,7 +25,6 @@ from aish_lsp.foundation.errors import (
 from aish_lsp.models.address import exposes, is_loopback, origin, without_secrets
 from aish_lsp.models.faults import quoted, redactor, refusal
 from aish_lsp.models.loose_json import decoded
-from aish_lsp.models.proxies import environment_proxies
 
 if TYPE_CHECKING:
     import httpx
@@ -40,9 +39,6 @@ BODY_LIMIT = 32 << 20
 
 #: Bytes to read of an error response, for the provider's message; some repeat the request.
 REFUSAL_LIMIT = 4 << 20
-
-#: Seconds for which an idle connection is kept.
-KEEP_ALIVE = 30.0
 
 
 class HttpClient:
@@ -59,6 +55,7 @@ class HttpClient:
     def __init__(self, may_show_key: Callable[[str], bool] = lambda _origin: False) -> None:
         self._may_show_key = may_show_key
         self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._warnings: list[str] = []
         self._opening = asyncio.Lock()
 
     async def aclose(self) -> None:
@@ -67,6 +64,17 @@ class HttpClient:
         self._clients.clear()
         for client in clients:
             await client.aclose()
+
+    def drain_warnings(self) -> tuple[str, ...]:
+        """Return and clear the warnings about the environment, once there was a request."""
+        warnings = tuple(self._warnings)
+        self._warnings.clear()
+        return warnings
+
+    async def examine(self) -> tuple[str, ...]:
+        """Return the warnings about the environment, without a request."""
+        await self._client("https://other.invalid")
+        return self.drain_warnings()
 
     async def stream(
         self, url: str, body: Mapping[str, Any], *, headers: Mapping[str, str], timeout_s: float
@@ -177,51 +185,31 @@ class HttpClient:
         local = is_loopback(url)
         async with self._opening:
             if local not in self._clients:
-                self._clients[local] = await asyncio.to_thread(_open_client, local)
+                self._clients[local], warnings = await asyncio.to_thread(_open_client, local)
+                self._warnings += warnings
             return self._clients[local]
 
 
-def _open_client(local: bool) -> httpx.AsyncClient:
-    """Load httpx and return a client. The first call blocks for a quarter of a second."""
+def _open_client(local: bool) -> tuple[httpx.AsyncClient, list[str]]:
+    """Load httpx; return a client, and what is wrong in the environment.
+
+    The first call blocks for a quarter of a second.
+    """
     import httpx  # noqa: PLC0415 - loaded at the first request
+
+    from aish_lsp.models.network import KEEP_ALIVE, Network  # noqa: PLC0415 - brings httpx
 
     # httpx would load this at its first connection, while the server's timeout is running.
     with suppress(ImportError):
         import_module("anyio._backends._asyncio")
     # httpx logs each URL with its query, which may contain a key.
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE)
     if local:
         # A client with an explicit transport ignores the environment's proxies.
-        return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(limits=limits))
-    try:
-        try:
-            return httpx.AsyncClient(limits=limits)
-        except httpx.InvalidURL:
-            context = httpx.create_ssl_context()
-            mounts = {
-                pattern: httpx.AsyncHTTPTransport(verify=context, limits=limits, proxy=proxy)
-                if proxy
-                else None
-                for pattern, proxy in environment_proxies(_is_pattern).items()
-            }
-            return httpx.AsyncClient(verify=context, limits=limits, mounts=mounts, trust_env=False)
-    except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
-        msg = (
-            f"The proxy or the certificates in the environment cannot be used: {error}. "
-            "Check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
-        )
-        raise BackendUnavailable(msg) from error
-
-
-def _is_pattern(pattern: str) -> bool:
-    import httpx  # noqa: PLC0415 - loaded at the first request
-
-    try:
-        httpx.URL(pattern)
-    except httpx.InvalidURL:
-        return False
-    return True
+        limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE)
+        return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(limits=limits)), []
+    network = Network()
+    return httpx.AsyncClient(transport=network, trust_env=False), network.warnings
 
 
 async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:

@@ -26,7 +26,7 @@ from aish_lsp.foundation.errors import BackendUnavailable, Denied
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.models.address import exposes, is_loopback, without_secrets
 from aish_lsp.models.faults import quoted, redactor
-from aish_lsp.models.proxies import environment_proxies
+from aish_lsp.models.proxies import Proxies, environment_proxies
 from aish_lsp.tools.sign_in import SignIn, is_open_to_others
 from aish_lsp.tools.transports import LONGEST_MESSAGE
 from aish_lsp.tools.wire import messages_in
@@ -259,12 +259,12 @@ def _open_client(url: str, certificates: str, **options: Any) -> httpx2.AsyncCli
         context = httpx2.create_ssl_context()
         if certificates:
             _trust(context, certificates)
-        proxies = {} if is_loopback(url) else environment_proxies(_is_pattern)
-        mounts = {
-            pattern: httpx2.AsyncHTTPTransport(verify=context, proxy=proxy) if proxy else None
-            for pattern, proxy in proxies.items()
-        }
-        return httpx2.AsyncClient(verify=context, mounts=mounts, trust_env=False, **options)
+        proxies = Proxies() if is_loopback(url) else environment_proxies()
+        for warning in proxies.warnings:
+            logger.warning("%s", warning)
+        return httpx2.AsyncClient(
+            verify=context, proxy=proxies.proxy_for(url), trust_env=False, **options
+        )
     except (ValueError, OSError, ImportError, httpx2.InvalidURL) as error:
         msg = (
             f"the proxy or the certificates in the environment cannot be used: {error}. Check"
@@ -279,14 +279,6 @@ def _trust(context: ssl.SSLContext, certificates: str) -> None:
         context.load_verify_locations(cafile=certificates)
     except (OSError, ssl.SSLError) as error:
         logger.warning("NODE_EXTRA_CA_CERTS: %s cannot be read: %s", certificates, error)
-
-
-def _is_pattern(pattern: str) -> bool:
-    try:
-        httpx2.URL(pattern)
-    except httpx2.InvalidURL:
-        return False
-    return True
 
 
 def _number_of(request: httpx2.Request) -> str:

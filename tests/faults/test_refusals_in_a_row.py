@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from client import RpcError
 from context_parts import configure, notices, says, story
 from conversing import ask, begin, yes
 from fault_server import Peer, Request, Script, chunk_of
+from short_answers import ANSWER, ANSWERS, send_events
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,51 +24,6 @@ Json = dict[str, Any]
 
 _numbers = itertools.count(1)
 
-ANSWER = "All is well."
-
-
-async def _events(peer: Peer, *payloads: Any) -> None:
-    await peer.head()
-    for payload in payloads:
-        await peer.event(payload)
-    await peer.chunk(b"")
-
-
-async def _chat(peer: Peer) -> None:
-    await _events(peer, chunk_of(ANSWER), chunk_of("", finish_reason="stop"), "[DONE]")
-
-
-async def _responses(peer: Peer) -> None:
-    delta = {"type": "response.output_text.delta", "delta": ANSWER}
-    await _events(peer, delta, {"type": "response.completed", "response": {"status": "completed"}})
-
-
-async def _messages(peer: Peer) -> None:
-    block = {"type": "content_block_delta", "index": 0}
-    delta = {**block, "delta": {"type": "text_delta", "text": ANSWER}}
-    stop = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
-    await _events(peer, delta, stop, {"type": "message_stop"})
-
-
-async def _gemini(peer: Peer) -> None:
-    candidate = {"content": {"parts": [{"text": ANSWER}]}, "finishReason": "STOP"}
-    await _events(peer, {"candidates": [candidate]})
-
-
-async def _ollama(peer: Peer) -> None:
-    await peer.head("200 OK", "application/x-ndjson")
-    for line in ({"message": {"content": ANSWER}}, {"done": True, "done_reason": "stop"}):
-        await peer.chunk(json.dumps(line).encode() + b"\n")
-    await peer.chunk(b"")
-
-
-ANSWERS: dict[str, Callable[[Peer], Awaitable[None]]] = {
-    "openai": _chat,
-    "openai-responses": _responses,
-    "anthropic": _messages,
-    "gemini": _gemini,
-    "ollama": _ollama,
-}
 
 #: What is refused over every protocol, in the words of servers and templates; then what only some
 #: protocols send.
@@ -113,7 +69,7 @@ async def _calls_two_tools(request: Request, peer: Peer) -> None:
     ]
     deltas = ({"reasoning": "hm"}, {"tool_calls": calls})
     chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-    await _events(peer, *chunks, chunk_of("", finish_reason="tool_calls"), "[DONE]")
+    await send_events(peer, *chunks, chunk_of("", finish_reason="tool_calls"), "[DONE]")
 
 
 def refusing(provider: str, words: Sequence[str], sent: list[Json]) -> Script:
@@ -286,7 +242,7 @@ async def test_a_refusal_of_a_mebibyte_is_read(served: Any, echo: bool) -> None:
 
     async def script(request: Request, peer: Peer) -> None:
         if "temperature" not in request.json:
-            await _chat(peer)
+            await ANSWERS["openai"](peer)
         elif echo:
             item = {"loc": ["body", "temperature"], "msg": "Extra inputs are not permitted"}
             detail = [{"type": "extra_forbidden", "input": huge, **item}]

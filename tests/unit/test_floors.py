@@ -20,7 +20,7 @@ LIBRARIES = {
     "attrs": ("lsp",),
     "cattrs": ("lsp",),
     "websockets": ("lsp.websocket",),
-    "httpx": ("models.http",),
+    "httpx": ("models.http", "models.network"),
     "httpx_sse": ("models.http",),
     "platformdirs": ("foundation.files",),
     "prompt_toolkit": ("cli.chat",),

@@ -170,15 +170,17 @@ class StreamingModel(ABC):
                     for event in reader.end():
                         yield event
                     await _drain(events)
+            except (asyncio.CancelledError, GeneratorExit):
+                request.tell_cut(reader.usage())
+                raise
             except (BackendRejected, BackendUnavailable) as error:
                 if error.data.get("status") == 404:
                     # The server may have been restarted with another model.
                     self._first_models.pop(preset.endpoint, None)
                 if not has_begun:
                     self._learn_form(error, request, model, body)
-                elif (usage := reader.usage()) is not None:
-                    # What broke off costs something, too.
-                    yield usage
+                else:
+                    request.tell_cut(reader.usage())
                 raise
 
     def _form(self, preset: Preset, model: str) -> _Form:
@@ -295,7 +297,7 @@ class _Form:
 
 
 #: Fields that nobody has configured, so that nobody misses them.
-_SILENT: Final = frozenset({"stream_options", "include", "reasoning.summary"})
+_SILENT: Final = frozenset({"stream_options", "include", "reasoning.summary", "prompt_cache_key"})
 
 
 def _told(change: tuple[str, Any]) -> str:

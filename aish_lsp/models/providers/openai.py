@@ -46,6 +46,12 @@ _MAX_COMPLETION_TOKENS_HOSTS = ("api.openai.com", ".openai.azure.com", ".aliyunc
 # These refuse `stream_options` as an unknown field, and report the usage without it.
 _NO_STREAM_OPTIONS_HOSTS = (".mistral.ai",)
 
+# These know `prompt_cache_key`: OpenAI and Moonshot.
+_CACHE_KEY_HOSTS = (
+    *("api.openai.com", ".api.openai.com"),
+    *("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
+)
+
 # How servers say that they do not know a field.
 _UNKNOWN = re.compile(
     r"unsupported parameter|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted"
@@ -80,6 +86,18 @@ class OpenAIModel(StreamingModel):
         return super()._changes(error, body, own)
 
 
+def cache_key(request: ModelRequest) -> Json:
+    """Return the field that names the cache of a request's beginning, where that is known.
+
+    Requests with the same key are sent to the same machine, which has their beginning in its cache.
+    Other servers refuse the field.
+    """
+    if not request.messages or not _is_one_of(host(request.preset.endpoint), _CACHE_KEY_HOSTS):
+        return {}
+    digest = hashlib.sha256(request.messages[0].content.encode("utf-8", "replace")).hexdigest()
+    return {"prompt_cache_key": f"aish-{digest[:32]}"}
+
+
 def request_body(request: ModelRequest, model: str) -> Json:
     """Return the JSON of a request; ``extra_body`` comes last and replaces what it names."""
     preset = request.preset
@@ -98,6 +116,7 @@ def request_body(request: ModelRequest, model: str) -> Json:
     if preset.extra_body.keys().isdisjoint(_LIMITS):
         newer = _is_one_of(server, _MAX_COMPLETION_TOKENS_HOSTS)
         body[_LIMITS[newer]] = request.max_output_tokens or preset.max_output_tokens
+    body |= cache_key(request)
     body |= settings_of(preset, "temperature", "top_p", "stop", "seed", "reasoning_effort")
     if request.tools:
         body["tools"] = [

@@ -28,7 +28,7 @@ from aish_lsp.models.outline import (
     reasoning_of,
 )
 from aish_lsp.models.providers.base import CountingModel, settings_of
-from aish_lsp.models.providers.openai import read_usage
+from aish_lsp.models.providers.openai import cache_key, read_usage
 from aish_lsp.models.providers.reply import (
     ReplyReader,
     arguments_text,
@@ -122,6 +122,7 @@ def request_body(request: ModelRequest, model: str, refused: Container[str] = ()
     body["input"] = [i for i in items if i.get("encrypted_content") not in refused]
     body["max_output_tokens"] = request.max_output_tokens or preset.max_output_tokens
     body["include"] = [ENCRYPTED]
+    body |= cache_key(request)
     body |= settings_of(preset, "temperature", "top_p")
     if preset.reasoning_effort is not None:
         body["reasoning"] = {"effort": preset.reasoning_effort, "summary": "auto"}
