@@ -20,7 +20,7 @@ from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.providers import reasoning_source
-from aish_lsp.models.refusals import overflow_of, told_too_long
+from aish_lsp.models.refusals import may_be_about_request, overflow_of, told_too_long
 from aish_lsp.models.repetition import RepetitionGuard
 from aish_lsp.models.request import (
     Finish,
@@ -77,7 +77,9 @@ _REFUSES_TOOLS: Final = re.compile(
     re.IGNORECASE,
 )
 
-_Way: TypeAlias = Literal["without tools", "another form", "less", "again", "another model"]
+_Way: TypeAlias = Literal[
+    "other tools", "without tools", "another form", "less", "again", "another model"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ def refuses_tools(error: AishError) -> bool:
 
 #: In this order.
 POLICY: Final = (
-    Remedy("another form", lambda error: isinstance(error, WithoutPart), 8),
+    Remedy("other tools", may_be_about_request, 24),
+    Remedy("another form", lambda error: isinstance(error, WithoutPart), 40),
     Remedy("without tools", refuses_tools, 1),
     Remedy("less", lambda error: overflow_of(error) is not None, 1),
     Remedy("again", lambda error: pause_before(error, 0) is not None, RETRIES),
@@ -130,7 +133,10 @@ def pause_before(error: AishError, attempt: int) -> float | None:
 
 @dataclass(slots=True)
 class Received:
-    """What has arrived of a reply: its pieces, its usage and its finish reason."""
+    """What has arrived of a reply: its pieces, its usage and its finish reason.
+
+    ``is_cut`` is set if it was not read to its end, so that the usage may be only a part.
+    """
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -139,6 +145,11 @@ class Received:
     usage: Usage | None = None
     finish: FinishReason = "stop"
     finish_said: str = ""
+    is_cut: bool = False
+
+    def cut_off(self, usage: Usage) -> None:
+        """Take the usage so far of a reply that is not read to its end."""
+        self.usage, self.is_cut = usage, True
 
     def take(self, event: ModelEvent) -> None:
         """Add the next event of the stream."""
@@ -293,7 +304,8 @@ class Call:
             # connection alive is a packet; here, it does not count as a reply.
             limit = min(end, now + FIRST_TOKEN * self.preset.timeout)
             guards = self._guards()
-            stream = self._session.open_model(self.preset).stream(self._request)
+            request = replace(self._request, cut_off=self.received.cut_off)
+            stream = self._session.open_model(self.preset).stream(request)
             ending: Finish | None = None
             started = False
             self._sent = True
@@ -389,6 +401,8 @@ class Call:
             AishError: it does not help, for this reason.
         """
         match way:
+            case "other tools":
+                return await self._offer_other_tools(error)
             case "without tools":
                 return await self._leave_out_tools()
             case "another form":
@@ -412,6 +426,18 @@ class Call:
             message = f"{self.preset.name} is asked again in another form: {told}."
             if self._session.first_time(message):
                 await self._notice("info", message)
+        return True
+
+    async def _offer_other_tools(self, error: AishError) -> bool:
+        """Make the request again without the tools that its server names in its refusal."""
+        offered = self._request.tools
+        said = " ".join(str(error.data.get(key) or "") for key in ("param", "provider_message"))
+        if not offered or not (told := self._session.tools.adapt(self.preset, said, offered)):
+            return False
+        if self._session.first_time(told):
+            await self._notice("warning", told)
+        await self.fit()
+        self._restart_clock()
         return True
 
     async def _leave_out_tools(self) -> bool:
@@ -469,10 +495,14 @@ class Call:
         """
         session, counter = self._session, self._fitting.counter
         output = sum(counter.settled(counter.text(text)) for text in self.received.said())
-        estimate = Usage(self._fitting.size(self.received), output)
+        estimate, reported = Usage(self._fitting.size(self.received), output), self.received.usage
+        if reported is not None and self.received.is_cut:
+            # Until the end, some servers report only the first token of the output.
+            reported = replace(reported, output_tokens=max(reported.output_tokens, output))
         usage, self._estimated = session.accounting.charged(
-            self.preset, session.workspace.config, self.received.usage, estimate
+            self.preset, session.workspace.config, reported, estimate
         )
+        self._estimated = self._estimated or self.received.is_cut
         self.usage = session.accounting.call_ended(self.preset, self._fitting.category, usage)
         return self.usage
 

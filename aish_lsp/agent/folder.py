@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from aish_lsp.config.variables import secret_variables_of
 from aish_lsp.context.attached import named_files, named_terminal
 from aish_lsp.context.prompt import (
     Blocks,
@@ -140,7 +141,9 @@ class FolderContext:
 
     def _mask(self) -> Mask:
         """Return the mask for the current keys and the other secrets that we know."""
-        names, printed = frozenset(self.secret_names()), frozenset[str]()
+        servers = self.config.tools.servers.values()
+        given_to_servers = (name for one in servers for name in secret_variables_of(one))
+        names, printed = frozenset([*self.secret_names(), *given_to_servers]), frozenset[str]()
         if any(preset.api_key_command for preset in self.config.models.values()):
             from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - rarely needed
 

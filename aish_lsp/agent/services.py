@@ -171,7 +171,8 @@ class Services:
 
     def drain_warnings(self) -> list[str]:
         """Return new warnings from these parts for the user, each once."""
-        warnings = [*self.catalog.drain_warnings(), *self.calibration.drain_warnings()]
+        parts = (self.http, self.catalog, self.calibration)
+        warnings = [warning for part in parts for warning in part.drain_warnings()]
         for counting in self._counting.values():
             for counter in (counting.tokenizer, counting.requests):
                 if counter is not None:

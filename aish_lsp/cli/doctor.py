@@ -78,6 +78,8 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
     yield confinement
     if confinement.state == "ok":
         yield await _work(workspace)
+    for warning in await workspace.services.http.examine():
+        yield Finding("network", "missing", warning)
     async for finding in _models(workspace):
         yield finding
 

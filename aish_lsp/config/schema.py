@@ -218,19 +218,17 @@ class SuggestionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolServer:
-    """An MCP server: a command that starts it, or an address."""
+    """An MCP server: a command that starts it, or an address.
+
+    In all of its texts, `${NAME}` is replaced from aish's own environment (`$${NAME}` is left as
+    `${NAME}`), and in those of a command a leading `~` by your home.
+    """
 
     command: list[str] | None = key(None, "the command that starts it")
     url: str | None = key(None, "the address of a server that is already running")
-    env: dict[str, str] = key(
-        {},
-        "environment variables for the command; `${NAME}` in a value is replaced"
-        " from aish's own environment",
-    )
-    headers: dict[str, str] = key(
-        {},
-        "headers for each request to `url`; `${NAME}` in a value is replaced from the environment",
-    )
+    env: dict[str, str] = key({}, "environment variables for the command")
+    cwd: str | None = key(None, "the folder it runs in; default: the workspace's")
+    headers: dict[str, str] = key({}, "headers for each request to `url`")
     enabled: bool = key(True, "set to false to keep the entry without using it")
     off: list[str] = key([], "names of its tools that are not to be offered")
 

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from aish_lsp.config.keys import NAME, all_keys, key_at, nested
 from aish_lsp.config.schema import OWN_TOOLS, Config, Preset, QuestionClass
+from aish_lsp.config.variables import VARIABLE
 from aish_lsp.foundation.redaction import is_secret, is_secret_name
 from aish_lsp.foundation.text import KeyPath, arms, dotted, nearest, shown, shown_path
 from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, FieldProblem, sift, without
@@ -273,7 +274,7 @@ OFFLINE: Final = "offline"
 #: Replaces an endpoint that was refused. An empty one could mean the provider's own address.
 NO_ADDRESS: Final = " "
 
-_NO_KEYS_IN_HEADERS: Final = (
+_NO_KEYS_OF_SERVERS: Final = (
     "a key itself must not be written here; write ${NAME}, with the environment variable that"
     " holds it"
 )
@@ -357,12 +358,19 @@ def _refused_of_server(path: KeyPath, server: Mapping[str, Any]) -> Iterator[tup
         # A tool is offered as SERVER__NAME, and no two tools may have the same name.
         yield path, 'accepted: a name of letters, digits and "-", with single "_" between them'
     url = server.get("url")
-    if isinstance(url, str) and (reason := _address_problem(url)):
-        yield (*path, "url"), reason
+    if isinstance(url, str):
+        literal = VARIABLE.sub("", url)
+        if literal == url:
+            reason = _address_problem(url, _NO_KEYS_OF_SERVERS)
+        else:
+            # The rest is known only when its variables are replaced.
+            reason = _NO_KEYS_OF_SERVERS if is_secret(literal) else None
+        if reason:
+            yield (*path, "url"), reason
     for name, value in _table(server, "headers").items():
-        literal = re.sub(r"\$\{\w+\}", "", value) if isinstance(value, str) else ""
+        literal = VARIABLE.sub("", value) if isinstance(value, str) else ""
         if is_secret(literal) or (literal and literal == value and is_secret_name(name)):
-            yield (*path, "headers", name), _NO_KEYS_IN_HEADERS
+            yield (*path, "headers", name), _NO_KEYS_OF_SERVERS
 
 
 def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
@@ -380,8 +388,11 @@ def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
             waiting += [((*place, index), name, part) for index, part in enumerate(item)]
 
 
-def _address_problem(text: str) -> str | None:
-    """Return what is wrong with an address, or None. The result repeats no secrets."""
+def _address_problem(text: str, no_keys: str = _NO_KEYS) -> str | None:
+    """Return what is wrong with an address, or None. The result repeats no secrets.
+
+    ``no_keys`` says where a key belongs instead.
+    """
     accepted = 'accepted: an http or https address such as "http://127.0.0.1:8080"'
     if not text.isprintable() or " " in text:
         return f"found {shown(text)}; {accepted}"
@@ -392,7 +403,7 @@ def _address_problem(text: str) -> str | None:
         return f"found {shown(text)}; {accepted}"
     secrets = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
     if parts.username or parts.password or is_secret(text) or any(map(is_secret_name, secrets)):
-        return _NO_KEYS
+        return no_keys
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
         return f"found {shown(text)}; {accepted}"
     return None

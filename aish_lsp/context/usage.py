@@ -296,7 +296,10 @@ def _calls(slot: SlotReport) -> str:
         price = f"${slot.cost:.6f}, and calls whose price is not known"
     else:
         price = "price not known" if slot.unpriced else "free (on this machine)"
-    return f"{count_of(slot.calls, 'call')}, {slot.input:,} in, {slot.output:,} out, {price}"
+    share = round(100 * slot.cache_read / max(slot.input, 1))
+    cached = f" ({share} % from a cache)" if slot.cache_read else ""
+    calls = count_of(slot.calls, "call")
+    return f"{calls}, {slot.input:,} in{cached}, {slot.output:,} out, {price}"
 
 
 # The estimated and the actual size of a session's calls, and their cost.

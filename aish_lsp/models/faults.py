@@ -184,6 +184,10 @@ def _words(value: Any, depth: int = 6) -> str | None:
         return None
     found = (_words(value.get(key), depth - 1) for key in _MESSAGE_KEYS)
     words = next((words for words in found if words), None)
+    if words is None:
+        # Some proxies put the provider's error into a field of another name.
+        found = (_words(one, depth - 1) for one in value.values() if isinstance(one, dict))
+        words = next((words for words in found if words), None)
     location = value.get("loc")
     if words and isinstance(location, list):
         words = f"{'.'.join(map(str, location))}: {words}"

@@ -1,4 +1,4 @@
-"""The only module that uses HTTP: requests, event streams, and their errors.
+"""The only module that speaks HTTP: requests, event streams, and their errors.
 
 httpx and its certificates take a quarter of a second to load, so they are loaded at the first
 request.
@@ -27,8 +27,6 @@ from aish_lsp.models.faults import quoted, redactor, refusal
 from aish_lsp.models.loose_json import decoded
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
 
 logger = logging.getLogger(__name__)
@@ -39,11 +37,8 @@ CONNECT_TIMEOUT = 15.0
 #: Bytes to read of a reply that is not a stream.
 BODY_LIMIT = 32 << 20
 
-#: Bytes to read of an error response, for the provider's message.
-REFUSAL_LIMIT = 64 << 10
-
-#: Seconds for which an idle connection is kept.
-KEEP_ALIVE = 30.0
+#: Bytes to read of an error response, for the provider's message; some repeat the request.
+REFUSAL_LIMIT = 4 << 20
 
 
 class HttpClient:
@@ -60,6 +55,7 @@ class HttpClient:
     def __init__(self, may_show_key: Callable[[str], bool] = lambda _origin: False) -> None:
         self._may_show_key = may_show_key
         self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._warnings: list[str] = []
         self._opening = asyncio.Lock()
 
     async def aclose(self) -> None:
@@ -68,6 +64,17 @@ class HttpClient:
         self._clients.clear()
         for client in clients:
             await client.aclose()
+
+    def drain_warnings(self) -> tuple[str, ...]:
+        """Return and clear the warnings about the environment, once there was a request."""
+        warnings = tuple(self._warnings)
+        self._warnings.clear()
+        return warnings
+
+    async def examine(self) -> tuple[str, ...]:
+        """Return the warnings about the environment, without a request."""
+        await self._client("https://other.invalid")
+        return self.drain_warnings()
 
     async def stream(
         self, url: str, body: Mapping[str, Any], *, headers: Mapping[str, str], timeout_s: float
@@ -178,74 +185,31 @@ class HttpClient:
         local = is_loopback(url)
         async with self._opening:
             if local not in self._clients:
-                self._clients[local] = await asyncio.to_thread(_open_client, local)
+                self._clients[local], warnings = await asyncio.to_thread(_open_client, local)
+                self._warnings += warnings
             return self._clients[local]
 
 
-def _open_client(local: bool) -> httpx.AsyncClient:
-    """Load httpx and return a client. The first call blocks for a quarter of a second."""
+def _open_client(local: bool) -> tuple[httpx.AsyncClient, list[str]]:
+    """Load httpx; return a client, and what is wrong in the environment.
+
+    The first call blocks for a quarter of a second.
+    """
     import httpx  # noqa: PLC0415 - loaded at the first request
+
+    from aish_lsp.models.network import KEEP_ALIVE, Network  # noqa: PLC0415 - brings httpx
 
     # httpx would load this at its first connection, while the server's timeout is running.
     with suppress(ImportError):
         import_module("anyio._backends._asyncio")
     # httpx logs each URL with its query, which may contain a key.
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE)
     if local:
         # A client with an explicit transport ignores the environment's proxies.
-        return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(limits=limits))
-    try:
-        try:
-            return httpx.AsyncClient(limits=limits)
-        except httpx.InvalidURL:
-            context = httpx.create_ssl_context()
-            mounts = _proxies(context, limits)
-            return httpx.AsyncClient(verify=context, limits=limits, mounts=mounts, trust_env=False)
-    except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
-        msg = (
-            f"The proxy or the certificates in the environment cannot be used: {error}. "
-            "Check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
-        )
-        raise BackendUnavailable(msg) from error
-
-
-def _proxies(
-    context: ssl.SSLContext, limits: httpx.Limits
-) -> dict[str, httpx.AsyncBaseTransport | None]:
-    """Return the environment's proxies for httpx, which takes only some of what others take.
-
-    A ``#`` in a password is encoded, and an address in brackets is one. What cannot be understood
-    in NO_PROXY is ignored, with a warning in the log.
-    """
-    from urllib.request import getproxies  # noqa: PLC0415 - brings much; httpx loads it anyway
-
-    import httpx  # noqa: PLC0415 - loaded at the first request
-
-    given = getproxies()
-    if "*" in given.get("no", "").replace(" ", "").split(","):
-        return {}
-    mounts: dict[str, httpx.AsyncBaseTransport | None] = {}
-    for scheme in ("http", "https", "all"):
-        if url := given.get(scheme):
-            url = url.replace("#", "%23") if "@" in url.partition("#")[2] else url
-            proxy = httpx.Proxy(url if "://" in url else f"http://{url}")
-            mounts[f"{scheme}://"] = httpx.AsyncHTTPTransport(
-                verify=context, limits=limits, proxy=proxy
-            )
-    for entry in given.get("no", "").split(","):
-        name = entry.strip().strip("[]")
-        if not name:
-            continue
-        is_name = name != "localhost" and not re.fullmatch(r"[\d./]+", name)
-        pattern = f"all://[{name}]" if ":" in name else f"all://{'*' * is_name}{name}"
-        try:
-            httpx.URL(pattern)
-        except httpx.InvalidURL:
-            logger.warning("NO_PROXY: %r is not understood, and ignored", entry.strip())
-        else:
-            mounts[pattern] = None
-    return mounts
+        limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE)
+        return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(limits=limits)), []
+    network = Network()
+    return httpx.AsyncClient(transport=network, trust_env=False), network.warnings
 
 
 async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:

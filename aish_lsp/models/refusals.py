@@ -9,23 +9,20 @@ that is not in it is compared with our own count (``told_too_long``).
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.loose_json import Json, as_dict, as_tokens
-from aish_lsp.models.request import RequestMessage, StoredReasoning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from aish_lsp.foundation.errors import AishError
-    from aish_lsp.models.request import ModelRequest
 
 _LLAMA_CPP: Final = "exceed_context_size_error"
 
@@ -216,17 +213,21 @@ _NEEDED: Final = frozenset(
     }
 )
 
-_STATUSES: Final = frozenset({400, 404, 422, 500, 501, None})
+#: Statuses of a refusal for what is in a request; llama.cpp answers with 500 where a template
+#: raises an exception, and an error in the stream may have none.
+STATUSES: Final = frozenset({400, 404, 422, 500, 501, None})
 
 _NAME: Final = r"[A-Za-z_][\w.]{1,60}"
 _NAMED: Final = re.compile(
     rf"""["'`\u2018\u201c]({_NAME})["'`\u2019\u201d]"""  # Unsupported parameter: 'top_p'
-    rf"|(?:argument|parameter|field|property|option|key)s?(?: supplied)?: ({_NAME})"
+    rf"|(?:argument|parameter|field|property|option|key)s?(?: \w+)?: ({_NAME})"
     rf"|(?:^|; )(?:body\.)?({_NAME}): "  # temperature: Extra inputs are not permitted
     r"|\b([a-z]+(?:_[a-z]+)+)\b",
     re.ASCII,
 )
-_ASKED_FOR: Final = re.compile(rf"""\bset ["'`]?({_NAME})["'`]? to ["'`](\w{{1,20}})["'`]""")
+_ASKED_FOR: Final = re.compile(
+    rf"""\bset ["'`]?({_NAME})["'`]? to ["'`](\w{{1,20}})["'`]""", re.IGNORECASE
+)
 
 #: A field that has a default which some models refuse together with tools.
 _EFFORT: Final = "reasoning_effort"
@@ -238,7 +239,7 @@ def changed_fields(error: AishError, body: Json, own: Mapping[str, Any]) -> Chan
     What the user configured as ``own`` fields is always sent. Nothing that a request needs is left
     out: model, messages, the limit on the reply.
     """
-    if error.data.get("status") not in _STATUSES:
+    if error.data.get("status") not in STATUSES:
         return {}
     words = str(error.data.get("provider_message", ""))
     sent = dict(_paths(body, own))
@@ -298,149 +299,3 @@ def with_changes(body: Json, changes: Changes) -> Json:
         else:
             body[holder] = value
     return body
-
-
-#: What Google tells clients to send for a call without a signature, such as another model's:
-#: https://ai.google.dev/gemini-api/docs/thought-signatures, "FAQs".
-NO_SIGNATURE: Final = "skip_thought_signature_validator"
-_UNSIGNED: Final = {"extra_content": {"google": {"thought_signature": NO_SIGNATURE}}}
-
-# Forms of a conversation, for servers and templates that do not take every conversation.
-
-#: Each form, how servers ask for it, and what the user is told.
-_FORMS: Final = (
-    (
-        "reasoning on every reply",
-        (
-            r"reasoning_content\b.{0,80}\b(?:passed back|missing|required|must)"
-            r"|missing.{0,20}\breasoning_content"
-        ),
-        "its server wants reasoning with every reply",
-    ),
-    (
-        "short ids",
-        r"tool.?call.{0,20}\bid\b.{0,120}\b(?:9|nine)\b",
-        "its server wants the ids of calls to have nine characters",
-    ),
-    (
-        "system in the first question",
-        (
-            r"system (?:role|message)s? (?:is |are )?(?:not (?:supported|allowed)|unsupported)"
-            r"|only .{0,60}\broles? (?:is|are) supported|roles? must alternate"
-            r"|(?:not|n't) support.{0,20}\bsystem (?:role|message|prompt)"
-        ),
-        "its template takes no system message, which goes into the first question",
-    ),
-    (
-        "signed calls",
-        r"thought_?signature",
-        "its server wants signatures of calls that another model made",
-    ),
-    (
-        "no reasoning",
-        (
-            r"invalid.{0,20}\bsignature|thought_?signature|signature.{0,40}\b(?:invalid|missing|required)"
-            r"|thinking.{0,60}\b(?:cannot be modified|blocks? must)|expected `thinking`"
-        ),
-        "its server does not accept the reasoning of earlier replies",
-    ),
-    (
-        "calls as text",
-        (
-            r"\btool_?calls?\b|\btool_?use\b|\btool_?results?\b|\brole\b.{0,20}\btool\b|\btool role"
-            r"|function.?calls?\b|function.?response"
-        ),
-        "its server does not accept earlier calls, which are sent as text",
-    ),
-)
-
-
-def form_for(error: AishError, request: ModelRequest, known: Iterable[str]) -> tuple[str, str]:
-    """Return the form in which a refused conversation may be accepted, and why; empty if none.
-
-    ``known`` are the forms that it already has.
-    """
-    words = str(error.data.get("provider_message", ""))
-    known = set(known)
-    if error.data.get("status") not in _STATUSES or not may_be_about_request(error):
-        return "", ""
-    for name, pattern, why in _FORMS:
-        if name in known or not re.search(pattern, words, re.IGNORECASE):
-            continue
-        if reformed(request, {*known, name}, "") != reformed(request, known, ""):
-            return name, why
-    return "", ""
-
-
-def reformed(request: ModelRequest, forms: Iterable[str], source: str) -> ModelRequest:
-    """Return ``request`` with its conversation in these forms.
-
-    ``source`` is the name of the server, to which reasoning goes back.
-    """
-    messages = list(request.messages)
-    forms = set(forms)
-    if "no reasoning" in forms:
-        messages = [replace(message, reasoning=None) for message in messages]
-    if "calls as text" in forms:
-        messages = [_as_text(message) for message in messages]
-    if "reasoning on every reply" in forms:
-        messages = [_with_reasoning(message, source) for message in messages]
-    if "signed calls" in forms:
-        messages = [_signed(message, source) for message in messages]
-    if "short ids" in forms:
-        messages = [_with_short_ids(message) for message in messages]
-    if "system in the first question" in forms:
-        messages = _alternating(messages)
-    return replace(request, messages=tuple(messages))
-
-
-def _as_text(message: RequestMessage) -> RequestMessage:
-    """Return a message with its calls, or the result that it is, as text."""
-    if message.role == "tool":
-        return RequestMessage("user", f"[result of a tool]\n{message.content}")
-    if not message.tool_calls:
-        return message
-    calls = (f"[called {call.name} with {call.arguments}]" for call in message.tool_calls)
-    content = "\n".join(filter(None, (message.content, *calls)))
-    return replace(message, content=content, tool_calls=(), reasoning=None)
-
-
-def _with_reasoning(message: RequestMessage, source: str) -> RequestMessage:
-    """Return a reply with its reasoning, or a blank one: some servers refuse an empty one."""
-    if message.role != "assistant":
-        return message
-    text = message.reasoning.text if message.reasoning else ""
-    metadata = {"reasoning_field": "reasoning_content", "every": True}
-    return replace(message, reasoning=StoredReasoning(text or " ", source, metadata))
-
-
-def _signed(message: RequestMessage, source: str) -> RequestMessage:
-    """Return a message whose calls have something in place of the signature that they lack."""
-    calls = (
-        call if call.extra.get(source) else replace(call, extra={**call.extra, source: _UNSIGNED})
-        for call in message.tool_calls
-    )
-    return replace(message, tool_calls=tuple(calls))
-
-
-def _with_short_ids(message: RequestMessage) -> RequestMessage:
-    calls = tuple(replace(call, id=_short(call.id)) for call in message.tool_calls)
-    answered = message.tool_call_id and _short(message.tool_call_id)
-    return replace(message, tool_calls=calls, tool_call_id=answered)
-
-
-def _short(call_id: str) -> str:
-    return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
-
-
-def _alternating(messages: Iterable[RequestMessage]) -> list[RequestMessage]:
-    """Return the messages with all of one speaker joined, the system's with the user's."""
-    joined: list[RequestMessage] = []
-    for message in messages:
-        one = replace(message, role="user") if message.role == "system" else message
-        last = joined[-1] if joined else None
-        if last is not None and last.role == one.role == "user":
-            joined[-1] = replace(last, content=f"{last.content}\n\n{one.content}")
-        else:
-            joined.append(one)
-    return joined

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
@@ -163,12 +163,21 @@ def tool_named(name: str, tools: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that one model call needs. ``max_output_tokens`` overrides the preset's."""
+    """Everything that one model call needs. ``max_output_tokens`` overrides the preset's.
+
+    ``cut_off`` is called with the usage that is known of a reply that breaks off or is cancelled.
+    """
 
     preset: Preset
     messages: tuple[RequestMessage, ...]
     tools: tuple[ToolSchema, ...] = ()
     max_output_tokens: int | None = None
+    cut_off: Callable[[Usage], None] | None = field(default=None, compare=False, repr=False)
+
+    def tell_cut(self, usage: Usage | None) -> None:
+        """Tell the usage of a reply that is not read to its end: it costs something, too."""
+        if self.cut_off is not None and usage is not None:
+            self.cut_off(usage)
 
 
 class WithoutPart(BackendRejected):

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from aish_lsp.foundation.ports import Choice, Question
-from aish_lsp.foundation.text import count_of, cut, escaped
-from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools import offered_name
+from aish_lsp.foundation.text import cut, escaped
 
 if TYPE_CHECKING:
-    from mcp_types import Tool as McpTool
-
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.foundation.ports import AskUser, Choose
+    from aish_lsp.tools.listing import ServerTool
 
 #: How long a permission holds: for the next call, for this session, or for good in this workspace.
 Scope = Literal["once", "session", "always"]
@@ -43,102 +38,6 @@ _NOT_ALLOWED: Final = ""
 
 #: Characters of a definition that are kept, to show what changed.
 _KEPT: Final = 1 << 17
-
-
-@dataclass(frozen=True, slots=True)
-class ServerTool:
-    """A tool of a server.
-
-    Attributes:
-        name: the server's own name for it.
-        schema: the schema that a model is offered, with the name ``SERVER__NAME``.
-        reads: whether the server says that it changes nothing.
-        definition: all that the server says about it, as lines that can be compared.
-        pin: a hash of the server's name and the definition.
-    """
-
-    name: str
-    schema: ToolSchema
-    reads: bool
-    definition: str
-    pin: str
-
-
-#: Characters of a tool's schema and of its description, and levels of its schema. A tool that
-#: exceeds one of these is left out: a model could hardly use it, and some model servers would fail.
-_LARGEST_SCHEMA: Final = 1 << 16
-_LONGEST_DESCRIPTION: Final = 1 << 14
-_DEEPEST: Final = 40
-
-
-def checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerTool], list[str]]:
-    """Return the tools of a server that can be offered, and why the others cannot."""
-    found: list[ServerTool] = []
-    left_out: list[str] = []
-    taken: set[str] = set()
-    for one in listed:
-        name = offered_name(server, one.name)
-        problem = "its name is that of another" if name in taken else _problem(one)
-        if problem:
-            left_out.append(f"{escaped(one.name)[:60]}: {problem}")
-            continue
-        taken.add(name)
-        annotations = one.annotations
-        definition = _definition(one)
-        pin = hashlib.sha256(f"{server}\n{definition}".encode(errors="surrogatepass")).hexdigest()
-        schema = ToolSchema(name, (one.description or one.title or "").strip(), one.input_schema)
-        reads = annotations is not None and annotations.read_only_hint is True
-        found.append(ServerTool(one.name, schema, reads, definition, pin))
-    return found, left_out
-
-
-def _definition(tool: McpTool) -> str:
-    """Return all that a server says about a tool, in visible characters, with a line per part."""
-    annotations = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
-    parts = {
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "arguments": tool.input_schema,
-        "result": tool.output_schema,
-        "annotations": annotations,
-    }
-    return "\n".join(
-        f"{part}: {json.dumps(value, indent=1, sort_keys=True)}" for part, value in parts.items()
-    )
-
-
-def _problem(tool: McpTool) -> str:
-    """Return why a tool cannot be offered; empty if it can."""
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - heavy
-
-    schema = tool.input_schema
-    if not tool.name:
-        return "it has no name"
-    if _depth(schema) > _DEEPEST:
-        return "its schema is nested too deeply"
-    try:
-        size = len(json.dumps(schema, allow_nan=False))
-    except ValueError:
-        # NaN and Infinity are not JSON: model servers would refuse the whole request.
-        return "its schema has a number that is not finite"
-    if size > _LARGEST_SCHEMA or len(tool.description or "") > _LONGEST_DESCRIPTION:
-        return f"its schema or its description is too long ({count_of(size, 'character')})"
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        return f"its schema is not valid: {escaped(error.message)[:120]}"
-    return "" if schema.get("type", "object") == "object" else "its arguments are not an object"
-
-
-def _depth(schema: object) -> int:
-    level, deepest = [schema], 0
-    while level and deepest <= _DEEPEST:
-        deepest += 1
-        inner = [list(one.values()) for one in level if isinstance(one, dict)]
-        inner += [one for one in level if isinstance(one, list)]
-        level = [item for items in inner for item in items if isinstance(item, dict | list)]
-    return deepest
 
 
 class Permissions:

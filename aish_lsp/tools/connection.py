@@ -6,73 +6,62 @@ import asyncio
 import importlib
 import importlib.util
 import logging
-import os
 import re
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
+from aish_lsp.config.variables import with_variables
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound
 from aish_lsp.foundation.files import data_dir
-from aish_lsp.foundation.text import cut, escaped
-from aish_lsp.tools.asking import Elicitation, ServerTool, checked_tools
+from aish_lsp.foundation.text import escaped
+from aish_lsp.tools.asking import Elicitation
+from aish_lsp.tools.launch import command_of, environment_of, folder_of
+from aish_lsp.tools.listing import ServerTool, checked_tools
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.client import Transport
-    from mcp_types import CallToolResult
 
     from aish_lsp.config.schema import ToolServer
     from aish_lsp.foundation.ports import AskUser, Choose
+    from aish_lsp.tools.remote import RemoteTransport
     from aish_lsp.tools.transports import StdioTransport
 
 logger = logging.getLogger(__name__)
 
 State = Literal["off", "starting", "ready", "failed"]
 
-#: Seconds that a server has to answer ``initialize`` and list its tools (``uvx`` and ``npx`` may
-#: have to fetch it first), and seconds that a call may take.
+#: Seconds that a server has to answer ``initialize`` and list its tools: ``uvx`` and ``npx`` may
+#: have to fetch it first.
 _CONNECT_SECONDS: Final = 60.0
-_CALL_SECONDS: Final = 600.0
+
+#: Seconds for the calls of a session that was lost, and until it is known why a server ended.
+_END_SECONDS: Final = 5.0
 
 #: Seconds until a server that failed may be started again: the first time, and at most.
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 
-#: How many pages of a list of tools are read, how many tools are kept, and seconds until the list
-#: may be read again.
-_MOST_PAGES: Final = 50
-_MOST_TOOLS: Final = 1000
+#: Seconds until the list of tools may be read again.
 _LIST_PAUSE: Final = 1.0
-
-#: Seconds between two reports of progress, and characters of a report.
-_PROGRESS_PAUSE: Final = 0.1
-_LONGEST_PROGRESS: Final = 200
-
-#: The variables of our environment that a server gets: those that it needs to run, and no secrets.
-_INHERITED: Final = (
-    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"),
-    *("USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
-)
-
-_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """Where servers are started, and how the user is asked.
 
-    ``environ`` is our own environment; a server gets the harmless part of it.
+    ``environ`` is our own environment; a server gets the harmless part of it. ``without_secrets``
+    removes the secrets from what a server prints.
     """
 
     root: Path
     environ: Mapping[str, str]
     ask_user: AskUser
     choose: Choose
+    without_secrets: Callable[[str], str] = str
 
 
 class Connection:
@@ -92,10 +81,13 @@ class Connection:
         self.error = ""
         self._surroundings = surroundings
         self._client: Client | None = None
-        self._process: StdioTransport | None = None
+        self._link: StdioTransport | RemoteTransport | None = None
+        self._is_older = False
         self._task: asyncio.Task[None] | None = None
         self._limit: asyncio.Timeout | None = None
         self._elicitation = Elicitation(name, surroundings.ask_user, surroundings.choose)
+        self._opening = asyncio.Lock()
+        self._idle = asyncio.Event()
         self._settled = asyncio.Event()
         self._over = asyncio.Event()
         self._changed = asyncio.Event()
@@ -141,63 +133,93 @@ class Connection:
 
     async def call(
         self, tool: ServerTool, arguments: Mapping[str, Any], told: Callable[[str], Awaitable[None]]
-    ) -> CallToolResult:
+    ) -> dict[str, Any]:
         """Call a tool, passing its progress to ``told`` and a cancel to the server.
+
+        Returns the result as the server sent it. If the server has lost the session, the call was
+        not made, and is made in a new one.
 
         Raises:
             AishError: the call failed, or the server did.
         """
-        from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - heavy, and there by now
-        from mcp_types import CONNECTION_CLOSED  # noqa: PLC0415 - as above
-        from pydantic import ValidationError  # noqa: PLC0415 - as above
+        from aish_lsp.tools.protocol import MAY_BE_LOST, SESSION_LOST  # noqa: PLC0415 - heavy
 
         await self.connect()
-        assert self._client is not None
-        told_at = -_PROGRESS_PAUSE
-
-        async def progressed(progress: float, total: float | None, message: str | None) -> None:
-            nonlocal told_at
-            if time.monotonic() - told_at < _PROGRESS_PAUSE:
-                return
-            told_at = time.monotonic()
-            of = f" of {total:g}" if total else ""
-            said = f", {escaped(message[:_LONGEST_PROGRESS])}" if message else ""
-            await told(f"{self.name}: {progress:g}{of}{said}\n")
-
-        self._elicitation.calls += 1
+        client = self._client
         try:
-            result = await self._client.call_tool(
-                tool.name, dict(arguments), _CALL_SECONDS, progress_callback=progressed
+            return await self._call(tool.name, arguments, told)
+        except BackendUnavailable as error:
+            reason = error.data.get("reason")
+            if not self.configured.url or reason not in (SESSION_LOST, MAY_BE_LOST):
+                raise
+            await self._open_anew(client)
+            if reason == MAY_BE_LOST:
+                raise
+        if tool.pin not in {one.pin for one in self.tools}:
+            raise BackendUnavailable(
+                f"{self.name} lost its session, and describes {tool.name} otherwise in a new one."
+                " Call it again."
             )
-        except MCPError as error:
-            if self._client is None or error.error.code == CONNECTION_CLOSED:
-                # The task sets the reason why the server ended.
-                if self._task is not None:
-                    await asyncio.wait([self._task])
-                why = self.error or f"The tool server {self.name} ended."
-                raise BackendUnavailable(why) from error
-            raise BackendUnavailable(
-                f"{self.name}: {cut(escaped(error.error.message), 500)}"
-            ) from error
-        except (ValidationError, ValueError, RuntimeError) as error:
-            what = cut(escaped(str(error)), 300)
-            raise BackendUnavailable(
-                f"{self.name} gave a result that is not valid: {what}"
-            ) from error
+        return await self._call(tool.name, arguments, told)
+
+    async def _call(
+        self, name: str, arguments: Mapping[str, Any], told: Callable[[str], Awaitable[None]]
+    ) -> dict[str, Any]:
+        """Call a tool once.
+
+        Raises:
+            BackendUnavailable: the call failed, or the server did.
+        """
+        from aish_lsp.tools import protocol  # noqa: PLC0415 - brings the SDK
+
+        client, task = self._client, self._task
+        if client is None or task is None:
+            raise BackendUnavailable(self.error or f"The tool server {self.name} was stopped.")
+        self._elicitation.calls += 1
+        self._idle.clear()
+        try:
+            result = await protocol.call_tool(client, self.name, name, arguments, told)
+        except BackendUnavailable as error:
+            if not task.done() and error.data.get("reason") != protocol.CONNECTION_ENDED:
+                raise
+            # The task sets the reason why the server ended.
+            await asyncio.wait([task], timeout=_END_SECONDS)
+            why = self.error or f"The tool server {self.name} ended."
+            raise BackendUnavailable(why) from error
         finally:
             self._elicitation.calls -= 1
+            if not self._elicitation.calls:
+                self._idle.set()
         self._failures = 0
         return result
 
+    async def _open_anew(self, client: Client | None) -> None:
+        """Open a new session in place of that of ``client``, unless another call has done so.
+
+        What the server still answers in the old one is waited for, for a while.
+
+        Raises:
+            AishError: it cannot be opened.
+        """
+        async with self._opening:
+            if self._client is client and (task := self._task) is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_END_SECONDS):
+                        await self._idle.wait()
+                self._is_wanted = False
+                self._over.set()
+                await asyncio.wait([task])
+            await self.connect()
+
     async def _serve(self) -> None:
         """Run the connection from its start to its end."""
-        self._process = None
+        self._link = None
         try:
             await _import_sdk()
             async with AsyncExitStack() as stack:
                 # Not anyio's timeout: its scopes must nest, and the client outlives this one.
                 async with asyncio.timeout(_CONNECT_SECONDS) as self._limit:
-                    client = await stack.enter_async_context(self._client_of(self._transport()))
+                    client = await self._opened(stack)
                     await self._list(client)
                 self._limit = None
                 self._client, self.state = client, "ready"
@@ -209,95 +231,94 @@ class Connection:
                 self.state = "off"
         except asyncio.CancelledError:
             self.state = "off"
-        except BaseExceptionGroup as group:
-            self._fail(_first(group))
-        except Exception as error:  # noqa: BLE001 - anything an unknown program may cause
-            self._fail(error)
+        except (BaseExceptionGroup, Exception) as error:  # noqa: BLE001 - of an unknown program
+            self._fail(_first(error))
         finally:
             self._client = None
             self._settled.set()
 
-    def _transport(self) -> Transport:
-        """Return the transport for the server.
+    async def _opened(self, stack: AsyncExitStack) -> Client:
+        """Return a client that is connected, until ``stack`` is closed.
+
+        An older server may not take the first message, which asks for the newest protocol: it is
+        then started or reached again in the older way.
 
         Raises:
+            Exception: it cannot be connected.
+        """
+        try:
+            return await stack.enter_async_context(self._new_client())
+        except (BaseExceptionGroup, Exception) as error:
+            link = self._link
+            if self._is_older or link is None or not link.may_be_older(_first(error)):
+                raise
+            self._is_older = True
+            self._over.clear()
+            try:
+                return await stack.enter_async_context(self._new_client())
+            except (BaseExceptionGroup, Exception):
+                self._is_older = False
+                if isinstance(self._link, type(link)) and self.configured.url:
+                    # The other way was but a guess.
+                    self._link = link
+                    raise error from None
+                raise
+
+    def _new_client(self) -> Client:
+        """Return a client for the server, not yet connected.
+
+        Raises:
+            InvalidArgument: a variable that its settings name is not set, or its folder is none.
             NotFound: its program is not installed.
+            Denied: a key would go unencrypted to another machine.
         """
-        from aish_lsp.tools import transports  # noqa: PLC0415 - brings the SDK
+        from aish_lsp.tools import protocol  # noqa: PLC0415 - brings the SDK
+        from aish_lsp.tools.remote import RemoteTransport  # noqa: PLC0415 - as above
+        from aish_lsp.tools.transports import StdioTransport  # noqa: PLC0415 - as above
 
-        if self.configured.url:
-            headers = {
-                name: _VARIABLE.sub(lambda found: self._variable(found[1]), value)
-                for name, value in self.configured.headers.items()
-            }
-            return transports.remote_transport(
+        around = self._surroundings
+        server = with_variables(self.configured, around.environ)
+        if server.url:
+            self._link = RemoteTransport(
                 self.name,
-                self.configured.url,
-                headers,
-                self._surroundings.ask_user,
+                server.url,
+                server.headers,
+                around.ask_user,
                 self._wait_for_user,
+                extra_certificates=around.environ.get("NODE_EXTRA_CA_CERTS", ""),
+                over=self._over.set if self._is_older else None,
             )
-        environ = self._surroundings.environ
-        environment = {name: environ[name] for name in _INHERITED if name in environ}
-        for name, value in self.configured.env.items():
-            environment[name] = _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
-        program, *arguments = self.configured.command or [""]
-        where = environment.get("PATH", os.defpath)
-        program = os.path.expanduser(program)  # noqa: PTH111 - as a shell
-        if os.path.dirname(program):  # noqa: PTH120 - as above
-            program = str(self._surroundings.root / program)
-        found = shutil.which(program, path=where)
-        if found is None:
-            raise NotFound(f"{escaped(program)[:80]} is not installed, or not on PATH")
-        log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
-        command = [os.path.abspath(found), *arguments]  # noqa: PTH100 - links are not followed
-        self._process = transports.StdioTransport(
-            command, self._surroundings.root, environment, log, self._over.set
+        else:
+            environment = environment_of(server, around.environ)
+            log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
+            self._link = StdioTransport(
+                command_of(server, around.root, environment),
+                folder_of(server, around.root),
+                environment,
+                log,
+                over=self._over.set,
+                without_secrets=around.without_secrets,
+            )
+        return protocol.client_of(
+            self._link,
+            around.root,
+            self._elicitation,
+            changed=self._changed.set,
+            ended=self._over.set,
+            is_older=self._is_older,
         )
-        return self._process
-
-    def _variable(self, name: str) -> str:
-        """Return the value of an environment variable that a header names.
-
-        Raises:
-            InvalidArgument: it is not set.
-        """
-        if value := self._surroundings.environ.get(name):
-            return value
-        raise InvalidArgument(f"its headers name the variable {name}, which is not set")
 
     def _wait_for_user(self, seconds: float) -> None:
         """Give the server more time while the user is asked something."""
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
-    def _client_of(self, transport: Transport) -> Client:
-        import mcp_types  # noqa: PLC0415 - brings pydantic
-        from mcp import Client  # noqa: PLC0415 - heavy
-
-        from aish_lsp import __version__  # noqa: PLC0415 - of the root
-
-        async def roots(context: Any) -> mcp_types.ListRootsResult:
-            del context
-            root: Any = self._surroundings.root.as_uri()
-            return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root)])
-
-        async def told(message: Any) -> None:
-            if isinstance(message, mcp_types.ToolListChangedNotification):
-                self._changed.set()
-
-        return Client(
-            transport,
-            client_info=mcp_types.Implementation(name="aish-lsp", version=__version__),
-            elicitation_callback=self._elicitation.answer,
-            list_roots_callback=roots,
-            message_handler=told,
-            cache=None,
-        )
-
     async def _stay(self, client: Client) -> None:
         """Keep the list of tools current until the server ends or is no longer wanted."""
+        from aish_lsp.tools.protocol import follow_list  # noqa: PLC0415 - brings the SDK
+
         over = asyncio.create_task(self._over.wait())
+        following = asyncio.create_task(follow_list(client, self._changed.set))
         try:
             while not over.done():
                 changed = asyncio.create_task(self._changed.wait())
@@ -310,19 +331,19 @@ class Connection:
                     await asyncio.wait({over}, timeout=_LIST_PAUSE)
         finally:
             over.cancel()
+            following.cancel()
+            await asyncio.wait([following])
 
     async def _list(self, client: Client) -> None:
-        found: list[Any] = []
-        cursor = None
-        for _ in range(_MOST_PAGES):
-            page = await client.list_tools(cursor=cursor)
-            found += page.tools
-            cursor = page.next_cursor
-            if not cursor or len(found) >= _MOST_TOOLS:
-                break
-        tools, left_out = await asyncio.to_thread(checked_tools, self.name, found[:_MOST_TOOLS])
-        if cursor or len(found) > _MOST_TOOLS:
-            left_out.insert(0, f"it lists more than {_MOST_TOOLS:,} tools; these are the first")
+        """Read the list of tools, if the server has any."""
+        from aish_lsp.tools.protocol import MOST_TOOLS, listed_tools  # noqa: PLC0415 - heavy
+
+        listed, has_more = await listed_tools(client)
+        tools, left_out = await asyncio.to_thread(checked_tools, self.name, listed)
+        if has_more:
+            left_out.insert(0, f"it lists more than {MOST_TOOLS:,} tools; these are the first")
+        if not listed:
+            left_out.append("it says that it has no tools")
         self.tools = tuple(tools)
         self.error = "; ".join(left_out[:5])
         if len(left_out) > 5:
@@ -332,14 +353,26 @@ class Connection:
         self._failures += 1
         self._failed_at = time.monotonic()
         self.state, self.tools = "failed", ()
-        why, said = _why(error), ""
-        if self._process is not None:
-            why = self._process.trouble or why
-            said = self._process.last_words
+        if self.configured.url:
+            self._is_older = False  # It may be another when it is reached again.
+        why, said = self._reason(error), ""
+        if self._link is not None:
+            why = self._link.trouble or why
+            said = self._link.last_words
         self.error = f"The tool server {self.name} failed: {why}."
         if said:
             self.error += f" It said: {escaped(said)}"
         logger.info("%s", self.error)
+
+    def _reason(self, error: BaseException) -> str:
+        match error:
+            case AishError():
+                return error.message.rstrip(".")
+            case TimeoutError():
+                return f"it did not answer within {_CONNECT_SECONDS:.0f} s"
+        from aish_lsp.tools.protocol import reason_of  # noqa: PLC0415 - brings the SDK
+
+        return reason_of(error, self.configured.url or "")
 
 
 async def _import_sdk() -> None:
@@ -350,31 +383,11 @@ async def _import_sdk() -> None:
     """
     if importlib.util.find_spec("mcp") is None:
         raise NotFound("the part for tool servers is not installed: pip install 'aish-lsp[tools]'")
-    await asyncio.to_thread(importlib.import_module, "aish_lsp.tools.transports")
+    await asyncio.to_thread(importlib.import_module, "aish_lsp.tools.protocol")
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first error in a group that is not itself a group."""
-    error: BaseException = group
+def _first(error: BaseException) -> BaseException:
+    """Return the first error in a group, or else the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _why(error: BaseException) -> str:
-    match error:
-        case AishError():
-            return error.message.rstrip(".")
-        case TimeoutError():
-            return f"it did not answer within {_CONNECT_SECONDS:.0f} s"
-        case OSError():
-            return error.strerror or type(error).__name__
-        case ValueError() if callable(errors := getattr(error, "errors", None)):
-            # Not all of pydantic's message, which adds the type and a link to its documentation.
-            first = errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            return cut(
-                escaped(f"its answer does not follow the protocol: {place}: {first['msg']}"), 300
-            )
-        case _:
-            return cut(escaped(str(error)), 300).rstrip(".") or type(error).__name__

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.counter import schema_tokens
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.job import internal_error
@@ -15,6 +16,7 @@ from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, cut, escaped, shown
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools import ToolResult, offered_name
+from aish_lsp.tools.refused import limit_in, named_in
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -52,13 +54,17 @@ _SHOWN: Final = 400
 
 TOOL_SEARCH: Final = "tool_search"
 
+#: The most tools that a model is offered at once: what most servers take. OpenAI takes no more.
+MOST_TOOLS: Final = 128
+
 
 class Toolbox:
     """The tools of all ``providers`` that are switched on, by ``settings`` or by the user.
 
-    If their schemas take more than ``tools.share`` of a model's window, the model is offered a
-    single tool that has a line on each of them and fetches those that the model wants. These come
-    after it, so that the beginning of the prompt does not change.
+    If their schemas take more than ``tools.share`` of a model's window, or are more than its server
+    takes, some are deferred: the model is offered a tool that has a line on each of them and
+    fetches those that the model wants. These come after it, so that the beginning of the prompt
+    does not change.
     """
 
     def __init__(
@@ -74,6 +80,9 @@ class Toolbox:
         self._servers = servers
         self._switched: dict[tuple[str, str], bool] = {}
         self._fetched: list[str] = []
+        # What models' servers do not take: more than so many tools, and single ones.
+        self._most: dict[tuple[str, str], int] = {}
+        self._refused: dict[tuple[str, str], set[str]] = {}
         self._last: tuple[str, str] | None = None
         self._times = 0
 
@@ -158,27 +167,66 @@ class Toolbox:
     def definitions(self, preset: Preset, window: int, /) -> tuple[ToolSchema, ...]:
         """Return the tools that are now offered to a model with a window of this many tokens.
 
-        There are none if not even the shortest list of them fits into the share.
+        If they are too much, those of servers are deferred first, the largest first, and the
+        built-in ones last. There are none if not even the shortest list of them fits.
         """
         if preset.provider == "offline" or not _INSTEAD_OF_TOOLS.isdisjoint(preset.extra_body):
             return ()
-        schemas = [tool.schema for tool in self._enabled().values()]
-        most = self._settings().share * window
-        if sum(schema_tokens(schema, preset) for schema in schemas) <= most:
-            return tuple(schemas)
-        by_server = {one.name: len(one.tools) for one in self.providers}
-        search = next(
-            (
-                search
-                for search in _search_schemas(schemas, by_server)
-                if schema_tokens(search, preset) <= most
-            ),
-            None,
+        tokens, by_server = self._settings().share * window, self._takeable(preset)
+        most = self._most.get(_server_of(preset), MOST_TOOLS)
+
+        def size(schemas: Iterable[ToolSchema]) -> int:
+            return sum(schema_tokens(schema, preset) for schema in schemas)
+
+        order = sorted(by_server, key=lambda name: (name == OWN_TOOLS, -size(by_server[name])))
+        for count in range(len(order) + 1):
+            deferred, kept_servers = order[:count], order[count:]
+            kept = [one for name in by_server if name in kept_servers for one in by_server[name]]
+            later = {one.name: one for name in deferred for one in by_server[name]}
+            counts = {name: len(by_server[name]) for name in deferred}
+            for search in _search_schemas([*later.values()], counts) if later else (None,):
+                offered = [*kept, search] if search else kept
+                if len(offered) <= most and size(offered) <= tokens:
+                    fetched = [later[name] for name in self._fetched if name in later]
+                    room = most - len(offered)
+                    return (*offered, *fetched[max(0, len(fetched) - room) :])
+        return ()
+
+    def _takeable(self, preset: Preset) -> dict[str, list[ToolSchema]]:
+        """Return the tools that may be called and that the model's server takes, by provider."""
+        refused = self._refused.get(_server_of(preset), set())
+        return {
+            provider.name: [
+                tool.schema
+                for tool in provider.tools
+                if self.is_on(provider.name, name := tool.schema.name) and name not in refused
+            ]
+            for provider in self.providers
+        }
+
+    def adapt(self, preset: Preset, said: str, offered: Sequence[ToolSchema], /) -> str:
+        """Offer other tools from now on, if a model's server refused those it was offered.
+
+        ``said`` is its reason. Returns what to tell the user; empty if it is not about the tools.
+        """
+        names, server = [schema.name for schema in offered], _server_of(preset)
+        if (most := limit_in(said, len(names))) is not None:
+            self._most[server] = most
+            return (
+                f"The server of {preset.name} takes at most {count_of(most, 'tool')}: it is told"
+                f" the names of the others, and fetches them by `{TOOL_SEARCH}`."
+            )
+        if not (name := named_in(said, names)) or name == TOOL_SEARCH:
+            return ""
+        self._refused.setdefault(server, set()).add(name)
+        owner = next(
+            (one.name for one in self.providers if name in {t.schema.name for t in one.tools}), ""
         )
-        if search is None:
-            return ()
-        by_name = {schema.name: schema for schema in schemas}
-        return (search, *(by_name[name] for name in self._fetched if name in by_name))
+        return (
+            f"The server of {preset.name} does not accept the tool {name} of {owner}, which is left"
+            f" out: {cut(escaped(said), _SHOWN)} To switch it off for good:"
+            f' `off = ["{name}"]` under `[tools.servers.{owner}]` in config.toml.'
+        )
 
     # Calling one
 
@@ -276,6 +324,10 @@ async def call_tool(tools: Toolbox, call: ToolCall, around: Around) -> ToolResul
     except Exception as error:
         logger.exception("a tool failed")
         return ToolResult(internal_error(error).message, "failed")
+
+
+def _server_of(preset: Preset) -> tuple[str, str]:
+    return preset.endpoint, preset.model
 
 
 def _search_schemas(

@@ -43,6 +43,7 @@ from aish_lsp.foundation.errors import (
     BackendUnavailable,
     InvalidArgument,
 )
+from aish_lsp.models.http import REFUSAL_LIMIT
 
 #: Seconds of silence after which a server is given up, if the fault is silence.
 PATIENCE: Final = 2.0
@@ -103,7 +104,7 @@ def broken(says: str) -> Expected:
 PAGE: Final = b"<!doctype html><html><head><title>Sign in - Caf\xc3\xa9 Wi-Fi</title></head></html>"
 GATEWAY: Final = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
 BIG: Final = b"x" * (64 << 10)
-FAILS: Final = b"oops" + b" " * len(BIG)
+FAILS: Final = b"oops" + b" " * REFUSAL_LIMIT
 NESTED: Final = b'{"a":' * (16 << 10)
 
 

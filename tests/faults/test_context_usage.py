@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +17,15 @@ from context_parts import (
     honest,
     learned,
     notices,
+    run,
     says,
     shown,
     story,
     used,
 )
-from conversing import ask
+from conversing import ask, begin, streamed
 from fault_server import Peer, Request, Script, chunk_of
+from short_answers import ANSWERS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -250,3 +253,86 @@ async def test_a_server_that_cuts_without_a_word_is_told_once(served: Any) -> No
     assert (await shown(client))["total"] == pytest.approx(
         counted(chats(served.model)[-1]), rel=0.2
     )
+
+
+@pytest.mark.parametrize("how", ["a cancel", "a break"])
+async def test_the_usage_so_far_of_a_reply_that_was_cut_counts(served: Any, how: str) -> None:
+    """Messages reports the input at the beginning, and the output at the end."""
+    client, place = served.client, served.place
+    price = {"input": 100.0, "output": 1000.0}
+    model = {"endpoint": served.model.url, "provider": "anthropic", "timeout": 30.0}
+    name = configure(place, {**model, "price": price})
+    start = {"input_tokens": 300, "cache_read_input_tokens": 700, "output_tokens": 1}
+
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.head()
+        await peer.event({"type": "message_start", "message": {"usage": start}})
+        block = {"type": "content_block_delta", "index": 0}
+        await peer.event({**block, "delta": {"type": "text_delta", "text": REPLY}})
+        if how == "a break":
+            peer.reset()
+        else:
+            await peer.wait_closed()
+
+    served.script = script
+    asked_for = {"prompt": "Well?", "partialResultToken": "t"}
+    _, answer = await begin(client, "aish.ask", asked_for)
+    await client.wait_for(lambda: streamed(client, "t"), "the text")
+    if how == "a cancel":
+        await client.command_result("aish.cancel", {})
+    await client.within(answer, "the end")
+    [line] = used(place, name)
+    assert (line["input"], line["cacheRead"], line["estimated"]) == (1000, 700, True)
+    assert line["output"] == pytest.approx(len(REPLY) / 4, rel=0.5)
+    assert line["cost"] == pytest.approx((1000 * 100 + line["output"] * 1000) / 1e6)
+
+
+#: Where each protocol has what stays, and its messages.
+PARTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "openai": (("tools",), "messages"),
+    "openai-responses": (("tools", "instructions"), "input"),
+    "anthropic": (("tools", "system"), "messages"),
+    "gemini": (("tools", "systemInstruction"), "contents"),
+    "ollama": (("tools",), "messages"),
+}
+
+
+def without_marks(value: Any) -> Any:
+    """Return a part of a request without the marks for a cache, which move on."""
+    if isinstance(value, dict):
+        return {key: without_marks(one) for key, one in value.items() if key != "cache_control"}
+    return [without_marks(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("provider", PARTS)
+async def test_what_stays_is_in_front_byte_by_byte(served: Any, provider: str) -> None:
+    """Nothing that changes from question to question stands before what does not."""
+    client, place = served.client, served.place
+    (place.folder / "main.py").write_text("x = 1\n")
+    fact = {"kind": "fact", "content": "Tabs, not spaces.", "scope": "workspace"}
+    item = await client.command_result("aish.memory.add", fact)
+    configure(
+        place,
+        {"endpoint": served.model.url, "provider": provider, "context_window": 32768},
+        project={"auto_tree": True},
+        tools={"servers": {"aish": {"enabled": True}}},
+    )
+    sent: list[Any] = []
+
+    async def script(request: Request, peer: Peer) -> None:
+        sent.append(request.json)
+        await ANSWERS[provider](peer)
+
+    served.script = script
+    for number in range(3):
+        await run(client, f"echo {number}")
+        await ask(client, f"Question {number}?", f"t{number}")
+    await client.command_result("aish.memory.forget", {"id": item["id"], "scope": "workspace"})
+    stay, messages = PARTS[provider]
+    assert "Tabs, not spaces." in json.dumps(sent[0])
+    assert "main.py" in json.dumps(sent[0])
+    for before, after in itertools.pairwise(sent):
+        for part in stay:
+            assert json.dumps(after[part]) == json.dumps(before[part])
+        front = without_marks(before[messages])
+        assert without_marks(after[messages])[: len(front)] == front

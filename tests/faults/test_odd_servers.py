@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from client import RpcError
 from context_parts import asked, chats, configure, counted, notices, run, says, tell
-from conversing import ask
-from fault_server import Peer, Request, Script
+from conversing import SHOWS_NOTHING, Place, ask
+from fault_server import FaultServer, Peer, Request, Script
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -128,6 +128,23 @@ async def test_a_refusal_in_other_words_is_known_by_its_numbers(served: Any) -> 
     result = await ask(client, "And now?", "next")
     assert (result["text"], notices(client, "next")) == ("All is well.", [])
     assert len(asked(served.model)) == 3
+
+
+async def test_what_is_wrong_in_the_environment_is_told_at_the_first_question(
+    place: Place,
+) -> None:
+    async with FaultServer(says()) as proxy:
+        configure(place, {"endpoint": "http://model.invalid/v1"})
+        variables = {"SSL_CERT_FILE": "/nowhere.pem", "NO_PROXY": "<local>", "no_proxy": "<local>"}
+        variables |= dict.fromkeys(("HTTP_PROXY", "http_proxy"), proxy.url)
+        async with place.client("stdio", **variables) as client:
+            await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+            for token in "ab":
+                result = await ask(client, "Well?", token)
+                assert (result["text"], result["error"]) == ("All is well.", None)
+            told = [notice.split()[0] for notice in notices(client, "a")]
+            assert told == ["SSL_CERT_FILE", "NO_PROXY"]
+            assert notices(client, "b") == []
 
 
 async def test_a_template_with_an_error_of_its_own_status(served: Any) -> None:

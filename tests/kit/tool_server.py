@@ -39,8 +39,20 @@ def tools_of(fault: str, said: str) -> list[Any]:
         return [tool("change", "Change.", reads=bool(said))]
     if fault == "thousands":
         return [tool(f"tool_{number}") for number in range(3000)]
-    if fault == "a list":
-        return [tool("a list", inputSchema={"type": "array"})]
+    if fault == "odd shapes":
+        return [
+            tool("look", reads=True),
+            {"name": "bare"},
+            tool("root", inputSchema={"anyOf": [PLAIN, {"type": "null"}]}, annotations=[]),
+            tool("icons", inputSchema={"required": True}, icons="star.png", title=7),
+            tool("output", inputSchema=[], outputSchema="wrong"),
+            tool("list", inputSchema={"type": "array"}),
+            "text",
+        ]
+    if fault == "no tools":
+        return []
+    if fault == "not what it says":
+        return [tool("look", reads=True, outputSchema={"type": "object", "required": ["b"]})]
     if fault == "many":
         return [tool(f"tool_{number}", f"Does the thing number {number}.") for number in range(500)]
     if fault == "schemas":
@@ -60,6 +72,25 @@ def tools_of(fault: str, said: str) -> list[Any]:
     ]
 
 
+def odd_result(fault: str, said: str) -> Any:
+    """Return the result that a fault makes of a call; None if it is not about its shape."""
+    text = {"type": "text", "text": said}
+    return {
+        "structured": {"content": [text], "structuredContent": {"a": 1}},
+        "structured alone": {"structuredContent": {"a": 1}},
+        "structured twice": {
+            "content": [{**text, "text": '{"a": 1}'}],
+            "structuredContent": {"a": 1},
+        },
+        "not what it says": {"content": [], "structuredContent": {"a": "text"}},
+        "odd parts": {
+            "content": ["plain", {"text": "without a type"}, {"type": "text", "text": None}],
+            "isError": None,
+        },
+        "a text": "just text",
+    }.get(fault)
+
+
 class Server:
     """Answers one client, with a fault."""
 
@@ -70,6 +101,14 @@ class Server:
 
     def send(self, **message: Any) -> None:
         """Send a message."""
+        if self.fault == "no line end":
+            sys.stdout.write("Loading ... ")
+        if self.fault == "chatty":
+            sys.stdout.write("[info] a line of a log\n" * 400)
+        if self.fault == "careless" and "method" not in message:
+            sys.stdout.write(json.dumps([{"error": None, **message}]) + "\r\n")
+            sys.stdout.flush()
+            return
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         sys.stdout.flush()
 
@@ -85,6 +124,8 @@ class Server:
             sys.exit("the port is taken")
         for line in sys.stdin:
             message = json.loads(line)
+            if self.fault == "initialize first" and message["method"] == "server/discover":
+                sys.exit("ExpectedInitializeRequest")
             if "id" in message and "method" in message:
                 self.answer(message["id"], message["method"], message.get("params") or {})
             elif message.get("method") == "notifications/cancelled" and self.file is not None:
@@ -95,11 +136,19 @@ class Server:
         if method == "initialize":
             while self.fault == "silent":
                 time.sleep(60)
+            if self.fault == "careless":
+                self.send(id=number, result={"protocolVersion": "1.0", "serverInfo": None})
+                return
+            has: Any = {
+                "prompts alone": {"prompts": {}},
+                "no list": {},
+                "changes its list": {"tools": {}},
+            }.get(self.fault)
             self.send(
                 id=number,
                 result={
                     "protocolVersion": params["protocolVersion"],
-                    "capabilities": {"tools": {"listChanged": True}},
+                    "capabilities": {"tools": {"listChanged": True}} if has is None else has,
                     "serverInfo": {"name": "hostile", "version": "1"},
                 },
             )
@@ -107,11 +156,16 @@ class Server:
             if self.file is not None:
                 with self.file.with_name("lists").open("a") as lists:
                     lists.write("listed\n")
+            if self.fault == "no list":
+                self.send(id=number, error={"code": -32601, "message": "unknown"})
+                return
             if self.fault in ("another", "turns harmless") and self.file is not None:
                 self.said = self.file.read_text()
             self.send(id=number, result={"tools": tools_of(self.fault, self.said)})
         elif method == "tools/call":
             self.call(number, params)
+        elif self.fault == "no id":
+            self.send(id=None, error={"code": -32000, "message": "Server not initialized"})
         else:
             self.send(id=number, error={"code": -32601, "message": f"unknown: {method}"})
 
@@ -126,6 +180,9 @@ class Server:
         if self.fault == "asks":
             self.ask("q")
             text = sys.stdin.readline()
+        if self.fault == "pings":
+            self.send(id="p", method="ping")
+            text = f"{json.dumps(params.get('arguments'))} {sys.stdin.readline().strip()}"
         if self.fault == "asks later":
             self.give(number, "done")
             self.ask("q")
@@ -179,6 +236,12 @@ class Server:
         }.get(self.fault, plain)
         if self.fault == "not a result":
             self.send(id=number, result={"content": 7})
+            return
+        if self.fault == "says closed":
+            self.send(id=number, error={"code": -32000, "message": "it is not here"})
+            return
+        if (odd := odd_result(self.fault, said)) is not None:
+            self.send(id=number, result=odd)
             return
         content: list[Any] = [{"type": "text", "text": said}]
         if self.fault == "parts":

@@ -7,34 +7,41 @@ tool calls are at the start of the next message; no text is blank.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.address import host, server_name
+from aish_lsp.models.claude import BINDING_BETA, is_own, sampling_fields, thinking_fields
+from aish_lsp.models.forms import EVERY
+from aish_lsp.models.keys import BEARER, headers_for
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
-from aish_lsp.models.providers.base import CountingModel, settings_of
+from aish_lsp.models.providers.base import CountingModel
 from aish_lsp.models.providers.reply import (
     ReplyReader,
     arguments_of,
     function_name,
+    kept_of,
     meanings,
+    others,
     plain,
 )
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping
 
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 _BETA_HEADER = "anthropic-beta"
+
+# These do not look for the key in Anthropic's header: https://docs.ollama.com.
+_BEARER_HOSTS = frozenset({"ollama.com"})
 
 
 class AnthropicModel(CountingModel):
@@ -49,6 +56,13 @@ class AnthropicModel(CountingModel):
     signed_source = "anthropic"
     count_path = "messages/count_tokens"
     counted = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
+
+    @classmethod
+    async def headers(cls, preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a request, with the key where its server looks for it."""
+        is_bearer = host(preset.endpoint) in _BEARER_HOSTS
+        header = BEARER if is_bearer else cls.key_header
+        return await headers_for(preset, environ, header, cls.fixed_headers)
 
     def _headers(self, headers: dict[str, str], body: Json) -> dict[str, str]:
         """Return ``headers`` with the beta that the body needs, in addition to the user's own."""
@@ -111,8 +125,9 @@ def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Js
     """
     wire: list[Json] = []
     ids: set[str] = set()
+    server = server_name(preset.endpoint)
     for exchange in exchanges(messages):
-        calls = [_call(call, ids) for call in exchange.reply.tool_calls]
+        calls = [_call(call, ids, server) for call in exchange.reply.tool_calls]
         blocks = _in_order(exchange.reply, calls, preset)
         while blocks and "thinking" in blocks[-1]["type"]:
             blocks.pop()  # The reply was cut off, and servers refuse thinking at its end.
@@ -141,20 +156,17 @@ def _append(wire: list[Json], role: str, blocks: list[Json]) -> None:
         wire.append({"role": role, "content": blocks})
 
 
-def _call(call: ToolCall, ids: set[str]) -> Json:
+def _call(call: ToolCall, ids: set[str], server: str) -> Json:
     """Return a call with an id that is not in ``ids``, the request's other ids; add it there."""
-    given = call_id = plain(call.id) or "call"
+    kept, own = kept_of(call, server)
+    given = call_id = own or plain(call.id) or "call"
     number = 1
     while call_id in ids:
         number += 1
         call_id = f"{given}_{number}"
     ids.add(call_id)
-    return {
-        "type": "tool_use",
-        "id": call_id,
-        "name": function_name(call.name),
-        "input": arguments_of(call.arguments),
-    }
+    named = {"name": function_name(call.name), "input": arguments_of(call.arguments)}
+    return {**kept, "type": "tool_use", "id": call_id, **named}
 
 
 def _result(call_id: str, text: str | None) -> Json:
@@ -201,7 +213,10 @@ def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> lis
                 thinking = _thinking(part, preset)
                 thoughts += thinking
                 blocks += thinking
-    if begin == len(message.content) and next(left, None) is None:
+    if not thoughts and message.reasoning and message.reasoning.metadata.get(EVERY):
+        text = message.reasoning.text
+        thoughts.append({"type": "thinking", "thinking": text, "signature": ""})
+    elif begin == len(message.content) and next(left, None) is None:
         return blocks
     return [*thoughts, *_text(message.content), *calls]
 
@@ -220,108 +235,6 @@ def _thinking(part: Json, preset: Preset) -> list[Json]:
 def _text(text: str) -> list[Json]:
     """Return a block of text; nothing if it is blank and would be refused."""
     return [{"type": "text", "text": text}] if text.strip() else []
-
-
-# Thinking in Anthropic's Messages, and the fields that models refuse with it, by the model's name.
-#
-# Up to Claude 4.5, thinking has a budget of tokens; from 4.6 on, the model decides how much to
-# think ("adaptive"), guided by ``effort``. Claude 5 and later think without being asked, and do not
-# show it unless a summary is requested.
-
-_Version: TypeAlias = tuple[int, int]
-
-#: Allows ``block_binding`` in a request.
-BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
-
-_OWN_HOST: Final = "api.anthropic.com"
-
-_ADAPTIVE: Final[_Version] = (4, 6)
-_REFUSES_SAMPLING: Final[_Version] = (4, 7)
-_THINKS_UNASKED: Final[_Version] = (5, 0)
-_BINDS_THINKING: Final[_Version] = (5, 1)
-
-# claude-opus-4-5-20251101, claude-3-7-sonnet-latest, anthropic/claude-opus-4.6, claude-sonnet-5@...
-_NAME: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
-
-#: Thinking budgets in tokens; the first is the smallest that the protocol accepts.
-_LEAST_BUDGET: Final = 1024
-_BUDGETS: Final = {
-    "minimal": _LEAST_BUDGET,
-    "low": 2048,
-    "medium": 8192,
-    "high": 16384,
-    "xhigh": 32768,
-    "max": 32768,
-}
-
-
-def is_own(preset: Preset) -> bool:
-    """Return whether Anthropic itself serves ``preset``."""
-    return host(preset.endpoint) == _OWN_HOST
-
-
-def thinking_fields(
-    preset: Preset, model: str, limit: int, messages: Sequence[Json]
-) -> dict[str, Json]:
-    """Return the fields of a request that control the model's thinking.
-
-    ``limit`` is the request's ``max_tokens``, which includes thinking; ``messages`` are the
-    request's. Models other than Claude get a budget, the form that other servers have adopted.
-    """
-    version = _version(model)
-    if version is None or version < _ADAPTIVE:
-        budget = min(_BUDGETS.get(preset.reasoning_effort or "", 0), limit // 2)
-        if budget < _LEAST_BUDGET or not _may_have_budget(messages):
-            return {}
-        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-    unasked = is_own(preset) and version >= _THINKS_UNASKED
-    if preset.reasoning_effort is None and not unasked:
-        return {}
-    thinking: Json = {"type": "adaptive", "display": "summarized"}
-    if is_own(preset) and version >= _BINDS_THINKING:
-        # These refuse a request if the text before its thinking has changed since. Here it does
-        # change (the file tree, the summary of evicted turns); the thinking is then dropped.
-        thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
-    fields = {"thinking": thinking}
-    if preset.reasoning_effort is not None:
-        fields["output_config"] = {"effort": preset.reasoning_effort}
-    return fields
-
-
-def sampling_fields(preset: Preset, model: str, thinking: object) -> Json:
-    """Return the sampling fields that the model accepts.
-
-    With ``thinking`` (the request's field), and from Claude 4.7 on, it accepts none; otherwise most
-    Claude models accept only one of the two.
-    """
-    version = _version(model)
-    thinks = as_dict(thinking).get("type") in {"enabled", "adaptive"}
-    if version is not None and (thinks or version >= _REFUSES_SAMPLING):
-        return {}
-    fields = settings_of(preset, "temperature", "top_p")
-    if version is not None and "temperature" in fields:
-        fields.pop("top_p", None)
-    return fields
-
-
-def _version(model: str) -> _Version | None:
-    """Return the version in a Claude model's name, or None if there is none."""
-    found = _NAME.search(model.lower())
-    return (int(found[1]), int(found[2] or 0)) if found else None
-
-
-def _may_have_budget(messages: Sequence[Json]) -> bool:
-    """Return whether thinking with a budget is allowed.
-
-    It is not during the tool calls of a turn that another model began without thinking.
-    """
-    first: Json = {}
-    for message in reversed(messages):
-        if message["role"] == "assistant":
-            first = message["content"][0]
-        elif message["content"][0]["type"] != "tool_result":
-            break
-    return not first or "thinking" in first["type"]
 
 
 # The kind of block that a piece begins if the block's start did not arrive.
@@ -358,9 +271,13 @@ class _Block:
             case "text":
                 return {"type": "text", "length": self.length}
             case "redacted_thinking":
-                return {"type": self.kind, "data": as_text(self.start.get("data"))}
+                return {**self.start, "data": as_text(self.start.get("data"))}
         thinking = well_formed("".join(self.pieces))
-        return {"type": self.kind, "thinking": thinking, "signature": self.signature}
+        return {**self.start, "thinking": thinking, "signature": self.signature}
+
+    def signed(self) -> Json:
+        """Return the signature that arrived on its own, if any."""
+        return {"signature": self.signature} if self.signature else {}
 
 
 class MessageReader(ReplyReader):
@@ -380,8 +297,7 @@ class MessageReader(ReplyReader):
     )
 
     def __init__(self, server: str) -> None:
-        super().__init__("anthropic")
-        self._server = server
+        super().__init__("anthropic", server)
         self._blocks: list[_Block] = []
         self._block_at: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
@@ -411,9 +327,13 @@ class MessageReader(ReplyReader):
                     self.error = event.get("error") or event
 
     def _tool_calls(self) -> list[ToolCall]:
+        known = ("type", "id", "name", "input")
         return [
             self._call(
-                as_text(block.start.get("id")), as_text(block.start.get("name")), block.arguments
+                as_text(block.start.get("id")),
+                as_text(block.start.get("name")),
+                block.arguments,
+                others(block.start, known) | block.signed(),
             )
             for block in self._blocks
             if block.kind == "tool_use"

@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.endpoint import EndpointInfo, chat_models, describe_listed, list_models
+from aish_lsp.models.forms import EVERY, forms_for, reformed
 from aish_lsp.models.keys import BEARER, headers_for, key_of
 from aish_lsp.models.loose_json import Json, as_dict
 from aish_lsp.models.refusals import (
+    STATUSES,
     Changes,
     Renamed,
     changed_fields,
-    form_for,
+    may_be_about_request,
     not_own,
     overflow_of,
-    reformed,
     with_changes,
 )
-from aish_lsp.models.request import (
-    WithoutPart,
-)
+from aish_lsp.models.request import WithoutPart
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -137,7 +136,7 @@ class StreamingModel(ABC):
         if cls.signed_source:
             here = server_name(preset.endpoint)
             return bool(metadata) and metadata.get("server", here) == here
-        return any(metadata.get(name) for name in cls.returned)
+        return any(metadata.get(name) for name in (*cls.returned, EVERY))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send ``request`` once and yield its reply; see ``aish_lsp.models.request.Model``.
@@ -163,21 +162,25 @@ class StreamingModel(ABC):
                 async with aclosing(events):
                     while (data := await _next(events, reader)) is not None:
                         for event in reader.read(data, url):
+                            if not has_begun:
+                                self._form(preset, model).accept()
                             has_begun = True
                             yield event
                     reader.check(url, headers)
                     for event in reader.end():
                         yield event
                     await _drain(events)
+            except (asyncio.CancelledError, GeneratorExit):
+                request.tell_cut(reader.usage())
+                raise
             except (BackendRejected, BackendUnavailable) as error:
                 if error.data.get("status") == 404:
                     # The server may have been restarted with another model.
                     self._first_models.pop(preset.endpoint, None)
                 if not has_begun:
                     self._learn_form(error, request, model, body)
-                elif (usage := reader.usage()) is not None:
-                    # What broke off costs something, too.
-                    yield usage
+                else:
+                    request.tell_cut(reader.usage())
                 raise
 
     def _form(self, preset: Preset, model: str) -> _Form:
@@ -185,12 +188,17 @@ class StreamingModel(ABC):
         return self._forms.setdefault((preset.endpoint, model), _Form())
 
     def _formed_body(
-        self, request: ModelRequest, model: str, also: Mapping[str, Any] | None = None
+        self,
+        request: ModelRequest,
+        model: str,
+        also: Mapping[str, Any] | None = None,
+        form: _Form | None = None,
     ) -> Json:
-        """Return the body of a request, in the form that its server accepts."""
+        """Return the body of a request in ``form``, by default in the one that is accepted."""
         preset = request.preset
-        form = self._form(preset, model)
-        request = reformed(request, form.conversation, self.reasoning_source(preset))
+        form = form or self._form(preset, model)
+        source, server = self.reasoning_source(preset), server_name(preset.endpoint)
+        request = reformed(request, form.conversation, source, server)
         changes = not_own({**form.changes, **(also or {})}, preset.extra_body)
         return with_changes(self._body(request, model, changes), changes)
 
@@ -200,17 +208,24 @@ class StreamingModel(ABC):
         Raises:
             WithoutPart: there is one that has not been tried.
         """
-        if overflow_of(error) is not None:
+        is_refusal = may_be_about_request(error) and error.data.get("status") in STATUSES
+        if not is_refusal or overflow_of(error) is not None:
             return
         form, preset = self._form(request.preset, model), request.preset
         changes = self._changes(error, body, preset.extra_body)
         changes = {path: new for path, new in changes.items() if path not in form.changes}
         told = ", ".join(filter(None, map(_told, changes.items())))
-        if not changes:
-            name, told = form_for(error, request, form.conversation)
-            if not name:
+        known = form.conversation
+        for name, told_of_form in () if changes else forms_for(error, known):
+            another = _Form(form.changes, [*known, name])
+            # A form that this conversation already has does not help.
+            if self._formed_body(request, model, form=another) != body:
+                form.conversation, told = another.conversation, told_of_form
+                break
+        else:
+            if not changes:
+                form.forget()
                 return
-            form.conversation.append(name)
         form.changes |= changes
         refused = WithoutPart(error.message, **error.data)
         refused.told = told
@@ -263,14 +278,26 @@ class StreamingModel(ABC):
 
 @dataclass(slots=True)
 class _Form:
-    """The form in which a model's server accepts requests: changed fields, and the conversation."""
+    """The form in which a model's server accepts requests: changed fields, and the conversation.
+
+    What is tried is forgotten unless it helps: a request in that form was answered.
+    """
 
     changes: Changes = field(default_factory=dict)
     conversation: list[str] = field(default_factory=list)
+    _accepted: tuple[Changes, list[str]] = field(default_factory=lambda: ({}, []))
+
+    def accept(self) -> None:
+        """Keep the form: a request in it was answered."""
+        self._accepted = (dict(self.changes), list(self.conversation))
+
+    def forget(self) -> None:
+        """Forget what was tried since the last answer."""
+        self.changes, self.conversation = dict(self._accepted[0]), list(self._accepted[1])
 
 
 #: Fields that nobody has configured, so that nobody misses them.
-_SILENT: Final = frozenset({"stream_options", "include", "reasoning.summary"})
+_SILENT: Final = frozenset({"stream_options", "include", "reasoning.summary", "prompt_cache_key"})
 
 
 def _told(change: tuple[str, Any]) -> str:

@@ -17,11 +17,17 @@ from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.endpoint import EndpointInfo, entries
 from aish_lsp.models.faults import BLOCKED
+from aish_lsp.models.forms import NO_SIGNATURE, UNSIGNED
 from aish_lsp.models.keys import BEARER, headers_for
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text, as_tokens
 from aish_lsp.models.providers.base import CountingModel
-from aish_lsp.models.providers.reply import ReplyReader, arguments_of, meanings, sendable
-from aish_lsp.models.refusals import NO_SIGNATURE
+from aish_lsp.models.providers.reply import (
+    ReplyReader,
+    arguments_of,
+    kept_of,
+    meanings,
+    sendable,
+)
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
@@ -172,7 +178,9 @@ def request_body(request: ModelRequest) -> Json:
     """
     preset = request.preset
     # A model with another name has asked for signatures if its server has refused their lack.
-    asked = any(call.extra for message in request.messages for call in message.tool_calls)
+    server = server_name(preset.endpoint)
+    calls = (call for message in request.messages for call in message.tool_calls)
+    asked = any(kept_of(call, server)[0] == UNSIGNED for call in calls)
     must_sign = asked or _version(preset.model) >= _FIRST_SIGNING
     system = [
         {"text": message.content}
@@ -365,8 +373,7 @@ class CandidateReader(ReplyReader):
     )
 
     def __init__(self, server: str) -> None:
-        super().__init__("gemini")
-        self._server = server
+        super().__init__("gemini", server)
         self._parts: list[Json] = []
         self._answered = False
         self._reported: Json = {}
@@ -449,9 +456,9 @@ class CandidateReader(ReplyReader):
             message = "a call came in pieces: leave out `streamFunctionCallArguments`"
             self.error = self.error or {"type": "invalid", "message": message}
         elif name := as_text(call.get("name")):
-            kept = {"name": name, "args": as_dict(call.get("args"))}
-            if call.get("id") and isinstance(call["id"], str):
-                kept["id"] = call["id"]
+            kept = {**call, "name": name, "args": as_dict(call.get("args"))}
+            if not as_text(call.get("id")):
+                kept.pop("id", None)
             self._parts.append({**part, "functionCall": kept})
             self._answered = self._has_begun = True
 
@@ -476,7 +483,8 @@ def read_usage(raw: Json) -> Usage | None:
 
 def _must_go_back(part: Json) -> bool:
     """Return whether a part contains more than its text or its call."""
-    return bool(part.keys() - {"text", "functionCall"}) or "id" in as_dict(part.get("functionCall"))
+    more = part.keys() - {"text", "functionCall"}
+    return bool(more or as_dict(part.get("functionCall")).keys() - {"name", "args"})
 
 
 def _blocked(what: str, reason: str) -> Json:

@@ -14,7 +14,14 @@ from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import server_name, server_url
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
 from aish_lsp.models.providers.base import StreamingModel, settings_of
-from aish_lsp.models.providers.reply import ReplyReader, arguments_of, function_name, meanings
+from aish_lsp.models.providers.reply import (
+    ReplyReader,
+    arguments_of,
+    function_name,
+    kept_of,
+    meanings,
+    others,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,7 +102,8 @@ def messages_of(messages: Iterable[RequestMessage], preset: Preset) -> list[Json
     for message in messages:
         one: Json = {"role": message.role, "content": message.content}
         if message.tool_calls:
-            one["tool_calls"] = [_call(call) for call in message.tool_calls]
+            server = server_name(preset.endpoint)
+            one["tool_calls"] = [_call(call, server) for call in message.tool_calls]
             names |= {call.id: function_name(call.name) for call in message.tool_calls}
         if message.tool_call_id is not None:
             one["tool_call_id"] = message.tool_call_id
@@ -106,9 +114,10 @@ def messages_of(messages: Iterable[RequestMessage], preset: Preset) -> list[Json
     return wire
 
 
-def _call(call: ToolCall) -> Json:
-    function = {"name": function_name(call.name), "arguments": arguments_of(call.arguments)}
-    return {"id": call.id, "function": function}
+def _call(call: ToolCall, server: str) -> Json:
+    kept, _ = kept_of(call, server)
+    named = {"name": function_name(call.name), "arguments": arguments_of(call.arguments)}
+    return {**kept, "id": call.id, "function": {**as_dict(kept.get("function")), **named}}
 
 
 class LineReader(ReplyReader):
@@ -141,7 +150,10 @@ class LineReader(ReplyReader):
             function = as_dict(call.get("function"))
             if name := as_text(function.get("name")):
                 arguments = _arguments(function.get("arguments"))
-                calls.append(self._call(as_text(call.get("id")), name, arguments))
+                extra = others(call, ("id", "type", "function"))
+                if unknown := others(function, ("index", "name", "arguments")):
+                    extra["function"] = unknown
+                calls.append(self._call(as_text(call.get("id")), name, arguments, extra))
         return calls
 
     def _metadata(self, calls: list[ToolCall]) -> Json:

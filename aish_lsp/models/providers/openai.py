@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import host, server_name
+from aish_lsp.models.forms import EVERY
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_number, as_text
 from aish_lsp.models.providers.base import StreamingModel, settings_of
 from aish_lsp.models.providers.reply import (
+    LONGEST_ID,
     ReplyReader,
     arguments_text,
     function_name,
     is_object,
+    kept_of,
     meanings,
+    others,
 )
 from aish_lsp.models.refusals import Renamed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.models.refusals import Changes
@@ -40,6 +46,12 @@ _MAX_COMPLETION_TOKENS_HOSTS = ("api.openai.com", ".openai.azure.com", ".aliyunc
 # These refuse `stream_options` as an unknown field, and report the usage without it.
 _NO_STREAM_OPTIONS_HOSTS = (".mistral.ai",)
 
+# These know `prompt_cache_key`: OpenAI and Moonshot.
+_CACHE_KEY_HOSTS = (
+    *("api.openai.com", ".api.openai.com"),
+    *("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
+)
+
 # How servers say that they do not know a field.
 _UNKNOWN = re.compile(
     r"unsupported parameter|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted"
@@ -51,15 +63,12 @@ _UNKNOWN = re.compile(
 _SHORT_ID_HOSTS = _NO_STREAM_OPTIONS_HOSTS
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
-#: The longest call id that other servers accept.
-_LONGEST_ID = 40
-
 
 class OpenAIModel(StreamingModel):
     """The adapter for every server that speaks chat completions."""
 
     path = "chat/completions"
-    returned = ("reasoning_details", "thinking_blocks", "reasoning_field")
+    returned = ("reasoning_details", "thinking_blocks", "reasoning_field", "others")
 
     def _body(self, request: ModelRequest, model: str, _changes: Changes) -> Json:
         return request_body(request, model)
@@ -77,12 +86,27 @@ class OpenAIModel(StreamingModel):
         return super()._changes(error, body, own)
 
 
+def cache_key(request: ModelRequest) -> Json:
+    """Return the field that names the cache of a request's beginning, where that is known.
+
+    Requests with the same key are sent to the same machine, which has their beginning in its cache.
+    Other servers refuse the field.
+    """
+    if not request.messages or not _is_one_of(host(request.preset.endpoint), _CACHE_KEY_HOSTS):
+        return {}
+    digest = hashlib.sha256(request.messages[0].content.encode("utf-8", "replace")).hexdigest()
+    return {"prompt_cache_key": f"aish-{digest[:32]}"}
+
+
 def request_body(request: ModelRequest, model: str) -> Json:
     """Return the JSON of a request; ``extra_body`` comes last and replaces what it names."""
     preset = request.preset
     server = host(preset.endpoint)
+    # A server gets back its own ids, whatever they are.
+    calls = (call for message in request.messages for call in message.tool_calls)
+    ids = {call.id: kept_of(call, server_name(preset.endpoint))[1] for call in calls}
     body: Json = {
-        "messages": [_message(message, preset) for message in request.messages],
+        "messages": [_message(message, preset, ids) for message in request.messages],
         "stream": True,
     }
     if model:
@@ -92,6 +116,7 @@ def request_body(request: ModelRequest, model: str) -> Json:
     if preset.extra_body.keys().isdisjoint(_LIMITS):
         newer = _is_one_of(server, _MAX_COMPLETION_TOKENS_HOSTS)
         body[_LIMITS[newer]] = request.max_output_tokens or preset.max_output_tokens
+    body |= cache_key(request)
     body |= settings_of(preset, "temperature", "top_p", "stop", "seed", "reasoning_effort")
     if request.tools:
         body["tools"] = [
@@ -100,41 +125,37 @@ def request_body(request: ModelRequest, model: str) -> Json:
     return body | preset.extra_body
 
 
-def _message(message: RequestMessage, preset: Preset) -> Json:
+def _message(message: RequestMessage, preset: Preset, ids: Mapping[str, str]) -> Json:
     """Return a message in OpenAI's form. Reasoning is included if it ``goes_back``."""
     wire: Json = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        wire["tool_calls"] = [
-            {
-                **as_dict(call.extra.get(server_name(preset.endpoint))),
-                "id": _call_id(call.id, preset),
-                "type": "function",
-                "function": {
-                    "name": function_name(call.name),
-                    "arguments": arguments_text(call.arguments),
-                },
-            }
-            for call in message.tool_calls
-        ]
+        wire["tool_calls"] = [_wire_call(call, preset, ids) for call in message.tool_calls]
     if message.tool_call_id is not None:
-        wire["tool_call_id"] = _call_id(message.tool_call_id, preset)
+        wire["tool_call_id"] = _call_id(message.tool_call_id, preset, ids)
     reasoning = message.reasoning
     if reasoning is not None and OpenAIModel.goes_back(reasoning, preset):
-        parts = {name: reasoning.metadata.get(name) for name in _PART_FIELDS}
+        # The metadata comes from the session log, which the user may have edited.
+        metadata = reasoning.metadata
+        parts = {name: metadata.get(name) for name in _PART_FIELDS}
+        unknown = as_dict(metadata.get("others"))
+        wire |= {name: unknown[name] for name in unknown if _OPAQUE.search(name)}
         wire |= {name: value for name, value in parts.items() if value}
-        if (
-            not any(parts.values())
-            and reasoning.text
-            and (message.tool_calls or reasoning.metadata.get("every"))
-        ):
-            name = reasoning.metadata.get("reasoning_field")
-            # The name comes from the session log, which the user may have edited.
-            if name in PLAIN_FIELDS:
-                wire[name] = reasoning.text
+        name = metadata.get("reasoning_field")
+        is_wanted = metadata.get(EVERY) or (message.tool_calls and not any(parts.values()))
+        if is_wanted and reasoning.text and name in PLAIN_FIELDS:
+            wire[name] = reasoning.text
     return wire
 
 
-def _call_id(given: str, preset: Preset) -> str:
+def _wire_call(call: ToolCall, preset: Preset, ids: Mapping[str, str]) -> Json:
+    """Return an earlier call, with what its server said of it that is not understood here."""
+    kept, _ = kept_of(call, server_name(preset.endpoint))
+    name, arguments = function_name(call.name), arguments_text(call.arguments)
+    function = {**as_dict(kept.get("function")), "name": name, "arguments": arguments}
+    return {**kept, "id": _call_id(call.id, preset, ids), "type": "function", "function": function}
+
+
+def _call_id(given: str, preset: Preset, ids: Mapping[str, str]) -> str:
     """Return a call's id in a form that the server accepts, the same for the call and its result.
 
     Another provider's id may be longer than OpenAI allows; Mistral requires nine letters or digits.
@@ -142,7 +163,7 @@ def _call_id(given: str, preset: Preset) -> str:
     digest = hashlib.sha256(given.encode("utf-8", "replace")).hexdigest()
     if _is_one_of(host(preset.endpoint), _SHORT_ID_HOSTS):
         return given if _SHORT_ID.fullmatch(given) else digest[:9]
-    return given if 0 < len(given) <= _LONGEST_ID else f"call_{digest[:24]}"
+    return ids.get(given) or (given if 0 < len(given) <= LONGEST_ID else f"call_{digest[:24]}")
 
 
 def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
@@ -156,11 +177,15 @@ _PART_FIELDS: Final = ("reasoning_details", "thinking_blocks")
 #: The fields of such a part that arrive in pieces.
 _TEXTS: Final = frozenset({"text", "summary", "thinking"})
 
-#: The fields of a call that are understood here.
+#: The fields of a call that are understood here, and those of its function.
 _CALL_FIELDS: Final = frozenset({"id", "index", "type", "function"})
+_FUNCTION_FIELDS: Final = frozenset({"name", "arguments"})
 
 #: The fields in which servers send reasoning as plain text.
-PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")
+PLAIN_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+
+#: Other fields of a message that belong to its reasoning, and go back as they are.
+_OPAQUE: Final = re.compile(r"reasoning|think|thought|signature|^(?:extra_content|provider_spec)")
 
 
 @dataclass(slots=True)
@@ -208,10 +233,11 @@ class ChatReader(ReplyReader):
     """One chat completion while it streams."""
 
     endings = meanings(
-        length="length max_tokens model_length",
-        tool="tool_calls function_call",
-        refusal="content_filter",
-        broken="error abort insufficient_system_resource",
+        length="length max_tokens model_length model_context_window_exceeded",
+        tool="tool_calls function_call tool_use",
+        refusal="content_filter content_filtered safety sensitive refusal prohibited_content"
+        " recitation blocklist",
+        broken="error abort insufficient_system_resource network_error malformed_function_call",
     )
 
     def __init__(self, provider: str) -> None:
@@ -219,6 +245,7 @@ class ChatReader(ReplyReader):
         self._calls: list[_Call] = []
         self._call_at: dict[int, _Call] = {}
         self._parts: dict[str, list[Json]] = {name: [] for name in _PART_FIELDS}
+        self._others: Json = {}
         self._field = ""
         self._reported: Json | None = None
 
@@ -251,10 +278,11 @@ class ChatReader(ReplyReader):
         ]
 
     def _metadata(self, calls: list[ToolCall]) -> Json:
-        if kept := {name: parts for name, parts in self._parts.items() if parts}:
-            return kept
-        # DeepSeek, Moonshot and others refuse a call's result without the reasoning before it.
-        return {"reasoning_field": self._field} if calls and self._field else {}
+        kept: Json = {name: parts for name, parts in self._parts.items() if parts}
+        if not kept and calls and self._field:
+            # DeepSeek, Moonshot and others refuse a call's result without the reasoning before it.
+            kept["reasoning_field"] = self._field
+        return {**kept, "others": self._others} if self._others else kept
 
     def _usage(self) -> Usage | None:
         return read_usage(self._reported)
@@ -277,6 +305,10 @@ class ChatReader(ReplyReader):
                 _keep_part(self._parts[name], item)
         self._field = next((name for name in PLAIN_FIELDS if as_text(delta.get(name))), self._field)
         self._add_reasoning(_reasoning_text(delta, *parts.values()))
+        for name, value in others(delta, _PART_FIELDS).items():
+            is_plain = name in PLAIN_FIELDS and isinstance(value, str)
+            if _OPAQUE.search(name) and not is_plain:
+                self._others[name] = _joined(self._others.get(name), value)
         content = delta.get("content")
         if isinstance(content, str):
             self._add_text(content)
@@ -294,8 +326,9 @@ class ChatReader(ReplyReader):
                 function = as_dict(piece.get("function"))
                 call = self._call_of(piece, function)
                 call.add(function)
-                others = piece.keys() - _CALL_FIELDS
-                call.extra |= {name: piece[name] for name in others if piece[name] is not None}
+                call.extra |= others(piece, _CALL_FIELDS)
+                if unknown := others(function, _FUNCTION_FIELDS):
+                    call.extra["function"] = as_dict(call.extra.get("function")) | unknown
         if isinstance(delta.get("function_call"), dict):
             self._call_of({"index": 0}, delta["function_call"]).add(delta["function_call"])
 
@@ -330,6 +363,14 @@ class ChatReader(ReplyReader):
         return call
 
 
+def _joined(known: Any, value: Any) -> Any:
+    """Return the value of a field whose pieces are these: joined, unless it is only repeated."""
+    if isinstance(known, dict) and isinstance(value, dict):
+        return known | value
+    can_be_joined = isinstance(value, str | list) and type(known) is type(value) and known != value
+    return known + value if can_be_joined else value
+
+
 def _keep_part(parts: list[Json], item: Json) -> None:
     """Keep a part of the reasoning, joined to the previous part if it continues that."""
     last = parts[-1] if parts else None
@@ -350,26 +391,38 @@ def _is_error(chunk: Json) -> bool:
     return chunk.get("object") == "error" or bool(message)
 
 
-#: The fields beside ``prompt_tokens_details`` that say how much of the prompt was cached.
-_CACHED: Final = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+#: The names of how much of the prompt was read from a cache, and of how much was written to one,
+#: in ``prompt_tokens_details`` or beside it. DeepSeek has its own, and proxies pass on Anthropic's.
+_CACHED: Final = "cached_tokens prompt_cache_hit_tokens cache_read_input_tokens cache_read_tokens"
+_WRITTEN: Final = "cache_write_tokens cache_creation_tokens cache_creation_input_tokens"
 
 
 def read_usage(raw: Json | None) -> Usage | None:
-    """Return the usage that a server reported, or None if it is not plausible."""
+    """Return the usage that a server reported, or None if it is not plausible.
+
+    Responses and some other servers speak of input and output, not of prompt and completion.
+    """
     if raw is None:
         return None
-    prompt_details = as_dict(raw.get("prompt_tokens_details"))
-    completion_details = as_dict(raw.get("completion_tokens_details"))
-    prompt = as_count(raw.get("prompt_tokens"))
-    completion = as_count(raw.get("completion_tokens"))
+    prompt, completion = (
+        as_count(raw.get(ours)) or as_count(raw.get(theirs))
+        for ours, theirs in (
+            ("prompt_tokens", "input_tokens"),
+            ("completion_tokens", "output_tokens"),
+        )
+    )
+    prompt_details = as_dict(raw.get("prompt_tokens_details") or raw.get("input_tokens_details"))
+    completion_details = as_dict(
+        raw.get("completion_tokens_details") or raw.get("output_tokens_details")
+    )
     if prompt == 0 and not _cost(raw):
         return None
     reasoning = as_count(completion_details.get("reasoning_tokens"))
-    # DeepSeek's name, and Anthropic's, which proxies pass on.
-    elsewhere = (raw.get(name) for name in _CACHED)
-    cached = as_count(prompt_details.get("cached_tokens")) or max(map(as_count, elsewhere))
-    written = as_count(prompt_details.get("cache_write_tokens")) or as_count(
-        raw.get("cache_creation_input_tokens")
+    cached, written = (
+        max(
+            as_count(counts.get(name)) for counts in (prompt_details, raw) for name in names.split()
+        )
+        for names in (_CACHED, _WRITTEN)
     )
     missing = as_count(raw.get("total_tokens")) - prompt - completion
     if cached + written and missing == cached + written:

@@ -16,11 +16,11 @@ from aish_lsp.foundation.errors import BackendUnavailable
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.address import origin
 from aish_lsp.models.faults import error_in_stream, redactor
-from aish_lsp.models.loose_json import Json, decoded
+from aish_lsp.models.loose_json import Json, as_dict, as_text, decoded
 from aish_lsp.models.request import Finish, Reasoning, ReasoningMetadata, Text, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from aish_lsp.foundation.events import FinishReason, Usage
     from aish_lsp.models.request import ModelEvent
@@ -38,7 +38,8 @@ _SIGNS_OF_LIFE: Final = frozenset({"", "null", "[]"})
 class ReplyReader(ABC):
     """Assembles one reply while it streams: call ``feed`` with each event, then ``end``.
 
-    ``provider`` is the source that the reasoning's metadata must be returned to.
+    ``provider`` is the source that the reasoning's metadata must be returned to, and ``server`` the
+    name of the server, to which what is not understood of a call is returned; by default the same.
 
     Attributes:
         error: the error that the server sent in the stream (a JSON value), or None.
@@ -52,10 +53,11 @@ class ReplyReader(ABC):
     #: The meaning of a finish reason that is not listed there.
     otherwise: ClassVar[str] = "stop"
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, server: str = "") -> None:
         self.error: Any = None
         self.is_over = False
         self._provider = provider
+        self._server = server or provider
         # Whether OpenAI's end marker has arrived, which many protocols have adopted.
         self._is_done = False
         # The server's finish reason, once it has given one.
@@ -180,7 +182,7 @@ class ReplyReader(ABC):
     def _meaning(self) -> Any:
         """Return what the server's finish reason means: a FinishReason, or ``broken``."""
         for ours, theirs in self.endings.items():
-            if self._finish in theirs:
+            if self._finish in theirs or (self._finish or "").lower() in theirs:
                 return ours
         return self.otherwise if self._finish else "stop"
 
@@ -202,14 +204,28 @@ class ReplyReader(ABC):
         """Return a call with a unique id, which its result refers to.
 
         Some servers give no ids, or give one id twice. ``extra`` is what else was said of the call.
+        An id that other servers refuse goes back to this one: LiteLLM's contain signatures.
         """
-        call_id = well_formed(call_id)
+        call_id, extra = well_formed(call_id), dict(extra or {})
         if not call_id or call_id in self._ids:
             call_id = f"call_{uuid.uuid4().hex[:24]}"
+        elif len(call_id) > LONGEST_ID or call_id != plain(call_id):
+            extra["id"] = call_id
         self._ids.add(call_id)
         arguments = _unwrapped(well_formed(arguments))
-        kept = {self._provider: sendable(extra)} if extra else {}
+        kept = {self._server: sendable(extra)} if extra else {}
         return ToolCall(call_id, well_formed(name), arguments, kept)
+
+
+def others(raw: Json, known: Iterable[str]) -> Json:
+    """Return what a server said of a call or of reasoning in other fields than the ``known``."""
+    return {name: value for name, value in raw.items() if name not in known and value is not None}
+
+
+def kept_of(call: ToolCall, server: str) -> tuple[Json, str]:
+    """Return what else ``server`` said of an earlier call, and its own id; empty if another did."""
+    kept = dict(as_dict(call.extra.get(server)))
+    return kept, as_text(kept.pop("id", ""))
 
 
 def _unwrapped(arguments: str) -> str:
@@ -244,6 +260,9 @@ def _broken(url: str, why: str, **data: str) -> BackendUnavailable:
 # Characters that are not allowed in function names and call ids, and the longest name.
 _INVALID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
+
+#: The longest call id that all servers accept.
+LONGEST_ID: Final = 40
 
 
 def plain(name: str) -> str:

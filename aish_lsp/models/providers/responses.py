@@ -6,9 +6,10 @@ Streamed events are matched to their items; an outline of the items is kept for 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
@@ -16,10 +17,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.models.address import server_name
+from aish_lsp.models.forms import EVERY
 from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
+from aish_lsp.models.outline import (
+    SEPARATOR,
+    drop_last_reasoning,
+    has_content,
+    is_opaque,
+    items_of,
+    reasoning_of,
+)
 from aish_lsp.models.providers.base import CountingModel, settings_of
-from aish_lsp.models.providers.openai import read_usage
-from aish_lsp.models.providers.reply import ReplyReader, arguments_text, function_name, meanings
+from aish_lsp.models.providers.openai import cache_key, read_usage
+from aish_lsp.models.providers.reply import (
+    ReplyReader,
+    arguments_text,
+    function_name,
+    kept_of,
+    meanings,
+    others,
+)
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
@@ -73,9 +90,9 @@ class ResponsesModel(CountingModel):
         words = str(error.data.get("provider_message"))
         items = [as_dict(item) for item in as_list(body.get("input"))]
         reasoning = [
-            as_text(item.get("encrypted_content"))
+            item["encrypted_content"]
             for item in items
-            if item.get("type") == "reasoning"
+            if item.get("type") == "reasoning" and item.get("encrypted_content")
         ]
         if reasoning and (error.data.get("code") == _UNREADABLE or _REASONING.search(words)):
             return dict.fromkeys(reasoning)
@@ -105,6 +122,7 @@ def request_body(request: ModelRequest, model: str, refused: Container[str] = ()
     body["input"] = [i for i in items if i.get("encrypted_content") not in refused]
     body["max_output_tokens"] = request.max_output_tokens or preset.max_output_tokens
     body["include"] = [ENCRYPTED]
+    body |= cache_key(request)
     body |= settings_of(preset, "temperature", "top_p")
     if preset.reasoning_effort is not None:
         body["reasoning"] = {"effort": preset.reasoning_effort, "summary": "auto"}
@@ -121,6 +139,9 @@ def request_body(request: ModelRequest, model: str, refused: Container[str] = ()
 #: The longest call id that servers accept.
 _LONGEST_ID: Final = 64
 
+#: The fields of a call that are understood here.
+_CALL_FIELDS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status"})
+
 
 def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
     """Return the conversation as items for ``server``, with the reasoning that came from it.
@@ -132,10 +153,10 @@ def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
     used: set[str] = set()
     for exchange in exchanges(messages):
         reply = exchange.reply
-        ids = [_call_id(call, used) for call in reply.tool_calls]
+        ids = [_call_id(call, used, server) for call in reply.tool_calls]
         calls: dict[str, Json] = {}
         for call, call_id in zip(reply.tool_calls, ids, strict=True):
-            calls[call_id if call.id in calls else call.id] = _call_item(call, call_id)
+            calls[call_id if call.id in calls else call.id] = _call_item(call, call_id, server)
         items += items_of(reply.content, calls, _outline(reply, server))
         for number, output in exchange.results:
             text = "cancelled" if output is None else output
@@ -152,22 +173,28 @@ def _outline(message: RequestMessage, server: str) -> list[Any]:
     reasoning = message.reasoning
     if reasoning is None or reasoning.provider != server:
         return []
-    return as_list(reasoning.metadata.get("output"))
+    outline = as_list(reasoning.metadata.get("output"))
+    if reasoning.metadata.get(EVERY) and not any("summary" in as_dict(part) for part in outline):
+        content = [{"type": "reasoning_text", "text": reasoning.text}]
+        outline = [{"type": "reasoning", "summary": [], "content": content}, *outline]
+    return outline
 
 
-def _call_id(call: ToolCall, used: set[str]) -> str:
+def _call_id(call: ToolCall, used: set[str], server: str) -> str:
     """Return an id for ``call`` that no other call of the request has."""
-    call_id = call.id
-    if not 0 < len(call_id) <= _LONGEST_ID or call_id in used:
+    own = kept_of(call, server)[1]
+    call_id = own or call.id
+    if not 0 < len(call_id) <= (len(own) or _LONGEST_ID) or call_id in used:
         call_id = next(name for name in map("call_{}".format, count()) if name not in used)
     used.add(call_id)
     return call_id
 
 
-def _call_item(call: ToolCall, call_id: str) -> Json:
+def _call_item(call: ToolCall, call_id: str, server: str) -> Json:
     """Return a call as an item."""
-    name, arguments = function_name(call.name), arguments_text(call.arguments)
-    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+    kept, _ = kept_of(call, server)
+    named = {"name": function_name(call.name), "arguments": arguments_text(call.arguments)}
+    return {**kept, "type": "function_call", "call_id": call_id, **named}
 
 
 #: The events that end a part of an item, and what they tell of the item.
@@ -326,7 +353,7 @@ class ResponseReader(ReplyReader):
             name, arguments = as_text(item.raw.get("name")), "".join(item.arguments)
             if item.kind == "function_call" and (name or arguments):
                 call_id = as_text(item.raw.get("call_id")) or as_text(item.raw.get("id"))
-                item.call = self._call(call_id, name, arguments)
+                item.call = self._call(call_id, name, arguments, others(item.raw, _CALL_FIELDS))
                 calls.append(item.call)
         return calls
 
@@ -334,8 +361,8 @@ class ResponseReader(ReplyReader):
         """Return the outline of the items; empty if the text and the calls are enough.
 
         Reasoning is kept with the item that it led to. It is dropped if that item is one of the
-        server's own tools, or if it has no encrypted content: the server would then look up its id,
-        and has stored nothing.
+        server's own tools, or if it has no content: the server would then look up its id, and has
+        stored nothing.
         """
         outline: list[Json] = []
         for item in self._items:
@@ -346,11 +373,19 @@ class ResponseReader(ReplyReader):
                     outline.append({"type": "message", "length": item.length, **named})
                 case "function_call" if item.call:
                     outline.append({"type": "function_call", "call_id": item.call.id})
-                case "reasoning" if as_text(item.raw.get("encrypted_content")):
-                    outline.append(_reasoning(item.raw))
+                case "reasoning" if has_content(item.raw):
+                    outline.append(reasoning_of(item.raw))
                 case kind if kind not in {"message", "function_call", "reasoning"}:
-                    _drop_last_reasoning(outline)
-        _drop_last_reasoning(outline)
+                    drop_last_reasoning(outline)
+        drop_last_reasoning(outline)
+        outline = [
+            part
+            for part, then in itertools.pairwise([*outline, {}])
+            if part["type"] != "reasoning"
+            or is_opaque(part)
+            # Plain reasoning is wanted only with the call that it led to.
+            or then["type"] == "function_call"
+        ]
         needed = any(part["type"] == "reasoning" or "phase" in part for part in outline)
         return {"output": outline} if needed else {}
 
@@ -359,13 +394,10 @@ class ResponseReader(ReplyReader):
         raw = self._reported
         if not isinstance(raw, dict):
             return None
-        names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
-        names |= {f"{name}_details": f"{theirs}_details" for name, theirs in names.items()}
-        usage = {**raw, **{name: raw.get(theirs) for name, theirs in names.items()}}
         ticks = raw.get("cost_in_usd_ticks")
         if type(ticks) is int and 0 <= ticks <= ABSURD * _TICKS:
-            usage["cost"] = ticks / _TICKS
-        return read_usage(usage)
+            raw = {**raw, "cost": ticks / _TICKS}
+        return read_usage(raw)
 
     def _reason(self, usage: Usage | None, *, called: bool) -> FinishReason:
         # llama.cpp reports a reply as complete even if it has cut it off.
@@ -413,85 +445,6 @@ def _keys(event: Json, raw: Json) -> list[int | str]:
     places = [place] if isinstance(place, int) else []
     ids = [as_text(key) for key in (event.get("item_id"), raw.get("id"), raw.get("call_id"))]
     return [*places, *filter(None, ids)] or [as_text(raw.get("type"))]
-
-
-# The outline of a reply: what a Responses server needs in later requests besides text and calls.
-#
-# A conversation stores a reply as one text and its calls. The outline, stored as the reasoning's
-# metadata, says how these were split into the response's items, and what was between them:
-#
-#     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
-#     {"type": "message", "length": 42, "phase": "commentary"}
-#     {"type": "function_call", "call_id": "call_1"}
-
-#: The text between two messages of one reply.
-SEPARATOR: Final = "\n\n"
-
-# The fields of a reasoning item that must be returned; the last two are OpenRouter's.
-_REASONING_FIELDS: Final = ("id", "encrypted_content", "content", "format", "signature")
-
-_PLAIN: Final[Json] = {"type": "message"}
-
-
-def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> list[Json]:
-    """Return a reply as items of a request's input, in the order of its outline.
-
-    ``calls`` are the items of its calls, by the calls' original ids. If the outline does not match
-    the text, which may have been shortened, the reasoning comes first, then the text, then the
-    calls.
-    """
-    parts = [as_dict(part) for part in outline]
-    texts = _split(text, parts)
-    if texts is None:
-        parts = [part for part in parts if part.get("type") == "reasoning"] + [_PLAIN]
-        texts = [text]
-    left = dict(calls)
-    items: list[Json] = []
-    for part in parts:
-        match part.get("type"):
-            case "reasoning" if as_text(part.get("encrypted_content")):
-                items.append(_reasoning(part))
-            case "message" if message := texts.pop(0):
-                items.append(_message(message, as_text(part.get("phase"))))
-            case "function_call" if call := left.pop(as_text(part.get("call_id")), None):
-                items.append(call)
-    items += left.values()
-    _drop_last_reasoning(items)
-    return items
-
-
-def _split(text: str, parts: list[Json]) -> list[str] | None:
-    """Return the texts of the outline's messages, or None if they do not make up ``text``."""
-    texts: list[str] = []
-    start = 0
-    for part in parts:
-        if part.get("type") == "message":
-            length = part.get("length")
-            if not isinstance(length, int) or length < 0:
-                return None
-            start += len(SEPARATOR) if texts else 0
-            texts.append(text[start : start + length])
-            start += length
-    return texts if SEPARATOR.join(texts) == text else None
-
-
-def _message(text: str, phase: str) -> Json:
-    """Return a message in the form that all servers accept; llama.cpp refuses shorter forms."""
-    content = [{"type": "output_text", "text": text}]
-    item: Json = {"type": "message", "role": "assistant", "content": content}
-    return {**item, "phase": phase} if phase else item
-
-
-def _reasoning(raw: Json) -> Json:
-    """Return a reasoning item as it is returned: its content unchanged, without its status."""
-    kept = {name: raw[name] for name in _REASONING_FIELDS if raw.get(name)}
-    return {"type": "reasoning", "summary": as_list(raw.get("summary")), **kept}
-
-
-def _drop_last_reasoning(items: list[Json]) -> None:
-    """Remove reasoning at the end: servers refuse it without the item that it led to."""
-    while items and items[-1]["type"] == "reasoning":
-        items.pop()
 
 
 PROTOCOL = ResponsesModel

@@ -454,10 +454,29 @@ async def test_a_count_with_the_tools_in_it_is_no_reason_to_do_without(
     assert [bool(request.tools) for request in place.requests] == [True, True]
 
 
-async def test_a_tool_that_a_server_finds_malformed_is_no_reason_to_do_without(
-    place: Place,
+async def test_a_tool_that_a_server_finds_malformed_is_left_out_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = "Invalid schema for function 'look': 'properties' is a required property in tools[0]"
+    other = replace(LOOK, name="files__other")
+    refused: set[str] = set()
+
+    def definitions(_preset: Preset, _window: int, /) -> tuple[ToolSchema, ...]:
+        [names] = place.tools._refused.values() or [refused]
+        return tuple(one for one in (LOOK, other) if one.name not in names)
+
+    monkeypatch.setattr(place.tools, "definitions", definitions)
+    words = "Invalid schema for function 'files__look': 'properties' is required, in tools[0]"
+    place.replies = [BackendRejected("It said no.", provider_message=words, status=400), DONE]
+    result = await place.ask()
+    assert result.text == "It says hello."
+    sent = [[tool.name for tool in request.tools] for request in place.requests]
+    assert sent == [["files__look", "files__other"], ["files__other"]]
+    await place.ask()
+    assert [tool.name for tool in place.requests[-1].tools] == ["files__other"]
+
+
+async def test_a_refusal_that_names_no_tool_that_was_sent_is_told(place: Place) -> None:
+    words = "Invalid schema for function 'look': 'properties' is a required property"
     place.replies = [BackendRejected("It said no.", provider_message=words, status=400), DONE]
     with pytest.raises(BackendRejected):
         await place.ask()

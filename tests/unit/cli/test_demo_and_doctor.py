@@ -91,6 +91,14 @@ def test_the_doctor_says_that_a_model_has_no_address(
     assert findings(run("doctor", "--json"))["model local"]["found"] == "it has no valid endpoint"
 
 
+def test_the_doctor_names_what_is_wrong_in_the_environment(run: CommandLine) -> None:
+    variables = {"SSL_CERT_FILE": "/nowhere.pem", "NO_PROXY": "<local>", "no_proxy": "<local>"}
+    done = run("doctor", "--json", **variables)
+    assert done.returncode == 0, done.stdout
+    said = [one["found"] for one in json.loads(done.stdout) if one["what"] == "network"]
+    assert [text.split()[0] for text in said] == ["SSL_CERT_FILE", "NO_PROXY"]
+
+
 @pytest.mark.slow
 def test_the_doctor_does_not_wait_for_a_key_command(run: CommandLine, tmp_path: Path) -> None:
     command = "['sleep', '80']"

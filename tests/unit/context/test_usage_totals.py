@@ -15,6 +15,8 @@ from aish_lsp.context.usage import (
     call_cost,
     check_cap,
     context_line,
+    cost_page,
+    cost_report,
     is_local,
 )
 from aish_lsp.foundation.errors import CostCap
@@ -251,3 +253,13 @@ def test_the_table_prices_what_the_user_did_not() -> None:
     assert call_cost(Usage(10**6, 0), preset) == pytest.approx(0.15)
     own = replace(preset, price=Price(input=7.0))
     assert call_cost(Usage(10**6, 0), own) == pytest.approx(7.0)
+
+
+def test_the_page_shows_what_share_was_read_from_a_cache() -> None:
+    totals = UsageTotals()
+    totals.add(PRICED, "main", CALL)
+    totals.add(CLOUD, "summary", Usage(200, 10))
+    page = cost_page(cost_report(totals, Cost(), 0, None), detail=True)
+    assert "Session: 2 calls, 1,200 in (50 % from a cache), 210 out, " in page
+    assert "cloud  main  1 call, 1,000 in (60 % from a cache), 200 out, $0.003150" in page
+    assert "cloud  summary  1 call, 200 in, 10 out, price not known" in page

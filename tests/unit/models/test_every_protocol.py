@@ -69,8 +69,10 @@ REPLIES: Final[dict[str, list[dict[str, Any]]]] = {
         _chunk(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "so"}]),
         _chunk(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": " it is"}]),
         _chunk(reasoning="so", content=[{"type": "thinking", "thinking": [{"text": "so"}]}]),
-        _chunk(content="Yes.", refusal="No."),
+        _chunk(content="Yes.", refusal="No.", reasoning_opaque="X", extra_content={"a": "X"}),
         _chunk(tool_calls=[{"index": 0, "id": "1", "function": {"name": "ls", "arguments": "{}"}}]),
+        _chunk(tool_calls=[{"index": 0, "x": {"a": "X"}, "function": {"y": "X"}}]),
+        _chunk(tool_calls=[{"index": 0, "x": ["X"], "function": {"y": {"a": 1}}}]),
         _chunk(function_call={"name": "ls", "arguments": {"all": True}}),
         {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]},
         {"usage": {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 1}, "cost": 1}},
@@ -91,7 +93,7 @@ REPLIES: Final[dict[str, list[dict[str, Any]]]] = {
         ),
         *_item(
             2,
-            {"type": "function_call", "call_id": "1", "name": "ls", "arguments": "{}"},
+            {"type": "function_call", "call_id": "1", "name": "ls", "arguments": "{}", "x": "X"},
             "function_call_arguments",
             delta="{}",
         ),
@@ -110,7 +112,7 @@ REPLIES: Final[dict[str, list[dict[str, Any]]]] = {
         *_block(1, {"type": "text", "text": "Yes"}, {"type": "text_delta", "text": "."}),
         *_block(
             2,
-            {"type": "tool_use", "id": "1", "name": "ls", "input": {"all": True}},
+            {"type": "tool_use", "id": "1", "name": "ls", "input": {"all": True}, "x": {"a": 1}},
             {"type": "input_json_delta", "partial_json": "{}"},
         ),
         *_block(3, {"type": "redacted_thinking", "data": "X"}),
@@ -120,7 +122,7 @@ REPLIES: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "gemini": [
         _candidate({"text": "so", "thought": True}, {"text": "Yes.", "thoughtSignature": "X"}),
-        _candidate({"functionCall": {"name": "ls", "args": {"all": True}, "id": "1"}}),
+        _candidate({"functionCall": {"name": "ls", "args": {"all": True}, "id": "1", "x": "X"}}),
         _candidate({"executableCode": {"code": "x"}}, {"thoughtSignature": "X"}),
         _candidate(finishReason="STOP", finishMessage="done"),
         {"usageMetadata": {"promptTokenCount": 9}},
@@ -129,7 +131,7 @@ REPLIES: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "ollama": [
         {"message": {"role": "assistant", "content": "Yes.", "thinking": "so"}, "done": False},
-        {"message": {"tool_calls": [{"id": "1", "function": {"name": "ls", "arguments": {}}}]}},
+        {"message": {"tool_calls": [{"id": "1", "x": 1, "function": {"name": "ls", "y": 1}}]}},
         {"message": {"content": ""}, "done": True, "done_reason": "stop", "eval_count": 3},
         {"done": True, "prompt_eval_count": 9},
         {"error": "it is down"},
@@ -173,6 +175,7 @@ def test_what_has_a_wrong_type_is_ignored(protocol: str, rng: random.Random) -> 
                 said.encode()
             case ToolCall():
                 (event.id + event.name + event.arguments).encode()
+                json.dumps(event.extra, ensure_ascii=False, allow_nan=False).encode()
             case ReasoningMetadata():
                 # It goes back with the next request.
                 json.dumps(event.metadata, ensure_ascii=False, allow_nan=False).encode()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.models.forms import NO_SIGNATURE
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.providers import goes_back, reasoning_source, reply_limit
 from aish_lsp.models.providers.gemini import (
@@ -20,7 +21,6 @@ from aish_lsp.models.providers.gemini import (
     method_url,
     request_body,
 )
-from aish_lsp.models.refusals import NO_SIGNATURE
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,

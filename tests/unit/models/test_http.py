@@ -496,32 +496,3 @@ async def test_many_streams_at_once(http: HttpClient) -> None:
     async with FaultServer(script) as server:
         urls = [f"{server.url}/{number}" for number in range(30)]
         assert await asyncio.gather(*map(one, urls)) == [[f"/{number}"] for number in range(30)]
-
-
-@pytest.mark.parametrize(
-    ("no_proxy", "is_asked"),
-    [
-        ("localhost,fd00::/8,[::1]", True),
-        ("fd00::/8, model.invalid", False),
-        ("[::1],*", False),
-    ],
-)
-async def test_what_httpx_does_not_take_in_no_proxy_is_cleaned(
-    http: HttpClient, monkeypatch: pytest.MonkeyPatch, no_proxy: str, *, is_asked: bool
-) -> None:
-    async def script(request: Request, peer: Peer) -> None:
-        await peer.reply({"through": "the proxy"})
-
-    async with FaultServer(script) as proxy:
-        for name in ("HTTP_PROXY", "http_proxy"):
-            # The password has a character that begins a fragment.
-            monkeypatch.setenv(name, proxy.url.replace("://", "://user:p#ss@"))
-        for name in ("NO_PROXY", "no_proxy"):
-            monkeypatch.setenv(name, no_proxy)
-        url = "http://model.invalid/v1/models"
-        if is_asked:
-            assert await http.fetch_json(url, timeout_s=9) == {"through": "the proxy"}
-        else:
-            with pytest.raises(BackendUnavailable):
-                await http.fetch_json(url, timeout_s=9)
-        assert bool(proxy.requests) == is_asked

@@ -11,6 +11,7 @@ import pytest
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.providers.openai import request_body
+from aish_lsp.models.providers.responses import request_body as responses_body
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,
@@ -205,7 +206,7 @@ def test_reasoning_without_parts_to_return_is_not_sent() -> None:
 
 
 def test_what_a_server_said_of_a_call_goes_back_to_it_and_to_no_other() -> None:
-    extra = {"extra_content": {"google": {"thought_signature": "X"}}, "id": "no"}
+    extra = {"extra_content": {"google": {"thought_signature": "X"}}}
     called = ToolCall("a", "ls", "{}", {"127.0.0.1:8080": extra})
     message = RequestMessage("assistant", "", tool_calls=(called,))
     [here] = body(Preset(endpoint=HERE), message)["messages"][0]["tool_calls"]
@@ -222,3 +223,20 @@ def test_signed_blocks_of_thinking_go_back() -> None:
         "messages"
     ]
     assert sent["thinking_blocks"] == blocks
+
+
+@pytest.mark.parametrize("build", [request_body, responses_body])
+def test_the_cache_of_the_beginning_has_a_name_where_that_is_known(build: Any) -> None:
+    def key(endpoint: str, *messages: RequestMessage, **extra: Any) -> Any:
+        preset = Preset(endpoint=endpoint, extra_body=extra)
+        return build(ModelRequest(preset, messages), "m").get("prompt_cache_key")
+
+    system = RequestMessage("system", "Be short.")
+    first, second = RequestMessage("user", "One?"), RequestMessage("user", "Two?")
+    here = key("https://api.openai.com/v1", system, first)
+    assert here.startswith("aish-")
+    assert key("https://eu.api.openai.com/v1", system, first, second) == here
+    assert key("https://api.openai.com/v1", replace(system, content="Be long."), first) != here
+    assert key("https://api.openai.com/v1", system, prompt_cache_key="mine") == "mine"
+    for other in ("https://integrate.api.nvidia.com/v1", "https://x.openai.azure.com", HERE):
+        assert key(other, system, first) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -448,6 +449,8 @@ async def test_what_the_provider_behind_said_is_the_reason(http: HttpClient) -> 
 async def test_the_usage_of_a_reply_that_broke_off_counts(http: HttpClient) -> None:
     part = chunk_of("part") | {"usage": {"prompt_tokens": 9, "completion_tokens": 2}}
     async with FaultServer(saying(part)) as server:
-        events, error = await collect(OpenAIModel(http), ask(server.url))
+        used: list[Usage] = []
+        request = replace(ask(server.url), cut_off=used.append)
+        events, error = await collect(OpenAIModel(http), request)
     assert isinstance(error, BackendUnavailable)
-    assert events == [Text("part"), Usage(9, 2)]
+    assert (events, used) == ([Text("part")], [Usage(9, 2)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.agent.call import refuses_tools
-from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable, CostCap
 from aish_lsp.models import refusals
 from aish_lsp.models.faults import error_in_stream, redactor, refusal
 from aish_lsp.models.refusals import Overflow, overflow_of
-from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 URL = "https://api.example/v1/chat/completions"
 
@@ -543,76 +540,3 @@ def test_what_the_user_configured_is_not_changed_and_other_refusals_are_not_read
     assert changes(GEMINI, error, generationConfig={"seed": 1}) == {}
     assert changes(BODY, error, status=401) == {}
     assert refusals.not_own({"seed": None, "top_p": None}, {"seed": 1}) == {"top_p": None}
-
-
-# --- forms of a conversation ----------------------------------------------------------------------
-
-TALK = (
-    RequestMessage("system", "Be short."),
-    RequestMessage("user", "Read a."),
-    RequestMessage("assistant", "", tool_calls=(ToolCall("call_1", "read", '{"path": "a"}'),)),
-    RequestMessage("tool", "text", tool_call_id="call_1"),
-    RequestMessage("assistant", "Done."),
-    RequestMessage("user", "And b?"),
-)
-REQUEST = ModelRequest(Preset(name="m", endpoint="http://h"), TALK)
-
-
-@pytest.mark.parametrize(
-    ("words", "form"),
-    [
-        ("System role not supported", "system in the first question"),
-        ("Only user and assistant roles are supported!", "system in the first question"),
-        (
-            (
-                "After the optional system message, conversation roles must alternate user and"
-                " assistant roles except for tool calls and results."
-            ),
-            "system in the first question",
-        ),
-        (
-            "The `reasoning_content` in the thinking mode must be passed back to the API.",
-            "reasoning on every reply",
-        ),
-        (
-            "Missing `reasoning_content` field in the assistant message at message index 2.",
-            "reasoning on every reply",
-        ),
-        (
-            "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
-            "short ids",
-        ),
-        ("messages.3: unexpected `tool_use_id` found in `tool_result` blocks", "calls as text"),
-        ("No idea.", ""),
-    ],
-)
-def test_a_form_is_asked_for(words: str, form: str) -> None:
-    error = refused({"error": {"message": words}})
-    assert refusals.form_for(error, REQUEST, ())[0] == form
-    assert refusals.form_for(error, REQUEST, (form,))[0] != form or not form
-    # Where it would change nothing, it is not tried.
-    plain = replace(REQUEST, messages=TALK[1:2])
-    assert refusals.form_for(error, plain, ())[0] in {"", *({form} - {"short ids"})} - {
-        "calls as text",
-        "reasoning on every reply",
-    }
-
-
-def formed(*forms: str) -> list[RequestMessage]:
-    return list(refusals.reformed(REQUEST, forms, "h").messages)
-
-
-def test_forms_change_the_conversation_and_nothing_else() -> None:
-    assert formed() == list(TALK)
-    first, *others = formed("system in the first question")
-    assert first == RequestMessage("user", "Be short.\n\nRead a.")
-    assert others == list(TALK[2:])
-    replies = [m for m in formed("reasoning on every reply") if m.role == "assistant"]
-    assert [reply.reasoning and reply.reasoning.text for reply in replies] == [" ", " "]
-    [call] = formed("short ids")[2].tool_calls
-    assert re.fullmatch("[a-z0-9]{9}", call.id)
-    assert formed("short ids")[3].tool_call_id == call.id
-    text = formed("calls as text", "system in the first question")
-    assert [message.role for message in text] == ["user", "assistant", "user", "assistant", "user"]
-    assert not any(message.tool_calls or message.tool_call_id for message in text)
-    assert "text" in text[2].content

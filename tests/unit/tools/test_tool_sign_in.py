@@ -214,9 +214,9 @@ async def test_who_does_not_want_to_is_not_led_there(
 async def test_who_takes_too_long_is_told_so(
     place: Place, remote: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aish_lsp.tools import transports
+    from aish_lsp.tools import sign_in
 
-    monkeypatch.setattr(transports, "_SIGN_IN_SECONDS", 0.6)
+    monkeypatch.setattr(sign_in, "_SIGN_IN_SECONDS", 0.6)
     monkeypatch.setattr(webbrowser, "open", lambda _: True)
     await configure(place, remote[0])
     [trouble] = await place.tools.begin()
@@ -244,7 +244,7 @@ async def test_a_header_brings_a_key_from_the_environment(
     url, log = remote
     await configure(place, url, 'headers = {Authorization = "Bearer ${MY_TOKEN}"}')
     [trouble] = await place.tools.begin()
-    assert "its headers name the variable MY_TOKEN, which is not set" in trouble
+    assert "the variable MY_TOKEN of its `headers` is not set" in trouble
     environ: Any = place.workspace.services.environ
     environ["MY_TOKEN"] = "the token"
     assert await place.tools.begin() == []
