@@ -145,8 +145,8 @@ async def test_a_kill_ends_what_hops(tree: Path, killed: str) -> None:
     with subprocess.Popen(command, cwd=tree) as server:
         try:
             await hopping.until_all_hop()
-            [supervisor] = children(server.pid)
-            [first] = children(supervisor)
+            [supervisor] = supervisors(server.pid)
+            [first] = supervisors(supervisor)
             victims = {"server": [server.pid], "supervisor": [supervisor]}
             victims |= {"both": [server.pid, supervisor], "first of the namespace": [first]}
             for pid in victims[killed]:
