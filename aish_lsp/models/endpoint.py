@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import api_url, host, server_url
-from aish_lsp.models.loose_json import Json, as_dict, as_list, as_tokens, decoded
+from aish_lsp.models.loose_json import Json, as_dict, as_list, as_text, as_tokens, decoded
 from aish_lsp.models.prices import listed_price, lists_prices
 
 if TYPE_CHECKING:
@@ -78,8 +79,9 @@ async def describe_listed(
     except AishError:
         return EndpointInfo()
 
-    async def ask(path: str, body: Mapping[str, Any] | None = None) -> Json:
+    async def ask(path: str, body: Mapping[str, Any] | None = None, query: str = "") -> Json:
         url = server_url(preset.endpoint, path)
+        url += f"{'&' if '?' in url else '?'}{query}" if query else ""
         reply = await http.fetch_json(url, body, headers=headers, timeout_s=timeout_s)
         return as_dict(reply)
 
@@ -121,8 +123,26 @@ async def list_models(
 
 
 def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the names in a list of models, without embedding models."""
-    return tuple(model["id"] for model in models if "embed" not in model["id"].lower())
+    """Return the names in a list of models, without those that do not write text.
+
+    llama.cpp's router lists models that it loads when they are asked for: those that it has loaded
+    come first, and those that it could not load last.
+    """
+    return tuple(model["id"] for model in sorted(models, key=_readiness) if _writes_text(model))
+
+
+def _writes_text(model: Mapping[str, Any]) -> bool:
+    """Return whether a model in a list is for chats, as far as it shows."""
+    made = as_dict(model.get("architecture")).get("output_modalities")
+    return "embed" not in model["id"].lower() and (not isinstance(made, list) or "text" in made)
+
+
+def _readiness(model: Mapping[str, Any]) -> int:
+    """Return how soon a model in a list can answer; less is sooner."""
+    status = as_dict(model.get("status"))
+    if status.get("failed") is True:
+        return 2
+    return 0 if status.get("value", "loaded") in ("loaded", "sleeping") else 1
 
 
 def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
@@ -131,6 +151,8 @@ def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
         return "openrouter"
     owners = (_OWNERS.get(str(model.get("owned_by"))) for model in models)
     owner = next((owner for owner in owners if owner), None)
+    if owner is None and any("value" in as_dict(model.get("status")) for model in models):
+        return "llama.cpp"
     if owner is None and any(model.get("type") == "model" for model in models):
         return "anthropic"
     return owner
@@ -139,7 +161,9 @@ def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
 async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | None:
     """Return the window of model ``name``, in tokens, as this kind of server reports it."""
     if kind == "llama.cpp":
-        settings = as_dict((await ask("props")).get("default_generation_settings"))
+        # A router has one for each model, and must not load the model for this.
+        query = f"autoload=false&model={quote(name, safe='', errors='replace')}" if name else ""
+        settings = as_dict((await ask("props", query=query)).get("default_generation_settings"))
         return as_tokens(settings.get("n_ctx"))
     if kind == "lm-studio":
         return _window(_entry(entries(await ask("api/v0/models"), "data"), name))
@@ -177,7 +201,16 @@ def _window(model: Mapping[str, Any]) -> int | None:
     # Some servers write numbers as text.
     given = (model.get(key) for key in _WINDOW_KEYS)
     values = (as_tokens(decoded(one) if isinstance(one, str) else one) for one in given)
-    return next((value for value in values if value), None) or as_tokens(meta.get("n_ctx"))
+    window = next((value for value in values if value), None) or as_tokens(meta.get("n_ctx"))
+    return window or _window_to_be(as_list(as_dict(model.get("status")).get("args")))
+
+
+def _window_to_be(arguments: list[Any]) -> int | None:
+    """Return the window that a model will be loaded with, from the command that will load it."""
+    for name, value in itertools.pairwise(arguments):
+        if name in ("-c", "-ctx", "--ctx-size"):
+            return as_tokens(decoded(as_text(value)))
+    return None
 
 
 def _entry(listed: list[Json], name: str) -> Json:

@@ -259,6 +259,7 @@ async def test_what_cannot_be_put_aside_is_told(
         ("mkdir a/.vscode; ln -s ../../d/x a/.vscode/y", "mv a d; mkdir -p d/d/x; : > d/d/x/evil"),
         ("ln -s ../../d/x/f .git/hooks/pre-commit", "echo evil > d/x/f"),
         ("rm -r .git/hooks; ln -s ../d/x .git/hooks", "touch d/x/evil"),
+        ("mv .git/hooks h; ln -s ../h .git/hooks; ln -s ../d/x/f h/y", "echo evil > d/x/f"),
     ],
 )
 @pytest.mark.parametrize("layered", [False, True])

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.address import server_name
+from aish_lsp.models.address import host, server_name
 from aish_lsp.models.claude import BINDING_BETA, is_own, sampling_fields, thinking_fields
 from aish_lsp.models.forms import EVERY
+from aish_lsp.models.keys import BEARER, headers_for
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
 from aish_lsp.models.providers.base import CountingModel
 from aish_lsp.models.providers.reply import (
@@ -31,13 +32,16 @@ from aish_lsp.models.providers.reply import (
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 _BETA_HEADER = "anthropic-beta"
+
+# These do not look for the key in Anthropic's header: https://docs.ollama.com.
+_BEARER_HOSTS = frozenset({"ollama.com"})
 
 
 class AnthropicModel(CountingModel):
@@ -52,6 +56,13 @@ class AnthropicModel(CountingModel):
     signed_source = "anthropic"
     count_path = "messages/count_tokens"
     counted = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
+
+    @classmethod
+    async def headers(cls, preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a request, with the key where its server looks for it."""
+        is_bearer = host(preset.endpoint) in _BEARER_HOSTS
+        header = BEARER if is_bearer else cls.key_header
+        return await headers_for(preset, environ, header, cls.fixed_headers)
 
     def _headers(self, headers: dict[str, str], body: Json) -> dict[str, str]:
         """Return ``headers`` with the beta that the body needs, in addition to the user's own."""
