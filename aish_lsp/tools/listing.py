@@ -151,6 +151,8 @@ _NAMED: Final = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
 )
 
+_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+
 #: Keywords whose value may be null.
 _VALUES: Final = frozenset({"const", "default", "enum", "examples", "example"})
 
@@ -198,7 +200,9 @@ def _mended(given: Any) -> Any:
     for key in _NAMED & schema.keys():
         named = schema[key] if isinstance(schema[key], dict) else {}
         schema[key] = {
-            name: _mended(one) if isinstance(one, dict) else {} for name, one in named.items()
+            name: _mended(_spelled_out(one))
+            for name, one in named.items()
+            if name != "required" or not isinstance(one, list)
         }
     for key in _SOME & schema.keys():
         if isinstance(schema[key], list) and schema[key]:
@@ -214,7 +218,16 @@ def _mended(given: Any) -> Any:
     schema.pop("required", None)
     if required:
         schema["required"] = required
+    if schema.get("type") == "array" and not schema.keys() & {"items", "prefixItems"}:
+        schema["items"] = {}  # Some model servers refuse an array of anything.
     return _bounded(schema)
+
+
+def _spelled_out(given: Any) -> Json:
+    """Return a schema that may be written as the name of its type; any other value says nothing."""
+    if isinstance(given, str) and given in _TYPES:
+        return {"type": given}
+    return given if isinstance(given, dict) else {}
 
 
 def _bounded(schema: Json) -> Json:
@@ -232,10 +245,13 @@ def _required(schema: Json) -> list[str]:
     said = schema.get("required")
     names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
     properties = schema.get("properties")
-    inner = properties.items() if isinstance(properties, dict) else ()
-    # As in draft 3.
-    more = [name for name, one in inner if isinstance(one, dict) and one.get("required") is True]
-    return list(dict.fromkeys([*(name for name in names if isinstance(name, str)), *more]))
+    inner: Json = properties if isinstance(properties, dict) else {}
+    # As in draft 3, or a level too deep.
+    more = [
+        name for name, one in inner.items() if isinstance(one, dict) and one.get("required") is True
+    ]
+    more += misplaced if isinstance(misplaced := inner.get("required"), list) else []
+    return list(dict.fromkeys(name for name in [*names, *more] if isinstance(name, str)))
 
 
 def _known_names(required: Any, properties: Json) -> list[str]:

@@ -101,6 +101,10 @@ class Server:
 
     def send(self, **message: Any) -> None:
         """Send a message."""
+        if self.fault == "no line end":
+            sys.stdout.write("Loading ... ")
+        if self.fault == "chatty":
+            sys.stdout.write("[info] a line of a log\n" * 400)
         if self.fault == "careless" and "method" not in message:
             sys.stdout.write(json.dumps([{"error": None, **message}]) + "\r\n")
             sys.stdout.flush()
@@ -120,6 +124,8 @@ class Server:
             sys.exit("the port is taken")
         for line in sys.stdin:
             message = json.loads(line)
+            if self.fault == "initialize first" and message["method"] == "server/discover":
+                sys.exit("ExpectedInitializeRequest")
             if "id" in message and "method" in message:
                 self.answer(message["id"], message["method"], message.get("params") or {})
             elif message.get("method") == "notifications/cancelled" and self.file is not None:
@@ -133,7 +139,11 @@ class Server:
             if self.fault == "careless":
                 self.send(id=number, result={"protocolVersion": "1.0", "serverInfo": None})
                 return
-            has: Any = {"prompts alone": {"prompts": {}}, "no list": {}}.get(self.fault)
+            has: Any = {
+                "prompts alone": {"prompts": {}},
+                "no list": {},
+                "changes its list": {"tools": {}},
+            }.get(self.fault)
             self.send(
                 id=number,
                 result={
@@ -154,6 +164,8 @@ class Server:
             self.send(id=number, result={"tools": tools_of(self.fault, self.said)})
         elif method == "tools/call":
             self.call(number, params)
+        elif self.fault == "no id":
+            self.send(id=None, error={"code": -32000, "message": "Server not initialized"})
         else:
             self.send(id=number, error={"code": -32601, "message": f"unknown: {method}"})
 
@@ -168,6 +180,9 @@ class Server:
         if self.fault == "asks":
             self.ask("q")
             text = sys.stdin.readline()
+        if self.fault == "pings":
+            self.send(id="p", method="ping")
+            text = f"{json.dumps(params.get('arguments'))} {sys.stdin.readline().strip()}"
         if self.fault == "asks later":
             self.give(number, "done")
             self.ask("q")

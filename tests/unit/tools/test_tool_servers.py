@@ -17,6 +17,7 @@ from test_builtin_tools import PRESET, Place, place
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.tools import connection as connections
+from aish_lsp.tools import parts_of
 from aish_lsp.tools.asking import Elicitation
 from aish_lsp.tools.listing import checked_tools
 
@@ -423,6 +424,49 @@ async def test_a_server_that_speaks_carelessly_is_understood(servers: Servers) -
     assert await servers.begin() == []
     assert servers.names == ["s__look", "s__change", "s__hang"]
     assert (await servers.place.call("s__look", text="here")).text.endswith("look: here")
+
+
+@pytest.mark.parametrize("fault", ["initialize first", "no id", "no line end", "chatty"])
+async def test_an_older_or_a_talkative_server_is_understood(servers: Servers, fault: str) -> None:
+    await servers.configure(fault)
+    async with asyncio.timeout(30):
+        assert await servers.begin() == []
+        for number in range(5):
+            result = await servers.place.call("s__look", text=str(number))
+            assert result.text.endswith(f"look: {number}")
+
+
+async def test_an_older_server_is_spoken_to_in_the_older_way_from_then_on(
+    servers: Servers,
+) -> None:
+    await servers.configure("initialize first")
+    await servers.begin()
+    await servers.place.tools.session_servers.disconnect("s")
+    log = Path(os.environ["AISH_DATA_DIR"]) / "tool-servers" / "s.log"
+    assert await servers.begin() == []
+    assert (await servers.place.call("s__look")).status == "done"
+    assert "ExpectedInitializeRequest" not in log.read_text()
+
+
+async def test_a_server_that_asks_whether_we_are_there_is_answered(servers: Servers) -> None:
+    await servers.configure("pings")
+    await servers.begin()
+    result = await servers.place.call("s__look")
+    # A call without arguments has an empty object all the same.
+    said, _, answer = result.text.rpartition("look: {} ")
+    assert said
+    assert json.loads(answer) == {"jsonrpc": "2.0", "id": "p", "result": {}}
+
+
+async def test_a_server_whose_name_begins_with_a_digit_is_called(servers: Servers) -> None:
+    command = json.dumps([sys.executable, str(SERVER), "none"])
+    servers.place.config.write_text(f"[tools.servers.1mcp]\ncommand = {command}\n")
+    await servers.place.workspace.reload()
+    await servers.begin()
+    # Gemini takes no other names.
+    assert "_1mcp__look" in servers.place.tools.names()
+    assert (await servers.place.call("_1mcp__look")).status == "done"
+    assert parts_of("_1mcp__look") == ("1mcp", "look")
 
 
 async def test_an_error_with_the_code_of_a_closed_connection_is_no_end(servers: Servers) -> None:

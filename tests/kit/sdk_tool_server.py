@@ -1,0 +1,34 @@
+"""A tool server made with the protocol's own SDK, over each of its transports.
+
+python sdk_tool_server.py stdio|sse|streamable-http [PORT]
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+
+server = MCPServer("real")
+
+
+@server.tool()
+def look(text: str = "") -> str:
+    """Look."""
+    return f"look: {text}"
+
+
+@server.tool()
+async def grow(ctx: Context[Any]) -> str:
+    """Add a tool."""
+    server.add_tool(look, name="grown", description="It was added.")
+    await ctx.notify_tools_changed()
+    await ctx.session.send_tool_list_changed()
+    return "grown"
+
+
+if __name__ == "__main__":
+    kind: Any = sys.argv[1]
+    options: Any = {"port": int(sys.argv[2])} if len(sys.argv) > 2 else {}
+    server.run(kind, **options)
