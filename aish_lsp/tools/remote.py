@@ -26,7 +26,12 @@ from aish_lsp.foundation.errors import BackendUnavailable, Denied
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.models.address import exposes, is_loopback, without_secrets
 from aish_lsp.models.faults import quoted, redactor
-from aish_lsp.models.proxies import Proxies, environment_proxies
+from aish_lsp.models.proxies import (
+    Proxies,
+    environment_certificates,
+    environment_proxies,
+    variable_of,
+)
 from aish_lsp.tools.sign_in import SignIn, is_open_to_others
 from aish_lsp.tools.transports import LONGEST_MESSAGE
 from aish_lsp.tools.wire import messages_in
@@ -251,26 +256,24 @@ def _open_client(url: str, certificates: str, **options: Any) -> httpx2.AsyncCli
     """Return a client with the environment's proxies and certificates.
 
     Raises:
-        BackendUnavailable: they cannot be used.
+        BackendUnavailable: its proxy cannot be used.
     """
     # It logs each address with its query, which may contain a key.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
+    context, warnings = environment_certificates(httpx2.create_ssl_context)
+    if certificates:
+        _trust(context, certificates)
+    proxies = Proxies() if is_loopback(url) else environment_proxies()
+    for warning in warnings + proxies.warnings:
+        logger.warning("%s", warning)
     try:
-        context = httpx2.create_ssl_context()
-        if certificates:
-            _trust(context, certificates)
-        proxies = Proxies() if is_loopback(url) else environment_proxies()
-        for warning in proxies.warnings:
-            logger.warning("%s", warning)
         return httpx2.AsyncClient(
             verify=context, proxy=proxies.proxy_for(url), trust_env=False, **options
         )
-    except (ValueError, OSError, ImportError, httpx2.InvalidURL) as error:
-        msg = (
-            f"the proxy or the certificates in the environment cannot be used: {error}. Check"
-            " HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
-        )
-        raise BackendUnavailable(msg) from error
+    except (ValueError, OSError, ImportError, httpx2.InvalidURL):
+        # Not chained, and not quoted: its message may contain the proxy's password.
+        variable = variable_of(proxies.scheme_for(url) or "")
+        raise BackendUnavailable(f"the proxy in {variable} cannot be used: correct it") from None
 
 
 def _trust(context: ssl.SSLContext, certificates: str) -> None:

@@ -283,13 +283,24 @@ async def test_another_server_is_reached_through_the_proxy(
     assert remote.headers["host"] == "tools.example"
 
 
-async def test_certificates_that_cannot_be_read_are_named(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_certificates_that_cannot_be_read_are_named_and_others_used(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
     await configure(place, "https://127.0.0.1:9/mcp")
     [trouble] = await place.tools.begin()
-    assert "SSL_CERT_FILE" in trouble
+    assert "https://127.0.0.1:9/mcp cannot be reached" in trouble
+    assert f"SSL_CERT_FILE is '{tmp_path / 'none.pem'}', which cannot be used" in caplog.text
+
+
+async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "ftp://me:wordword@proxy:port")
+    await configure(place, "https://tools.example/mcp")
+    [trouble] = await place.tools.begin()
+    assert "the proxy in HTTPS_PROXY cannot be used" in trouble
+    assert "wordword" not in trouble + caplog.text
 
 
 def certificate(path: Path) -> Path:
