@@ -161,6 +161,7 @@ class RemoteTransport:
             timeout=httpx2.Timeout(_TIMEOUT, read=_SILENCE),
         )
         client.event_hooks["response"] += [_bounded, self._keep]
+        client.failed = self._failed
         if self._over is None:
             async with (
                 client,
@@ -181,6 +182,13 @@ class RemoteTransport:
         """Return whether the server may be of the older kind: it refused the first message."""
         data = error.error.data if isinstance(error, MCPError) else None
         return isinstance(data, dict) and data.get("status") in _OLDER and not data.get(LOST)
+
+    def _failed(self, error: httpx2.TransportError) -> None:
+        """Note that a message could not be sent."""
+        if self._over is not None:
+            # The SDK tells nobody.
+            self.trouble = transport_fault(error, self._url)
+            self._over()
 
     async def _keep(self, response: httpx2.Response) -> None:
         """Keep a refusal of a request until its error comes."""
@@ -252,7 +260,22 @@ def transport_fault(error: httpx2.TransportError, url: str) -> str:
     return f"the connection to {where} broke off: {reason or type(error).__name__}"
 
 
-def _open_client(url: str, certificates: str, **options: Any) -> httpx2.AsyncClient:
+class _Client(httpx2.AsyncClient):
+    """Calls ``failed`` if a message cannot be sent."""
+
+    failed: Callable[[httpx2.TransportError], None]
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request."""
+        try:
+            return await super().send(request, **options)
+        except httpx2.TransportError as error:
+            if request.method == "POST":
+                self.failed(error)
+            raise
+
+
+def _open_client(url: str, certificates: str, **options: Any) -> _Client:
     """Return a client with the environment's proxies and certificates.
 
     Raises:
@@ -267,9 +290,7 @@ def _open_client(url: str, certificates: str, **options: Any) -> httpx2.AsyncCli
     for warning in warnings + proxies.warnings:
         logger.warning("%s", warning)
     try:
-        return httpx2.AsyncClient(
-            verify=context, proxy=proxies.proxy_for(url), trust_env=False, **options
-        )
+        return _Client(verify=context, proxy=proxies.proxy_for(url), trust_env=False, **options)
     except (ValueError, OSError, ImportError, httpx2.InvalidURL):
         # Not chained, and not quoted: its message may contain the proxy's password.
         variable = variable_of(proxies.scheme_for(url) or "")

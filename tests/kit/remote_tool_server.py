@@ -112,8 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif f"sessionId={self.remote.session}" not in self.path:
             self.give((404, {}, b"Session not found"))
         else:
-            _, _, body = self.remote.answer(message, str(self.remote.session))
             self.give((202, {}, b"Accepted"))
+            _, _, body = self.remote.answer(message, str(self.remote.session))
             if body:
                 self.remote.events.put(b"event: message\ndata: " + body + b"\n\n")
 
