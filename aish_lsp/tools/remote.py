@@ -238,8 +238,11 @@ def _told(refusal: Refusal) -> str:
     if status < 400:
         return f"{where} answered with something else{said}. Check the path of `url`"
     words = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
-    remedy = _REMEDIES.get(status, _FAILED if status >= 500 else _REMEDIES[400])
-    return f"{where} refused it ({' '.join(filter(None, (str(status), words)))}){said}. {remedy}"
+    # What a server says of a bad request is better than a guess.
+    guess = "" if said else _REMEDIES[400]
+    remedy = _FAILED if status >= 500 else guess if status == 400 else _REMEDIES.get(status, guess)
+    status_line = " ".join(filter(None, (str(status), words)))
+    return " ".join(filter(None, (f"{where} refused it ({status_line}){said}.", remedy)))
 
 
 def transport_fault(error: httpx2.TransportError, url: str) -> str:
