@@ -196,7 +196,7 @@ def _protection_reason(root: Path, place: Place, named: str) -> str:
 
     spelled = os.path.normpath(Path(root, named))
     for path in (str(place.path), spelled):
-        if reason := why_protected(path):
+        if reason := why_protected(path, root):
             return reason
     own = map(os.path.realpath, (data_dir(), config_file()))
     return "is aish's own" if any(place.path.is_relative_to(one) for one in own) else ""

@@ -271,10 +271,13 @@ def is_ignored(path: Path) -> bool:
     return done.returncode == 0
 
 
-def why_protected(path: str) -> str | None:
-    """Return why only the user may change the file ``path``; None if others may."""
+def why_protected(path: str, root: Path | None = None) -> str | None:
+    """Return why only the user may change the file ``path``; None if others may.
+
+    ``root`` is its work tree. If it is given, this blocks.
+    """
     place = normal(path)
-    row = protected_by(place)
+    row = protected_by(place, root)
     return row.reason if row else _why_not(place, "overwrites")
 
 
