@@ -262,6 +262,8 @@ def finish_notice(call: Call, finish: FinishReason, *, spoke: bool) -> str | Non
         case "stop" if not spoke:
             said = call.received.finish_said
             why = f" Its server gave the reason `{said}`." if said not in _USUAL else ""
+            if any(call.received.reasoning):
+                return f"The model reasoned, and gave no answer. Ask again.{why}"
             return f"The model's answer is empty. Ask again.{why}"
         case "refusal":
             return f"{name} refused to {'continue' if spoke else 'answer'}."

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.models.loose_json import Json, as_dict
-from aish_lsp.models.refusals import may_be_about_request
 from aish_lsp.models.request import RequestMessage, StoredReasoning, exchanges
 
 if TYPE_CHECKING:
@@ -57,10 +56,9 @@ def forms_for(error: AishError, known: Iterable[str]) -> Iterator[tuple[str, str
     ``known`` are the forms that it already has.
     """
     words = str(error.data.get("provider_message", ""))
-    if may_be_about_request(error):
-        for name, told, asked in _forms():
-            if name not in known and asked.search(words):
-                yield name, told
+    for name, told, asked in _forms():
+        if name not in known and asked.search(words):
+            yield name, told
 
 
 def reformed(request: ModelRequest, forms: Iterable[str], source: str, server: str) -> ModelRequest:

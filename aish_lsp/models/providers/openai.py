@@ -237,13 +237,16 @@ class ChatReader(ReplyReader):
         tool="tool_calls function_call tool_use",
         refusal="content_filter content_filtered safety sensitive refusal prohibited_content"
         " recitation blocklist",
-        broken="error abort insufficient_system_resource network_error malformed_function_call",
+        broken="error abort insufficient_system_resource network_error malformed_function_call"
+        " other",
     )
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
         self._calls: list[_Call] = []
         self._call_at: dict[int, _Call] = {}
+        # The calls of the last chunk that had any.
+        self._together: list[_Call] = []
         self._parts: dict[str, list[Json]] = {name: [] for name in _PART_FIELDS}
         self._others: Json = {}
         self._field = ""
@@ -321,10 +324,16 @@ class ChatReader(ReplyReader):
         self._read_calls(delta)
 
     def _read_calls(self, delta: Json) -> None:
-        for piece in as_list(delta.get("tool_calls")):
+        pieces = as_list(delta.get("tool_calls"))
+        before, self._together = self._together, []
+        for place, piece in enumerate(pieces):
             if isinstance(piece, dict):
                 function = as_dict(piece.get("function"))
-                call = self._call_of(piece, function)
+                # Some servers send pieces of several calls together, and do not say whose they are.
+                is_named = piece.get("index") is not None or piece.get("id") or function.get("name")
+                together = [] if is_named or len(pieces) < 2 else before[place : place + 1]
+                call = together[0] if together else self._call_of(piece, function)
+                self._together.append(call)
                 call.add(function)
                 call.extra |= others(piece, _CALL_FIELDS)
                 if unknown := others(function, _FUNCTION_FIELDS):

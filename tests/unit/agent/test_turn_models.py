@@ -257,7 +257,10 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
     [
         ((Text("Well."), Finish("stop")), None),
         ((Finish("stop"),), "The model's answer is empty. Ask again."),
-        ((Reasoning("Hm."), Usage(99, 3), Finish("stop")), "The model's answer is empty."),
+        (
+            (Reasoning("Hm."), Usage(99, 3), Finish("stop")),
+            "The model reasoned, and gave no answer.",
+        ),
         ((Text("Well"), Usage(99, 1024), Finish("length")), "cut at 1,024 tokens, its `max_output"),
         (
             (Text(" ".join(map(str, range(1024)))), Finish("length")),

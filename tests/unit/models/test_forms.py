@@ -122,6 +122,8 @@ def test_a_form_is_asked_for(form: str, words: str) -> None:
     # No form is tried twice, nor one that would change nothing.
     assert first_form(error, REQUEST, form) != form or not form
     assert first_form(error, PLAIN) == ""
+    # OpenAI says with 404 that it did not find an item.
+    assert first_form(refused(words, 404), REQUEST) == form
     assert first_form(refused(words, 429), REQUEST) == ""
 
 

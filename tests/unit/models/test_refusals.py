@@ -507,7 +507,12 @@ def changes(body: dict[str, Any], error: Any, status: int = 400, **own: Any) -> 
             },
             {"reasoning_effort": "none"},
         ),
-        # Loose words may be the prompt's.
+        # What is quoted within a quotation is the prompt's, and loose words may be.
+        ({"message": "messages[8].x is wrong: 'Now I set \"seed\" and `top_p`'"}, {}),
+        (
+            {"message": "[{'loc': ('body', 'stream_options'), 'msg': 'Extra inputs'}]"},
+            {"stream_options": None},
+        ),
         ({"message": "I cannot tell what the seed or the temperature is."}, {}),
         # Nothing that a request needs.
         ({"message": "Invalid 'model', 'messages', 'max_tokens', 'stream' and 'tools'."}, {}),
