@@ -237,7 +237,7 @@ def _text(text: str) -> list[Json]:
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-# The kind of block that a piece begins if the block's start did not arrive.
+# The kind of block that a piece begins if the block's start did not arrive, or was another's.
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
 
 _INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -377,9 +377,11 @@ class MessageReader(ReplyReader):
     def _add(self, index: Any, delta: Json) -> None:
         """Add a piece to the block that it belongs to."""
         kind = as_text(delta.get("type"))
-        if kind in _KIND_OF_DELTA and self._block_of(index) is None:
-            self._begin(index, {"type": _KIND_OF_DELTA[kind]})
-        block = self._block_of(index)
+        block, meant = self._block_of(index), _KIND_OF_DELTA.get(kind)
+        if meant and (block is None or block.kind in {*_KIND_OF_DELTA.values()} - {meant}):
+            # Some proxies begin a text, and then send thinking.
+            self._begin(index, {"type": meant})
+            block = self._block_of(index)
         if block is None:
             return
         match kind, block.kind:
