@@ -26,8 +26,10 @@ from aish_lsp.models.providers.reply import (
     function_name,
     kept_of,
     meanings,
+    object_of,
     others,
     plain,
+    written,
 )
 from aish_lsp.models.request import exchanges
 
@@ -261,7 +263,7 @@ class _Block:
     def arguments(self) -> str:
         """A call's arguments: those that were streamed, or else those in its start."""
         streamed = well_formed("".join(self.pieces))
-        return streamed if streamed.strip() else json.dumps(as_dict(self.start.get("input")))
+        return streamed if streamed.strip() else json.dumps(object_of(self.start.get("input")))
 
     def outline(self) -> Json:
         """Return the block as it must be returned; of text and calls, only their place is kept."""
@@ -390,7 +392,7 @@ class MessageReader(ReplyReader):
             case "signature_delta", _:
                 block.signature += as_text(delta.get("signature"))
             case "input_json_delta", "tool_use":
-                block.pieces.append(as_text(delta.get("partial_json")))
+                block.pieces.append(written(delta.get("partial_json")))
 
     def _block_of(self, index: Any) -> _Block | None:
         return self._block_at.get(index) if isinstance(index, int) else None
