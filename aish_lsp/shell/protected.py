@@ -116,6 +116,20 @@ def protected_by(name: str, root: Path | None = None) -> Row | None:
     return None
 
 
+def linked_by(path: Path, root: Path) -> Row | None:
+    """Return the row of what leads by a link to a file or folder, or one that it is in. Blocks.
+
+    What is protected counts directly in the work tree ``root``, and the links in it.
+    """
+    root, path = Path(os.path.realpath(root)), Path(os.path.realpath(path))
+    table = _table_of(root)
+    by_place = {root / name: row_of(table, folded(name), ()) for name in os.listdir(root)}
+    by_place = {place: row for place, row in by_place.items() if row >= 0}
+    for top, place in _linked(by_place, root):
+        by_place.setdefault(place, by_place[top])
+    return next((rows()[by_place[at]] for at in (path, *path.parents) if at in by_place), None)
+
+
 def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
     """Return how the work tree ``root``, a real path, is protected from a command. Blocks.
 
@@ -139,7 +153,12 @@ def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
     # What we run from may be installed in the tree.
     own = [Path(os.path.realpath(at)) for at in (Path(__file__).parents[1], sys.prefix)]
     elsewhere = [at for at in own if at.is_relative_to(root)]
-    elsewhere += _linked([root / name for name, _, _ in found], root)
+    for by, end in _linked([root / name for name, _, _ in found], root):
+        if not os.path.lexists(end):
+            msg = f"a symbolic link at {by} leads to {end}, where there is nothing"
+            raise ValueError(f"{msg} that could be protected")
+        # Where its link is decides where a relative one leads.
+        elsewhere += [by, end]
     protected |= dict.fromkeys(map(os.fspath, elsewhere))
     missing: dict[str, None] = {}
     left: dict[str, None] = {}
@@ -195,11 +214,10 @@ def _is_placeholder(place: str) -> bool:
         return False
 
 
-def _linked(protected: Iterable[Path], root: Path) -> list[Path]:
-    """Return the protected places that are links or hold some, and where in the tree these lead.
+def _linked(protected: Iterable[Path], root: Path) -> list[tuple[Path, Path]]:
+    """Return where in the tree the links lead that are protected places, or in one, and by which.
 
-    Raises:
-        ValueError: one leads to a place in the work tree where there is nothing yet.
+    Each place comes after the protected place with its link; other links on the way are such, too.
     """
     places = dict.fromkeys(protected)
     waiting, found = list(places), []
@@ -208,11 +226,7 @@ def _linked(protected: Iterable[Path], root: Path) -> list[Path]:
             for place in _way_of(link):
                 if root not in place.parents or not places.keys().isdisjoint(place.parents):
                     continue
-                if not os.path.lexists(place):
-                    msg = f"the symbolic link {link} leads to {place}, where there is nothing"
-                    raise ValueError(f"{msg} that could be protected")
-                # Where its link is decides where a relative one leads.
-                found += [top, place]
+                found.append((top, place))
                 if place not in places:
                     places[place] = None
                     waiting.append(place)
