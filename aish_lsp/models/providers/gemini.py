@@ -26,6 +26,7 @@ from aish_lsp.models.providers.reply import (
     arguments_of,
     kept_of,
     meanings,
+    object_of,
     sendable,
 )
 from aish_lsp.models.request import exchanges
@@ -456,7 +457,7 @@ class CandidateReader(ReplyReader):
             message = "a call came in pieces: leave out `streamFunctionCallArguments`"
             self.error = self.error or {"type": "invalid", "message": message}
         elif name := as_text(call.get("name")):
-            kept = {**call, "name": name, "args": as_dict(call.get("args"))}
+            kept = {**call, "name": name, "args": object_of(call.get("args"))}
             if not as_text(call.get("id")):
                 kept.pop("id", None)
             self._parts.append({**part, "functionCall": kept})
