@@ -234,8 +234,7 @@ class ChatReader(ReplyReader):
         tool="tool_calls function_call tool_use",
         refusal="content_filter content_filtered safety sensitive refusal prohibited_content"
         " recitation blocklist",
-        broken="error abort insufficient_system_resource network_error malformed_function_call"
-        " other",
+        broken="error abort insufficient_system_resource network_error malformed_function_call",
     )
 
     def __init__(self, provider: str) -> None:
