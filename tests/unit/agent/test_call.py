@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.agent import call as calls
-from aish_lsp.agent.call import RETRIES, Call, Fitting, Received, pause_before
+from aish_lsp.agent import remedies
+from aish_lsp.agent.call import Call, Fitting, Received
 from aish_lsp.agent.events import Notice
+from aish_lsp.agent.remedies import RETRIES, pause_before
 from aish_lsp.agent.session import Session
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
@@ -103,7 +105,7 @@ async def received(
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(remedies, "_FIRST_PAUSE", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
@@ -274,7 +276,7 @@ def test_what_is_yielded_is_one_reply_or_the_beginning_of_one(
         return None
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calls, "_FIRST_PAUSE", 0.0)
+        patch.setattr(remedies, "_FIRST_PAUSE", 0.0)
         raised = asyncio.run(receive())
     said, error = scripts[model.closed - 1]
     assert (events, raised) == (said, error)

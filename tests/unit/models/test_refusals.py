@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.agent.call import refuses_tools
+from aish_lsp.agent.remedies import refuses_tools
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable, CostCap
 from aish_lsp.models import refusals
 from aish_lsp.models.faults import error_in_stream, redactor, refusal
