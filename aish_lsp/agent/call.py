@@ -277,7 +277,7 @@ class Call:
     async def _is_to_be_repeated(self) -> bool:
         """Return whether the reply that has ended is empty for the first time."""
         received = self.received
-        if received.has_begun or received.finish != "stop" or self._was_empty:
+        if received.has_begun or received.finish not in {"stop", "tool"} or self._was_empty:
             return False
         self._was_empty = True
         if received.usage is not None:

@@ -362,6 +362,8 @@ async def test_an_empty_reply_is_asked_for_once_more() -> None:
     model = Scripted((Finish("stop", "OTHER"),), (Finish("stop", "OTHER"),), REPLY)
     assert await received(model) == [Finish("stop")] * 2
     assert model.closed == 2
+    model = Scripted((Finish("tool", "tool_calls"),), REPLY)
+    assert await received(model) == [Finish("tool"), *REPLY]
     # Nothing would be different.
     model = Scripted((Finish("length"),), REPLY)
     assert await received(model) == [Finish("length")]
