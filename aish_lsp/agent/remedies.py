@@ -30,13 +30,15 @@ _PERMANENT: Final = frozenset({501, 505})
 _NO_CREDIT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 #: How servers say that they, or their model, do not support tools: Ollama, OpenRouter, llama.cpp
-#: without templates or with a grammar, vLLM without a parser, Google for Gemma.
+#: without templates or with a grammar (it makes one of the tools' schemas), vLLM without a parser,
+#: Google for Gemma.
 _REFUSES_TOOLS: Final = re.compile(
     r"(?:not|n't|no \w+ found that) support\b[^.\n]{0,40}\b(?:tool|function call)"
     r"|\b(?:tools?|function call\w*)\b(?! with \w+_)[^.\n]{0,60}"
     r"(?:\bnot (?:be )?(?:supported|enabled|available|allowed)|\bunsupported|\brequires? --)"
     r"|\bunsupported\b[^.\n]{0,40}\b(?:tool|function call)"
-    r"|\btool choice requires --|\bgrammar constraints with tools\b",
+    r"|\btool choice requires --|\bgrammar constraints with tools\b"
+    r"|\bfailed to (?:parse|compile|initialize)\b[^.\n]{0,30}\bgrammar\b",
     re.IGNORECASE,
 )
 
