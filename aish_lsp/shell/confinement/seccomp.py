@@ -54,8 +54,15 @@ _CLONE_NEW = 0x7E020000
 
 #: Which argument of a call is a file's new mode, and which the flags that say whether it has one.
 _MODE_AT: Final[dict[str, tuple[int, ...]]] = {
-    **{"chmod": (1,), "fchmod": (1,), "fchmodat": (2,), "fchmodat2": (2,), "creat": (1,)},
-    **{"mknod": (1,), "mknodat": (2,), "open": (2, 1), "openat": (3, 2)},
+    "chmod": (1,),
+    "fchmod": (1,),
+    "fchmodat": (2,),
+    "fchmodat2": (2,),
+    "creat": (1,),
+    "mknod": (1,),
+    "mknodat": (2,),
+    "open": (2, 1),
+    "openat": (3, 2),
 }
 
 # The opcodes: load a word of the call's data; jump where equal, greater, any bit set; and; return.
