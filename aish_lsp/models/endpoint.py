@@ -101,7 +101,8 @@ async def describe_listed(
     except AishError:
         window = None
     entry = _entry(models, name)
-    price = listed_price(entry) if lists_prices(preset.endpoint) else None
+    is_priced = lists_prices(preset.endpoint) and entry.get("id") == name
+    price = listed_price(entry) if is_priced else None
     return EndpointInfo(kind, names, window or _window(entry), price)
 
 

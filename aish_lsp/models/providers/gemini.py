@@ -389,9 +389,8 @@ class CandidateReader(ReplyReader):
     def _read(self, chunk: Json) -> None:
         self.error = chunk.get("error") or self.error
         usage = as_dict(chunk.get("usageMetadata"))
-        # Each chunk has a running total; some chunks have only other fields.
-        if "promptTokenCount" in usage:
-            self._reported = usage
+        # Each chunk has a running total; some have only other fields, or zeros after real counts.
+        self._reported |= {name: count for name, count in usage.items() if count}
         blocked = as_text(as_dict(chunk.get("promptFeedback")).get("blockReason"))
         if blocked and not self._answered:
             self.error = self.error or _blocked("the question", blocked)
