@@ -122,10 +122,12 @@ def overflow_of(error: AishError) -> Overflow | None:
 _THE_PROMPT: Final = re.compile(r"prompt|input|context|sequence|seq|message|token", re.IGNORECASE)
 _TOO_MUCH: Final = re.compile(
     r"exceed|too (?:long|large|many|big)|less than|at most|max|longer|larger|greater|more than"
-    r"|limit|overflow",
+    r"|limit|overflow|>|\bfit|\bover\b|beyond|\bholds\b|allowed",
     re.IGNORECASE,
 )
-_ANY_NUMBER: Final = re.compile(r"(?<![\w.-])\d{1,3}(?:,\d{3})+|(?<![\w.-])\d{3,9}(?![\w.])")
+_ANY_NUMBER: Final = re.compile(
+    r"(?<![\w.-])(?:(\d{1,3}(?:,\d{3})+|\d{3,9})(?![\w.]*\w)|(\d{1,4})k\b)", re.IGNORECASE
+)
 
 #: The factor by which our count may be off.
 _ABOUT: Final = 2
@@ -139,7 +141,12 @@ def told_too_long(error: AishError, tokens: int) -> None:
         return
     if not (_THE_PROMPT.search(words) and _TOO_MUCH.search(words)):
         return
-    numbers = sorted({int(number.replace(",", "")) for number in _ANY_NUMBER.findall(words)})
+    numbers = sorted(
+        {
+            int(number.replace(",", "")) if number else 1000 * int(thousands)
+            for number, thousands in _ANY_NUMBER.findall(words)
+        }
+    )
     for window, prompt in itertools.pairwise(numbers):
         if tokens / _ABOUT <= prompt <= tokens * _ABOUT:
             error.data |= {"code": _LLAMA_CPP, "n_prompt_tokens": prompt, "n_ctx": window}

@@ -53,15 +53,22 @@ _LIST_PAUSE: Final = 1.0
 class Surroundings:
     """Where servers are started, and how the user is asked.
 
-    ``environ`` is our own environment; a server gets the harmless part of it. ``without_secrets``
-    removes the secrets from what a server prints.
+    ``environment`` returns our own environment, or that of the user's login shell after ``load``; a
+    server gets the harmless part of it. ``without_secrets`` removes the secrets from what a server
+    prints.
     """
 
     root: Path
-    environ: Mapping[str, str]
+    environment: Callable[[], Mapping[str, str]]
     ask_user: AskUser
     choose: Choose
-    without_secrets: Callable[[str], str] = str
+    without_secrets: Callable[[str], str]
+    load: Callable[[], Awaitable[object]]
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The current environment."""
+        return self.environment()
 
 
 class Connection:

@@ -22,7 +22,7 @@ from provider_asking import Asker, Outcome, asking_all, near_limits  # noqa: E40
 from provider_breaks import REPLY  # noqa: E402
 from provider_table import PATIENCE, Row, faults  # noqa: E402
 
-from aish_lsp.agent.call import pause_before  # noqa: E402
+from aish_lsp.agent.remedies import pause_before  # noqa: E402
 from aish_lsp.config.schema import Preset  # noqa: E402
 from aish_lsp.foundation.errors import BackendUnavailable  # noqa: E402
 

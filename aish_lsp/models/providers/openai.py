@@ -7,7 +7,6 @@ handled.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +25,7 @@ from aish_lsp.models.providers.reply import (
     kept_of,
     meanings,
     others,
+    written,
 )
 from aish_lsp.models.refusals import Renamed
 
@@ -202,10 +202,7 @@ class _Call:
         # Some servers repeat the name in every piece; others split it, before the arguments.
         if isinstance(name, str) and name != self.name and not self.arguments:
             self.name += name
-        arguments = function.get("arguments")
-        if isinstance(arguments, dict | list):
-            arguments = json.dumps(arguments)
-        if isinstance(arguments, str) and arguments:
+        if arguments := written(function.get("arguments")):
             if self._is_repeated_by(arguments):
                 self.arguments.clear()
             self.arguments.append(arguments)
@@ -237,8 +234,7 @@ class ChatReader(ReplyReader):
         tool="tool_calls function_call tool_use",
         refusal="content_filter content_filtered safety sensitive refusal prohibited_content"
         " recitation blocklist",
-        broken="error abort insufficient_system_resource network_error malformed_function_call"
-        " other",
+        broken="error abort insufficient_system_resource network_error malformed_function_call",
     )
 
     def __init__(self, provider: str) -> None:
@@ -261,7 +257,8 @@ class ChatReader(ReplyReader):
             if not isinstance(choice, dict):
                 continue
             # A server that does not stream sends one whole message.
-            delta = as_dict(choice.get("delta" if "delta" in choice else "message"))
+            is_whole = choice.get("delta") is None
+            delta = as_dict(choice.get("message" if is_whole else "delta"))
             self.error = choice.get("error") or self.error
             if choice.get("index"):
                 # Some servers put the calls of one reply into a choice of their own.

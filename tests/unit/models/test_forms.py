@@ -92,6 +92,7 @@ SAID = {
         "messages.2.provider_specific_fields: Extra inputs are not permitted",
         "Item with id 'rs_68' not found. Items are not persisted when `store` is set to false.",
         "Cannot pass both content and thinking in an assistant message with tool calls!",
+        "body -> input -> list[union[ItemReference,ResponseReasoningItem]] -> 3 -> id required",
     ],
     "calls as text": [
         "messages.3: unexpected `tool_use_id` found in `tool_result` blocks",

@@ -728,6 +728,30 @@ async def test_a_server_runs_in_the_folder_that_it_is_given(servers: Servers) ->
     assert f"its `cwd` {servers.place.folder}/gone is not a folder" in trouble
 
 
+async def test_a_login_shell_says_where_programs_and_variables_are(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers.place.put("bin/serve", f"#!/bin/sh\nexec {sys.executable} {SERVER} $1\n").chmod(0o755)
+    await servers.configure("none", command=["serve", "${FAULT}"])
+    [trouble] = await servers.begin()
+    assert "the variable FAULT of its `command` is not set" in trouble
+    await servers.configure("none", command=["serve", "none"])
+    [trouble] = await servers.begin()
+    assert "serve is not installed, or not on PATH. If your login shell finds it," in trouble
+
+    async def login_environment() -> dict[str, str]:
+        folder = servers.place.folder / "bin"
+        return {"PATH": f"{folder}:{os.environ['PATH']}", "FAULT": "none"}
+
+    monkeypatch.setattr(servers.place.workspace.services, "login_environment", login_environment)
+    await servers.configure("none", command=["serve", "${FAULT}"])
+    with servers.place.config.open("a") as file:
+        file.write("[shell]\nlogin = true\n")
+    await servers.place.workspace.reload()
+    assert await servers.begin() == []
+    assert (await servers.place.call("s__look")).status == "done"
+
+
 async def test_variables_and_the_home_in_a_command_are_replaced(servers: Servers) -> None:
     servers.place.put("bin/server", f"#!/bin/sh\nexec {sys.executable} {SERVER} $1\n").chmod(0o755)
     environ: Any = servers.place.workspace.services.environ
