@@ -80,10 +80,11 @@ def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
     if workspace.tool_servers is None:
         around = Surroundings(
             workspace.root,
-            services.environ,
+            lambda: workspace.environ,
             services.ask_user,
             services.choose,
             workspace.without_secrets,
+            workspace.load_environment,
         )
         workspace.tool_servers = ToolServers(workspace.configuration, services.trust, around)
 

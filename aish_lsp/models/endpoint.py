@@ -47,7 +47,15 @@ _WINDOW_KEYS = (
     "context_window",
     "max_context_length",
     "max_input_tokens",
+    "max_context_window_tokens",
+    "max_context_tokens",
+    "context_size",
+    "max_seq_len",
+    "n_ctx",
 )
+
+# Where they report it, besides the entry itself; GitHub Copilot has one within another.
+_WINDOW_HOLDERS = ("limits", "capabilities", "top_provider", "meta")
 
 #: Sends a GET to a path outside the API, or a POST if there is a body, and returns the reply.
 _Ask: TypeAlias = Callable[..., Awaitable[Json]]
@@ -93,7 +101,8 @@ async def describe_listed(
     except AishError:
         window = None
     entry = _entry(models, name)
-    price = listed_price(entry) if lists_prices(preset.endpoint) else None
+    is_priced = lists_prices(preset.endpoint) and entry.get("id") == name
+    price = listed_price(entry) if is_priced else None
     return EndpointInfo(kind, names, window or _window(entry), price)
 
 
@@ -111,15 +120,20 @@ async def list_models(
     if not preset.model:
         # Many other programs list something.
         return entries(as_dict(reply), "data")
-    listed = reply if isinstance(reply, list) else as_dict(reply).get("data")
-    found = [
-        {**model, "id": model.get("id") or model.get("name")}
-        for model in map(as_dict, as_list(listed))
-    ]
+    found = [{**model, "id": model.get("id") or model.get("name")} for model in _listed(reply)]
     if len(found) == 1 and not found[0]["id"]:
         # A server with one model needs no name for it.
         found[0]["id"] = preset.model
     return entries({"data": found}, "data")
+
+
+def _listed(reply: Any) -> list[Json]:
+    """Return the models in a list of any form: an array, within an object, by name, names alone."""
+    if not isinstance(reply, list):
+        reply = as_dict(reply).get("data") or as_dict(reply).get("models")
+    if isinstance(reply, dict):
+        reply = [{"id": name, **as_dict(model)} for name, model in reply.items()]
+    return [{"id": one} if isinstance(one, str) else as_dict(one) for one in as_list(reply)]
 
 
 def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -197,12 +211,17 @@ def _ollama_window(shown: Mapping[str, Any]) -> int | None:
 
 def _window(model: Mapping[str, Any]) -> int | None:
     """Return the window in a list's entry, in tokens, or None."""
-    meta = as_dict(model.get("meta"))
-    # Some servers write numbers as text.
-    given = (model.get(key) for key in _WINDOW_KEYS)
-    values = (as_tokens(decoded(one) if isinstance(one, str) else one) for one in given)
-    window = next((value for value in values if value), None) or as_tokens(meta.get("n_ctx"))
+    holders = [model, *(as_dict(model.get(name)) for name in _WINDOW_HOLDERS)]
+    holders += [as_dict(holder.get("limits")) for holder in holders[1:]]
+    values = (_tokens(holder.get(key)) for holder in holders for key in _WINDOW_KEYS)
+    window = next((value for value in values if value), None)
     return window or _window_to_be(as_list(as_dict(model.get("status")).get("args")))
+
+
+def _tokens(value: Any) -> int | None:
+    """Return a plausible number of tokens, which some servers write as text or as 8192.0."""
+    value = decoded(value) if isinstance(value, str) else value
+    return as_tokens(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _window_to_be(arguments: list[Any]) -> int | None:
@@ -217,7 +236,9 @@ def _entry(listed: list[Json], name: str) -> Json:
     """Return the entry called ``name``, or the only one if there is one; else an empty one."""
     if len(listed) == 1:
         return listed[0]
-    return next((entry for entry in listed if entry["id"] == name), {})
+    same = [entry for entry in listed if entry["id"].casefold() == name.casefold()]
+    exact = (entry for entry in same if entry["id"] == name)
+    return next(exact, same[0] if len(same) == 1 else {})
 
 
 def entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[Json]:

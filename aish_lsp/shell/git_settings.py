@@ -20,10 +20,11 @@ _PATHS: Final = re.compile(r"include(if\..*)?\.path|core\.hookspath|init\.templa
 #: The keys whose value git runs, or hands to a shell. An alias does so if it begins with ``!``.
 _COMMANDS: Final = re.compile(
     r"""
-    core\.(fsmonitor|sshcommand|editor|pager|askpass|gitproxy|alternaterefscommand)
-    | alias\..* | pager\..* | sequence\.editor | interactive\.difffilter | web\.browser
-    | remote\..*\.(uploadpack|receivepack)
-    | .*\.(\w*cmd|command|external|clean|smudge|process|driver|textconv|program|helper|path|editor)
+    core\.(fsmonitor|pager|askpass|gitproxy)
+    | alias\..* | pager\..* | interactive\.difffilter | web\.browser | submodule\..*\.update
+    | remote\..*\.(uploadpack|receivepack) | sendemail\.smtpserver | imap\.tunnel | instaweb\.httpd
+    | .*\.(\w*(cmd|command|hook)|external|clean|smudge|process|driver|textconv|program|helper|path)
+    | .*\.editor
     """,
     re.DOTALL | re.VERBOSE,
 )

@@ -14,7 +14,7 @@ import re
 import stat
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -116,6 +116,20 @@ def protected_by(name: str, root: Path | None = None) -> Row | None:
     return None
 
 
+def linked_by(path: Path, root: Path) -> Row | None:
+    """Return the row of what leads by a link to a file or folder, or one that it is in. Blocks.
+
+    What is protected counts directly in the work tree ``root``, and the links in it.
+    """
+    root, path = Path(os.path.realpath(root)), Path(os.path.realpath(path))
+    table = _table_of(root)
+    by_place = {root / name: row_of(table, folded(name), ()) for name in os.listdir(root)}
+    by_place = {place: row for place, row in by_place.items() if row >= 0}
+    for top, place in _linked(by_place, root):
+        by_place.setdefault(place, by_place[top])
+    return next((rows()[by_place[at]] for at in (path, *path.parents) if at in by_place), None)
+
+
 def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
     """Return how the work tree ``root``, a real path, is protected from a command. Blocks.
 
@@ -135,16 +149,23 @@ def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
     table = _table_of(root)
     found, projects = find(os.fspath(root), table)
     projects.sort(key=lambda name: name.count("/") if name else -1)
-    protected = dict.fromkeys(
-        os.fspath(place) for name, _, _ in found for place in _links_and_target(root / name, root)
-    )
+    protected = dict.fromkeys(os.path.join(root, name) for name, _, _ in found)
     # What we run from may be installed in the tree.
-    for own in (Path(__file__).parents[1], Path(sys.prefix)):
-        if own.resolve().is_relative_to(root):
-            protected[os.fspath(own.resolve())] = None
+    own = [Path(os.path.realpath(at)) for at in (Path(__file__).parents[1], sys.prefix)]
+    elsewhere = [at for at in own if at.is_relative_to(root)]
+    for by, end in _linked([root / name for name, _, _ in found], root):
+        if not os.path.lexists(end):
+            msg = f"a symbolic link at {by} leads to {end}, where there is nothing"
+            raise ValueError(f"{msg} that could be protected")
+        # Where its link is decides where a relative one leads.
+        elsewhere += [by, end]
+    protected |= dict.fromkeys(map(os.fspath, elsewhere))
     missing: dict[str, None] = {}
     left: dict[str, None] = {}
-    held: dict[str, None] = {}
+    # Whoever could move the folder of such a place could put another in it.
+    held = dict.fromkeys(
+        os.fspath(at) for one in elsewhere for at in reversed(one.parents) if root in at.parents
+    )
     tops = dict.fromkeys(os.path.join(root, name) for name in ["", *projects[:_MOST_PROJECTS]])
     for top in tops:
         for below, last in _placeholders():
@@ -193,22 +214,51 @@ def _is_placeholder(place: str) -> bool:
         return False
 
 
-def _links_and_target(place: Path, root: Path) -> Iterator[Path]:
-    """Yield a protected place and, if it is a link, those in the work tree that it leads to.
+def _linked(protected: Iterable[Path], root: Path) -> list[tuple[Path, Path]]:
+    """Return where in the tree the links lead that are protected places, or in one, and by which.
 
-    Raises:
-        ValueError: it leads to a place in the work tree where there is nothing yet.
+    Each place comes after the protected place with its link; other links on the way are such, too.
     """
+    places = dict.fromkeys(protected)
+    waiting, found = list(places), []
+    for top in waiting:  # It grows: what a link leads to may hold others.
+        for link in _links_in(top):
+            for place in _way_of(link):
+                if root not in place.parents or not places.keys().isdisjoint(place.parents):
+                    continue
+                found.append((top, place))
+                if place not in places:
+                    places[place] = None
+                    waiting.append(place)
+    return found
+
+
+def _links_in(place: Path) -> Iterator[Path]:
+    """Yield a place if it is a link, or the links in it, except among git's objects and refs."""
+    if place.is_symlink():
+        yield place
+        return
+    for folder, names, files in os.walk(place):
+        for name in (*names, *files):
+            if os.path.islink(path := f"{folder}/{name}"):
+                yield Path(path)
+        names[:] = [name for name in names if name not in {"objects", "refs", "logs"}]
+
+
+def _way_of(link: Path) -> Iterator[Path]:
+    """Yield all links on the way of a link, and the place to which they lead."""
+    place, waiting = link.parent, [link.name]
     for _ in range(_MOST_LINKS):
-        if place.is_relative_to(root):
-            yield place
+        while waiting:
+            part = waiting.pop()
+            place = place.parent if part == ".." else place / part
+            if place.is_symlink():
+                break
+        yield place
         if not place.is_symlink():
-            break
-        target = place.parent / place.readlink()
-        place = Path(os.path.realpath(target.parent), target.name)
-    if place.is_relative_to(root) and not place.exists():
-        msg = f"a symbolic link leads to {place}, where there is nothing that could be protected"
-        raise ValueError(msg)
+            return
+        waiting += reversed(place.readlink().parts)
+        place = place.parent
 
 
 def put_aside_in(folder: Path, root: Path) -> list[tuple[str, str]]:

@@ -53,15 +53,22 @@ _LIST_PAUSE: Final = 1.0
 class Surroundings:
     """Where servers are started, and how the user is asked.
 
-    ``environ`` is our own environment; a server gets the harmless part of it. ``without_secrets``
-    removes the secrets from what a server prints.
+    ``environment`` returns our own environment, or that of the user's login shell after ``load``; a
+    server gets the harmless part of it. ``without_secrets`` removes the secrets from what a server
+    prints.
     """
 
     root: Path
-    environ: Mapping[str, str]
+    environment: Callable[[], Mapping[str, str]]
     ask_user: AskUser
     choose: Choose
-    without_secrets: Callable[[str], str] = str
+    without_secrets: Callable[[str], str]
+    load: Callable[[], Awaitable[object]]
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The current environment."""
+        return self.environment()
 
 
 class Connection:
@@ -83,6 +90,7 @@ class Connection:
         self._client: Client | None = None
         self._link: StdioTransport | RemoteTransport | None = None
         self._is_older = False
+        self._version = ""
         self._task: asyncio.Task[None] | None = None
         self._limit: asyncio.Timeout | None = None
         self._elicitation = Elicitation(name, surroundings.ask_user, surroundings.choose)
@@ -246,23 +254,30 @@ class Connection:
         Raises:
             Exception: it cannot be connected.
         """
-        try:
-            return await stack.enter_async_context(self._new_client())
-        except (BaseExceptionGroup, Exception) as error:
-            link = self._link
-            if self._is_older or link is None or not link.may_be_older(_first(error)):
-                raise
-            self._is_older = True
-            self._over.clear()
+        first: BaseException | None = None
+        while True:
             try:
                 return await stack.enter_async_context(self._new_client())
-            except (BaseExceptionGroup, Exception):
-                self._is_older = False
-                if isinstance(self._link, type(link)) and self.configured.url:
-                    # The other way was but a guess.
-                    self._link = link
-                    raise error from None
-                raise
+            except (BaseExceptionGroup, Exception) as error:  # noqa: BLE001 - as in _serve
+                if not self._try_otherwise(_first(error)):
+                    self._is_older, self._version = False, ""
+                    # That of a server at an address is not hidden by a guess.
+                    raise (first or error) if self.configured.url else error from None
+                first = first or error
+                self._over.clear()
+
+    def _try_otherwise(self, error: BaseException) -> bool:
+        """Return whether the server may understand us in another manner, which is tried next."""
+        from aish_lsp.tools.protocol import version_in  # noqa: PLC0415 - brings the SDK
+
+        link = self._link
+        if not self._version and (version := version_in(error)):
+            self._version = version
+            return True
+        if not self._is_older and link is not None and link.may_be_older(error):
+            self._is_older = True
+            return True
+        return False
 
     def _new_client(self) -> Client:
         """Return a client for the server, not yet connected.
@@ -306,6 +321,7 @@ class Connection:
             changed=self._changed.set,
             ended=self._over.set,
             is_older=self._is_older,
+            version=self._version,
         )
 
     def _wait_for_user(self, seconds: float) -> None:
@@ -354,7 +370,7 @@ class Connection:
         self._failed_at = time.monotonic()
         self.state, self.tools = "failed", ()
         if self.configured.url:
-            self._is_older = False  # It may be another when it is reached again.
+            self._is_older, self._version = False, ""  # It may be another when reached again.
         why, said = self._reason(error), ""
         if self._link is not None:
             why = self._link.trouble or why

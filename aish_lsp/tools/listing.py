@@ -156,6 +156,34 @@ _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "o
 #: Keywords whose value may be null.
 _VALUES: Final = frozenset({"const", "default", "enum", "examples", "example"})
 
+
+def _without_dangling(part: Any, root: Json) -> Any:
+    """Return a part of a schema without references to what ``root`` does not have."""
+    if isinstance(part, list):
+        return [_without_dangling(one, root) for one in part]
+    if not isinstance(part, dict):
+        return part
+    name = part.get("$ref")
+    is_dangling = isinstance(name, str) and name.startswith("#") and _at(name, root) is None
+    return {
+        key: _without_dangling(value, root)
+        for key, value in part.items()
+        if key != "$ref" or not is_dangling
+    }
+
+
+def _at(name: str, root: Json) -> Any:
+    """Return the part of a schema that a reference names, or None."""
+    found: Any = root
+    for part in name.removeprefix("#").strip("/").split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+        elif key:
+            found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
 #: How many parts of a root are looked at.
 _MOST_PARTS: Final = 1000
 
@@ -180,6 +208,7 @@ def fit_schema(given: Any) -> Json:
     if not isinstance(given, dict):
         raise Unfit("its schema is not an object")
     schema = _Root(given).flat(_mended(given))
+    schema = _without_dangling(schema, schema)
     schema = {**schema, "type": "object", "properties": schema.get("properties", {})}
     if required := _known_names(schema.get("required"), schema["properties"]):
         schema["required"] = required
@@ -318,10 +347,7 @@ class _Root:
         Raises:
             Unfit: it is elsewhere, or refers to itself.
         """
-        found: Any = self._given
-        for part in name.removeprefix("#").strip("/").split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, dict) else None
+        found = _at(name, self._given) if name.startswith("#/") else None
         if name in seen or not isinstance(found, dict):
             raise Unfit(f"its schema refers to {escaped(name)[:60]}, which it does not have")
         mended: Json = _mended(found)

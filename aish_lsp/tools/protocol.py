@@ -6,6 +6,7 @@ Importing this module takes a second, so it is imported when the first server st
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +19,11 @@ from mcp import Client, MCPError
 from mcp.client.auth import OAuthFlowError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types import METHOD_NOT_FOUND
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import (
+    HANDSHAKE_PROTOCOL_VERSIONS,
+    LATEST_HANDSHAKE_VERSION,
+    MODERN_PROTOCOL_VERSIONS,
+)
 from pydantic import ValidationError
 
 from aish_lsp import __version__
@@ -33,8 +38,9 @@ if TYPE_CHECKING:
 
     from aish_lsp.tools.asking import Elicitation
 
-#: Seconds that a call may take.
+#: Seconds that a call may take without reporting progress, and in all.
 _CALL_SECONDS: Final = 600.0
+_LONGEST_CALL: Final = 7200.0
 
 #: Seconds between two reports of progress, and characters of a report.
 _PROGRESS_PAUSE: Final = 0.1
@@ -72,11 +78,13 @@ def client_of(
     changed: Callable[[], None],
     ended: Callable[[], None],
     is_older: bool,
+    version: str,
 ) -> Client:
     """Return a client that is not yet connected.
 
     ``changed`` is called when the server says that its list of tools has changed, and ``ended``
-    when it says nothing more. A server that ``is_older`` is not asked for the newest protocol.
+    when it says nothing more. A server that ``is_older`` is not asked for the newest protocol, and
+    with a ``version`` for that one.
     """
 
     async def roots(context: Any) -> mcp_types.ListRootsResult:
@@ -89,14 +97,30 @@ def client_of(
             changed()
 
     return Client(
-        TolerantTransport(transport, ended, getattr(transport, "explained", None)),
+        TolerantTransport(
+            transport, ended, version=version, explain=getattr(transport, "explained", None)
+        ),
         client_info=mcp_types.Implementation(name="aish-lsp", version=__version__),
         elicitation_callback=elicitation.answer,
         list_roots_callback=roots,
         message_handler=told,
-        mode="legacy" if is_older else "auto",
+        mode="legacy" if is_older or version else "auto",
         cache=None,
     )
+
+
+def version_in(error: BaseException) -> str:
+    """Return the newest version of the protocol that a server says it speaks; empty if none.
+
+    Some refuse to start for a version that they do not know, instead of naming another.
+    """
+    if not isinstance(error, MCPError):
+        return ""
+    said = f"{error} {json.dumps(error.error.data, default=str)}"
+    if "version" not in said.lower():
+        return ""
+    known = set(HANDSHAKE_PROTOCOL_VERSIONS) - {LATEST_HANDSHAKE_VERSION}
+    return max(known.intersection(re.findall(r"\d{4}-\d{2}-\d{2}", said)), default="")
 
 
 async def listed_tools(client: Client) -> tuple[list[Any], bool]:
@@ -108,7 +132,8 @@ async def listed_tools(client: Client) -> tuple[list[Any], bool]:
         Exception: any error of the SDK.
     """
     listed: list[Any] = []
-    cursor = None
+    cursor: str | None = None
+    seen: set[str | None] = set()
     for _ in range(_MOST_PAGES if client.server_capabilities.tools else 0):
         try:
             page = await client.list_tools(cursor=cursor)
@@ -117,9 +142,12 @@ async def listed_tools(client: Client) -> tuple[list[Any], bool]:
                 raise
             break
         listed += [(tool.meta or {}).get(SENT) for tool in page.tools]
+        seen.add(cursor)
         cursor = page.next_cursor
-        if not cursor or len(listed) >= MOST_TOOLS:
+        if not cursor or cursor in seen or len(listed) >= MOST_TOOLS:
             break
+    if cursor in seen:
+        cursor = None  # It leads to what was listed.
     return listed[:MOST_TOOLS], bool(cursor) or len(listed) > MOST_TOOLS
 
 
@@ -158,9 +186,11 @@ async def call_tool(
         BackendUnavailable: it failed; its ``reason`` may be one of those above.
     """
     told_at = -_PROGRESS_PAUSE
+    limit = asyncio.timeout(_CALL_SECONDS)
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
         nonlocal told_at
+        limit.reschedule(asyncio.get_running_loop().time() + _CALL_SECONDS)
         if time.monotonic() - told_at < _PROGRESS_PAUSE:
             return
         told_at = time.monotonic()
@@ -169,17 +199,29 @@ async def call_tool(
         await told(f"{server}: {progress:g}{of}{said}\n")
 
     try:
-        result = await client.call_tool(
-            name, dict(arguments), _CALL_SECONDS, progress_callback=progressed
-        )
+        async with limit:
+            result = await client.call_tool(
+                name, dict(arguments), _LONGEST_CALL, progress_callback=progressed
+            )
+    except TimeoutError as error:
+        msg = f"{server}: it has not answered for {_CALL_SECONDS:g} s, and the call was cancelled"
+        raise BackendUnavailable(msg) from error
     except MCPError as error:
-        said = cut(escaped(str(error)), 700)
+        said = cut(escaped(str(error) + _details(error)), 1500)
         raise BackendUnavailable(f"{server}: {said}", reason=_kind(error)) from error
     except (ValidationError, ValueError, RuntimeError) as error:
         what = cut(escaped(str(error)), 300)
         raise BackendUnavailable(f"{server} gave a result that is not valid: {what}") from error
     sent: dict[str, Any] = (result.meta or {})[SENT]
     return sent
+
+
+def _details(error: MCPError) -> str:
+    """Return what a server says about an error besides its message, for the model."""
+    data = error.error.data
+    if data in (None, "", {}, []) or (isinstance(data, dict) and LOST in data):
+        return ""
+    return f": {data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)}"
 
 
 def _kind(error: MCPError) -> str:

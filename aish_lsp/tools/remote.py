@@ -26,7 +26,12 @@ from aish_lsp.foundation.errors import BackendUnavailable, Denied
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.models.address import exposes, is_loopback, without_secrets
 from aish_lsp.models.faults import quoted, redactor
-from aish_lsp.models.proxies import Proxies, environment_proxies
+from aish_lsp.models.proxies import (
+    Proxies,
+    environment_certificates,
+    environment_proxies,
+    variable_of,
+)
 from aish_lsp.tools.sign_in import SignIn, is_open_to_others
 from aish_lsp.tools.transports import LONGEST_MESSAGE
 from aish_lsp.tools.wire import messages_in
@@ -156,6 +161,7 @@ class RemoteTransport:
             timeout=httpx2.Timeout(_TIMEOUT, read=_SILENCE),
         )
         client.event_hooks["response"] += [_bounded, self._keep]
+        client.failed = self._failed
         if self._over is None:
             async with (
                 client,
@@ -176,6 +182,13 @@ class RemoteTransport:
         """Return whether the server may be of the older kind: it refused the first message."""
         data = error.error.data if isinstance(error, MCPError) else None
         return isinstance(data, dict) and data.get("status") in _OLDER and not data.get(LOST)
+
+    def _failed(self, error: httpx2.TransportError) -> None:
+        """Note that a message could not be sent."""
+        if self._over is not None:
+            # The SDK tells nobody.
+            self.trouble = transport_fault(error, self._url)
+            self._over()
 
     async def _keep(self, response: httpx2.Response) -> None:
         """Keep a refusal of a request until its error comes."""
@@ -225,8 +238,11 @@ def _told(refusal: Refusal) -> str:
     if status < 400:
         return f"{where} answered with something else{said}. Check the path of `url`"
     words = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
-    remedy = _REMEDIES.get(status, _FAILED if status >= 500 else _REMEDIES[400])
-    return f"{where} refused it ({' '.join(filter(None, (str(status), words)))}){said}. {remedy}"
+    # What a server says of a bad request is better than a guess.
+    guess = "" if said else _REMEDIES[400]
+    remedy = _FAILED if status >= 500 else guess if status == 400 else _REMEDIES.get(status, guess)
+    status_line = " ".join(filter(None, (str(status), words)))
+    return " ".join(filter(None, (f"{where} refused it ({status_line}){said}.", remedy)))
 
 
 def transport_fault(error: httpx2.TransportError, url: str) -> str:
@@ -247,30 +263,41 @@ def transport_fault(error: httpx2.TransportError, url: str) -> str:
     return f"the connection to {where} broke off: {reason or type(error).__name__}"
 
 
-def _open_client(url: str, certificates: str, **options: Any) -> httpx2.AsyncClient:
+class _Client(httpx2.AsyncClient):
+    """Calls ``failed`` if a message cannot be sent."""
+
+    failed: Callable[[httpx2.TransportError], None]
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request."""
+        try:
+            return await super().send(request, **options)
+        except httpx2.TransportError as error:
+            if request.method == "POST":
+                self.failed(error)
+            raise
+
+
+def _open_client(url: str, certificates: str, **options: Any) -> _Client:
     """Return a client with the environment's proxies and certificates.
 
     Raises:
-        BackendUnavailable: they cannot be used.
+        BackendUnavailable: its proxy cannot be used.
     """
     # It logs each address with its query, which may contain a key.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
+    context, warnings = environment_certificates(httpx2.create_ssl_context)
+    if certificates:
+        _trust(context, certificates)
+    proxies = Proxies() if is_loopback(url) else environment_proxies()
+    for warning in warnings + proxies.warnings:
+        logger.warning("%s", warning)
     try:
-        context = httpx2.create_ssl_context()
-        if certificates:
-            _trust(context, certificates)
-        proxies = Proxies() if is_loopback(url) else environment_proxies()
-        for warning in proxies.warnings:
-            logger.warning("%s", warning)
-        return httpx2.AsyncClient(
-            verify=context, proxy=proxies.proxy_for(url), trust_env=False, **options
-        )
-    except (ValueError, OSError, ImportError, httpx2.InvalidURL) as error:
-        msg = (
-            f"the proxy or the certificates in the environment cannot be used: {error}. Check"
-            " HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
-        )
-        raise BackendUnavailable(msg) from error
+        return _Client(verify=context, proxy=proxies.proxy_for(url), trust_env=False, **options)
+    except (ValueError, OSError, ImportError, httpx2.InvalidURL):
+        # Not chained, and not quoted: its message may contain the proxy's password.
+        variable = variable_of(proxies.scheme_for(url) or "")
+        raise BackendUnavailable(f"the proxy in {variable} cannot be used: correct it") from None
 
 
 def _trust(context: ssl.SSLContext, certificates: str) -> None:

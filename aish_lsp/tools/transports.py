@@ -115,7 +115,7 @@ class StdioTransport:
 
     async def __aexit__(self, *_: object) -> None:
         """End the server: close its input and, if that is not enough, end it like a command."""
-        for task in self._tasks:
+        for task in self._tasks[:-1]:
             task.cancel()
         ending = asyncio.ensure_future(self._end())
         try:
@@ -132,7 +132,10 @@ class StdioTransport:
             await asyncio.wait({ended}, timeout=_GRACE)
             self._process.stop()
             await ended
-        draining.cancel()
+        # The log is kept to its end, unless others hold the pipe.
+        await asyncio.wait(self._tasks[-1:], timeout=_GRACE)
+        for task in (draining, *self._tasks):
+            task.cancel()
         self._process.close()
         await asyncio.gather(*self._tasks, draining, return_exceptions=True)
 

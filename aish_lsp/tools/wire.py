@@ -47,12 +47,19 @@ _MOST_OPEN: Final = 1000
 class TolerantTransport:
     """A transport that takes what a server sends as it is meant.
 
-    ``ended`` is called when no more messages come. ``explain`` is for a transport over HTTP.
+    ``ended`` is called when no more messages come. With a ``version``, the server is asked for that
+    one. ``explain`` is for a transport over HTTP.
     """
 
     def __init__(
-        self, transport: Transport, ended: Callable[[], None], explain: Explain | None = None
+        self,
+        transport: Transport,
+        ended: Callable[[], None],
+        *,
+        version: str = "",
+        explain: Explain | None = None,
     ) -> None:
+        self._version = version
         self._transport = transport
         self._ended = ended
         self._explain = explain
@@ -76,6 +83,8 @@ class TolerantTransport:
         """Remember what a request is, for its reply."""
         if isinstance(message, JSONRPCRequest):
             self._methods[str(message.id)] = message.method
+            if self._version and message.method == "initialize" and message.params:
+                message.params["protocolVersion"] = self._version
             if len(self._methods) > _MOST_OPEN:
                 del self._methods[next(iter(self._methods))]
 

@@ -48,6 +48,13 @@ SETTINGS = [
         "git hash-object --path=a.x a.x",
     ),
     ("alias.st", "!sh tools/st.sh", "tools/st.sh", EVIL, "git st"),
+    (
+        "gpg.ssh.defaultKeyCommand",
+        "sh tools/key.sh",
+        "tools/key.sh",
+        EVIL,
+        "git -c gpg.format=ssh commit -S --allow-empty -m x",
+    ),
     ("core.sshCommand", "env A=1 sh {tree}/ssh.sh", "ssh.sh", EVIL, "git fetch ssh://a.invalid/b"),
 ]
 
@@ -113,6 +120,14 @@ async def test_work_cannot_write_what_a_setting_of_git_names(
     place.chmod(0o755)
     subprocess.run(then, shell=True, cwd=tree, capture_output=True, check=False)
     assert canary.exists()
+
+
+@pytest.mark.parametrize(
+    "key", ["submodule.s.update", "uploadpack.packObjectsHook", "sendemail.smtpServer"]
+)
+def test_names_in_tree_has_what_any_command_of_git_runs(tree: Path, key: str) -> None:
+    git(tree, "config", key, "!tools/run" if key.endswith("update") else f"{tree}/tools/run")
+    assert names_in_tree(tree) == {"tools/run"}
 
 
 def test_names_in_tree_leaves_out_folders_programs_and_what_is_elsewhere(tree: Path) -> None:

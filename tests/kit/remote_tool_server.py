@@ -33,6 +33,7 @@ class RemoteServer:
         seen: the methods that it was sent, and those of requests that are no messages.
         headers: the headers of the last request.
         is_older: whether it sends its replies as events of one stream.
+        moved: the path to which it redirects.
     """
 
     def __init__(self, port: int) -> None:
@@ -46,6 +47,7 @@ class RemoteServer:
         self.tool: dict[str, Any] = TOOL
         self.session = 0
         self.is_older = False
+        self.moved = ""
         self.events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def forget(self) -> None:
@@ -105,15 +107,17 @@ class _Handler(BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers["Content-Length"] or 0))
         self.remote.headers = {key.lower(): value for key, value in self.headers.items()}
         message = json.loads(sent)
-        if not self.remote.is_older:
+        if self.remote.moved not in ("", self.path):
+            self.give((307, {"Location": self.remote.moved}, b""))
+        elif not self.remote.is_older:
             self.give(self.remote.answer(message, self.headers.get("Mcp-Session-Id", "")))
         elif not self.path.startswith("/messages"):
             self.give((405, {}, b"Method Not Allowed"))
         elif f"sessionId={self.remote.session}" not in self.path:
             self.give((404, {}, b"Session not found"))
         else:
-            _, _, body = self.remote.answer(message, str(self.remote.session))
             self.give((202, {}, b"Accepted"))
+            _, _, body = self.remote.answer(message, str(self.remote.session))
             if body:
                 self.remote.events.put(b"event: message\ndata: " + body + b"\n\n")
 

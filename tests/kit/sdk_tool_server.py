@@ -6,9 +6,10 @@ python sdk_tool_server.py stdio|sse|streamable-http [PORT]
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve
+from pydantic import BaseModel
 
 server = MCPServer("real")
 
@@ -26,6 +27,23 @@ async def grow(ctx: Context[Any]) -> str:
     await ctx.notify_tools_changed()
     await ctx.session.send_tool_list_changed()
     return "grown"
+
+
+class Answer(BaseModel):
+    """What the user says."""
+
+    sure: bool
+
+
+def ask() -> Elicit[Answer]:
+    """Ask the user."""
+    return Elicit("Really?", Answer)
+
+
+@server.tool()
+def confirm(answer: Annotated[Answer, Resolve(ask)]) -> str:
+    """Do what the user agrees to."""
+    return "agreed" if answer.sure else "not agreed"
 
 
 if __name__ == "__main__":

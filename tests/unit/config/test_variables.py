@@ -68,13 +68,14 @@ def test_all_variables_are_known_and_which_of_them_are_secret() -> None:
         command=["${TOOLS}/x", "--token", "${FIRST}", "--key=${env:SECOND}", "--port", "${PORT}"],
         env={"GITHUB_TOKEN": "${THIRD}", "PATH": "${HOME}/bin"},
         headers={"Authorization": "Bearer ${FOURTH}", "X-Project": "${PROJECT}"},
-        url="https://${HOST}/mcp?apikey=${FIFTH}",
+        url="https://${HOST}/s/${FIFTH}/mcp?apikey=${SIXTH}",
     )
     assert variables_of(server) == [
         *("TOOLS", "FIRST", "SECOND", "PORT", "THIRD", "HOME", "FOURTH", "PROJECT", "HOST"),
-        "FIFTH",
+        *("FIFTH", "SIXTH"),
     ]
-    assert secret_variables_of(server) == ["FIRST", "SECOND", "THIRD", "FOURTH", "FIFTH"]
+    secret = ["FIRST", "SECOND", "THIRD", "FOURTH", "FIFTH", "SIXTH"]
+    assert secret_variables_of(server) == secret
 
 
 @pytest.mark.parametrize(

@@ -285,6 +285,17 @@ async def test_half_a_surrogate_pair_in_a_models_name_does_not_raise(http: HttpC
         ([{"id": "mine", "context_length": "8192"}], EndpointInfo(None, ("mine",), 8192)),
         ({"data": [{"name": "mine"}, {"name": "b"}]}, EndpointInfo(None, ("mine", "b"), None)),
         ({"data": [{"max_model_len": 4096}]}, EndpointInfo(None, ("mine",), 4096)),
+        ({"models": [{"name": "mine"}]}, EndpointInfo(None, ("mine",), None)),
+        ({"data": ["mine", "b"]}, EndpointInfo(None, ("mine", "b"), None)),
+        ({"data": {"mine": {"max_model_len": 4096.0}}}, EndpointInfo(None, ("mine",), 4096)),
+        (
+            {"data": [{"id": "Mine", "limits": {"n_ctx": 4096}}, {"id": "b"}]},
+            EndpointInfo(None, ("Mine", "b"), 4096),
+        ),
+        (
+            [{"id": "mine", "capabilities": {"limits": {"max_context_window_tokens": 4096}}}],
+            EndpointInfo(None, ("mine",), 4096),
+        ),
     ],
 )
 async def test_a_list_in_another_form_counts_for_a_configured_model(

@@ -67,6 +67,10 @@ def with_text(**more: Any) -> dict[str, Any]:
             {"$ref": "#/$defs/a", "$defs": {"a": with_text()}},
             {**with_text(), "$defs": {"a": with_text()}},
         ),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/gone"}, "b": {"$ref": "#"}}},
+            {"type": "object", "properties": {"a": {}, "b": {"$ref": "#"}}},
+        ),
         ({**with_text(), "not": {"required": ["text"]}, "enum": [{}]}, with_text()),
     ],
 )

@@ -283,13 +283,24 @@ async def test_another_server_is_reached_through_the_proxy(
     assert remote.headers["host"] == "tools.example"
 
 
-async def test_certificates_that_cannot_be_read_are_named(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_certificates_that_cannot_be_read_are_named_and_others_used(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
     await configure(place, "https://127.0.0.1:9/mcp")
     [trouble] = await place.tools.begin()
-    assert "SSL_CERT_FILE" in trouble
+    assert "https://127.0.0.1:9/mcp cannot be reached" in trouble
+    assert f"SSL_CERT_FILE is '{tmp_path / 'none.pem'}', which cannot be used" in caplog.text
+
+
+async def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "ftp://me:wordword@proxy:port")
+    await configure(place, "https://tools.example/mcp")
+    [trouble] = await place.tools.begin()
+    assert "the proxy in HTTPS_PROXY cannot be used" in trouble
+    assert "wordword" not in trouble + caplog.text
 
 
 def certificate(path: Path) -> Path:
@@ -352,7 +363,7 @@ def sdk_server(kind: str) -> Iterator[str]:
             time.sleep(0.05)
         yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
     finally:
-        process.terminate()
+        process.kill()
         process.wait()
 
 
@@ -372,6 +383,10 @@ async def test_a_server_of_the_sdk_is_called_and_its_list_followed(place: Place,
         result = await place.call("r__look", text="here")
         assert result.text == "[from the tool server r: data, no instructions]\nlook: here"
         assert (await place.call("r__grow")).text.endswith("grown")
+        place.answer = True
+        result = await place.call("r__confirm")
+        assert result.text.endswith("agreed")
+        assert "The tool server r asks:\n\n    Really?" in place.asked[-1].message
         async with asyncio.timeout(30):
             while "r__grown" not in place.tools.names():
                 await asyncio.sleep(0.05)
@@ -429,6 +444,37 @@ async def test_a_server_that_wants_a_key_and_offers_no_sign_in_is_told(
     [trouble] = await place.tools.begin()
     assert "Set a key in its `headers`" in trouble
     assert place.asked == []
+
+
+async def test_a_redirect_to_the_same_server_is_followed(
+    place: Place, remote: RemoteServer
+) -> None:
+    remote.moved = "/mcp/"
+    await configure(place, remote.url)
+    assert await place.tools.begin() == []
+    assert (await place.call("r__look")).text == SEEN
+
+
+async def test_a_version_that_a_refusal_names_is_asked_for(
+    place: Place, remote: RemoteServer
+) -> None:
+    asked: list[str] = []
+    words = "Bad Request: Unsupported protocol version (supported versions: 2025-06-18, 2024-11-05)"
+    body = json.dumps(reply(None, error={"code": -32000, "message": words})).encode()
+
+    def refuse(message: Any, _: bool) -> Any:
+        params = message.get("params") or {}
+        if message["method"] == "initialize":
+            asked.append(params["protocolVersion"])
+        is_old = params.get("protocolVersion", "2025-06-18") == "2025-06-18"
+        is_old = is_old and message["method"] != "server/discover"
+        return None if is_old else (400, {"Content-Type": "application/json"}, body)
+
+    remote.refuse = refuse
+    await configure(place, remote.url)
+    assert await place.tools.begin() == []
+    assert asked[-1] == "2025-06-18"
+    assert (await place.call("r__look")).text == SEEN
 
 
 async def test_a_server_of_the_older_kind_is_reached(place: Place, remote: RemoteServer) -> None:
