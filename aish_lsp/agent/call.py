@@ -1,26 +1,25 @@
 """One call to a model: its request is fitted, sent, and whatever goes wrong is mended, in one loop.
 
-``POLICY`` says what is done about an error before any of the reply has arrived, and how often.
-Retry libraries do not help once a reply has begun to stream, and they do not see an error in a
-response that began with status 200.
+``remedies.POLICY`` says what is done about an error before any of the reply has arrived. Retry
+libraries do not help once a reply has begun to stream, and they do not see an error in a response
+that began with status 200.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-import re
 from abc import ABC, abstractmethod
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.events import Notice
+from aish_lsp.agent.remedies import POLICY, pause_before
 from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.providers import reasoning_source
-from aish_lsp.models.refusals import may_be_about_request, overflow_of, told_too_long
+from aish_lsp.models.refusals import told_too_long
 from aish_lsp.models.repetition import RepetitionGuard
 from aish_lsp.models.request import (
     Finish,
@@ -34,9 +33,10 @@ from aish_lsp.models.request import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from aish_lsp.agent.model_choice import FallbackChain
+    from aish_lsp.agent.remedies import Way
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.counter import Counter
@@ -45,90 +45,11 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.job import Emit
     from aish_lsp.models.request import ModelEvent, ModelRequest
 
-#: How many times a request is retried; only once if the connection is refused.
-RETRIES: Final = 2
-
-#: The same for what a server does not say itself.
-_RETRIES: Final = {"broken": RETRIES, "refused": 1, "gave up": 1}
-
 #: Seconds after the first attempt within which the last one must begin.
 PATIENCE: Final = 20.0
 
 #: The time limit for the first event of a reply, as a multiple of the preset's ``timeout``.
 FIRST_TOKEN: Final = 3
-
-#: The longest first pause, in seconds; each later pause is twice as long.
-_FIRST_PAUSE: Final = 1.0
-
-#: Statuses for which a retry is useless: not implemented, HTTP version.
-_PERMANENT: Final = frozenset({501, 505})
-
-#: The type or code for an exhausted account at OpenAI and similar servers; the status is 429.
-_NO_CREDIT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-
-#: How servers say that they, or their model, do not support tools: Ollama, OpenRouter, llama.cpp
-#: without templates or with a grammar, vLLM without a parser, Google for Gemma.
-_REFUSES_TOOLS: Final = re.compile(
-    r"(?:not|n't|no \w+ found that) support\b[^.\n]{0,40}\b(?:tool|function call)"
-    r"|\b(?:tools?|function call\w*)\b(?! with \w+_)[^.\n]{0,60}"
-    r"(?:\bnot (?:be )?(?:supported|enabled|available|allowed)|\bunsupported|\brequires? --)"
-    r"|\bunsupported\b[^.\n]{0,40}\b(?:tool|function call)"
-    r"|\btool choice requires --|\bgrammar constraints with tools\b",
-    re.IGNORECASE,
-)
-
-_Way: TypeAlias = Literal[
-    "other tools", "without tools", "another form", "less", "again", "another model"
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """A way to go on after an error, for the errors that it helps against.
-
-    ``times`` is how often it is tried with one model. A remedy that turns out not to help leaves
-    the error to the next one.
-    """
-
-    way: _Way
-    helps: Callable[[AishError], bool]
-    times: int
-
-
-def refuses_tools(error: AishError) -> bool:
-    """Return whether a server says that it, or its model, does not support tools at all."""
-    return _REFUSES_TOOLS.search(str(error.data.get("provider_message", ""))) is not None
-
-
-#: In this order.
-POLICY: Final = (
-    Remedy("other tools", may_be_about_request, 24),
-    Remedy("another form", lambda error: isinstance(error, WithoutPart), 40),
-    Remedy("without tools", refuses_tools, 1),
-    Remedy("less", lambda error: overflow_of(error) is not None, 1),
-    Remedy("again", lambda error: pause_before(error, 0) is not None, RETRIES),
-    Remedy("another model", lambda _error: True, 100),
-)
-
-
-def pause_before(error: AishError, attempt: int) -> float | None:
-    """Return the seconds to wait before a retry, partly random; None if there is to be no retry.
-
-    There is none if ``attempt`` (from 0) was the last, or if a retry would be useless.
-    """
-    data = error.data
-    permanent = (
-        data.get("status") in _PERMANENT or {data.get("type"), data.get("code")} & _NO_CREDIT
-    )
-    if not isinstance(error, BackendUnavailable) or permanent or overflow_of(error) is not None:
-        return None
-    retries = RETRIES if "provider_message" in data else _RETRIES.get(data.get("reason", ""), 0)
-    if attempt >= retries:
-        return None
-    # Random, so that clients that were refused at the same time do not retry at the same time.
-    pause = _FIRST_PAUSE * 2.0**attempt * random.uniform(0.5, 1)  # noqa: S311 - no secret
-    wanted: float | None = data.get("retry_after")
-    return pause if wanted is None else max(pause, wanted + random.uniform(0, 0.25))  # noqa: S311
 
 
 @dataclass(slots=True)
@@ -356,7 +277,7 @@ class Call:
     async def _is_to_be_repeated(self) -> bool:
         """Return whether the reply that has ended is empty for the first time."""
         received = self.received
-        if received.has_begun or received.finish != "stop" or self._was_empty:
+        if received.has_begun or received.finish not in {"stop", "tool"} or self._was_empty:
             return False
         self._was_empty = True
         if received.usage is not None:
@@ -392,7 +313,7 @@ class Call:
             raise type(error)(f"{error.message} It was tried so: {tried}.", **error.data)
         raise error
 
-    async def _try(self, way: _Way, error: AishError, time: int) -> bool:
+    async def _try(self, way: Way, error: AishError, time: int) -> bool:
         """Try one way to go on, for the first ``time`` or a later one; return whether it helps.
 
         If it does, the request can be sent once more.

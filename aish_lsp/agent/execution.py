@@ -54,8 +54,12 @@ _NOT_ALONE = "another command is running, and changes made since it started coul
 
 _NOT_RUNNABLE = re.compile("[\0\ud800-\udfff]")
 
-_WAS_CONFINED = (
-    "The command ran confined, since it seemed only to read, and the system denied it something."
+_WAS_CONFINED: Final = {
+    "reading": "The command ran confined, since it seemed only to read,",
+    "work": "The command ran where nothing but the work tree can be changed,",
+}
+_RUN_UNCONFINED = (
+    "{} and the system denied it something."
     " The action *Run without confinement*, or `:run` with its text, runs it unconfined."
 )
 
@@ -411,7 +415,8 @@ class Execution:
         found = FoundCommand(planned.text, 0, source=planned.source, shell=self._other_shell)
         info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
         await self._emit(Command(info))
-        await self._emit(Notice("info", _WAS_CONFINED))
+        confined = _WAS_CONFINED[self._profile or "reading"]
+        await self._emit(Notice("info", _RUN_UNCONFINED.format(confined)))
 
     async def _explain(self, result: RunResult) -> None:
         """Say what the user can do about how the command ended."""

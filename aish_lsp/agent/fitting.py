@@ -260,9 +260,9 @@ def finish_notice(call: Call, finish: FinishReason, *, spoke: bool) -> str | Non
     name = call.preset.name
     match finish:
         case "stop" if not spoke:
-            said = call.received.finish_said
-            why = f" Its server gave the reason `{said}`." if said not in _USUAL else ""
-            return f"The model's answer is empty. Ask again.{why}"
+            return _no_answer(call)
+        case "tool" if not call.received.tool_calls:
+            return "The model meant to call a tool, and its server sent no call. Ask again."
         case "refusal":
             return f"{name} refused to {'continue' if spoke else 'answer'}."
         case "repetition":
@@ -275,6 +275,15 @@ def finish_notice(call: Call, finish: FinishReason, *, spoke: bool) -> str | Non
         case "length":
             return _cut(call.preset, call.usage, spoke=spoke)
     return None
+
+
+def _no_answer(call: Call) -> str:
+    """Return the notice about a reply without text, with the server's reason if it is unusual."""
+    said = call.received.finish_said
+    why = f" Its server gave the reason `{said}`." if said not in _USUAL else ""
+    reasoned = any(call.received.reasoning)
+    what = "The model reasoned, and gave no answer" if reasoned else "The model's answer is empty"
+    return f"{what}. Ask again.{why}"
 
 
 def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:

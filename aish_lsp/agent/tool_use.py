@@ -18,7 +18,7 @@ from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
-from aish_lsp.tools import OUTPUTS, Around, ToolResult, Workplace, bounded
+from aish_lsp.tools import OUTPUTS, Around, ToolResult, Workplace, bounded, parts_of
 from aish_lsp.tools.asking import Permissions
 from aish_lsp.tools.builtin import BuiltInTools
 from aish_lsp.tools.connection import Surroundings
@@ -80,10 +80,11 @@ def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
     if workspace.tool_servers is None:
         around = Surroundings(
             workspace.root,
-            services.environ,
+            lambda: workspace.environ,
             services.ask_user,
             services.choose,
             workspace.without_secrets,
+            workspace.load_environment,
         )
         workspace.tool_servers = ToolServers(workspace.configuration, services.trust, around)
 
@@ -298,10 +299,8 @@ class ToolCalls:
         await self._report(call, result.status, text)
 
     async def _report(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
-        server, parted, name = call.name.partition("__")
-        if not parted:
-            server, name = OWN_TOOLS, call.name
-        await self._emit(Tool(call.id, server, name, call.arguments, status, result))
+        server, name = parts_of(call.name)
+        await self._emit(Tool(call.id, server or OWN_TOOLS, name, call.arguments, status, result))
 
     async def _keep_result(self, call_id: str, text: str) -> None:
         """Log a tool's result, then append it to the conversation."""

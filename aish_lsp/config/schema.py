@@ -301,11 +301,12 @@ class Safety:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellSettings:
-    """Where commands find their programs."""
+    """Where commands and tool servers find their programs."""
 
     login: bool = key(
         False,
-        "run commands with the environment of your login shell, read once, instead of the editor's",
+        "run commands and tool servers with the environment of your login shell, read once, instead"
+        " of the editor's",
     )
 
 

@@ -15,8 +15,8 @@ from aish_lsp.foundation.redaction import is_secret_name, is_secret_variable
 if TYPE_CHECKING:
     from aish_lsp.config.schema import ToolServer
 
-#: A variable; with a second ``$`` in front, it is text.
-VARIABLE: Final = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+#: A variable, as aish and others (``env:``) write it; with a second ``$`` in front, it is text.
+VARIABLE: Final = re.compile(r"(\$?)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def names_in(text: str) -> list[str]:
@@ -47,12 +47,14 @@ def secret_variables_of(server: ToolServer) -> list[str]:
     """Return the names of those variables that hold a secret, by where they stand."""
     return [
         name
-        for _, about, text in _texts(server)
+        for key, about, text in _texts(server)
         for name in names_in(text)
         # In an argument or an address, what stands before the value names it.
         if is_secret_variable(name)
         or is_secret_name(about.strip("-"))
-        or is_secret_name(text.partition(f"${{{name}}}")[0].rstrip("=: "))
+        or is_secret_name(text[: text.find(name)].removesuffix("env:").rstrip("${=: "))
+        # Some services have the key in the path of the address.
+        or (key == "url" and re.search(r"://[^/?]+[/?].*" + name, text))
     ]
 
 

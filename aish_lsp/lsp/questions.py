@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lsprotocol import types
 
+from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import data_dir, private_dir, write_atomic
+from aish_lsp.foundation.opening import read_regular
 from aish_lsp.foundation.ports import (
     Approval,
     Choice,
@@ -279,10 +281,9 @@ class ClientLookUp:
     def _position(self, path: Path, point: Point) -> Position:
         """Return a place in the client's units, in the file as it is in the client or on disk."""
         document = self._documents.document(path)
-        try:
-            text = document.text if document else path.read_text("utf-8", errors="replace")
-        except OSError:
-            text = ""
+        # It was a regular file a moment ago; a pipe in its place must not be waited for.
+        held = None if document else read_regular(path, LARGEST)
+        text = document.text if document else (held or b"").decode(errors="replace")
         at = self._documents.position(with_line_feeds(text).split("\n"), point)
         return Position(line=at.line, character=at.character)
 

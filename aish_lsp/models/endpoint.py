@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import api_url, host, server_url
-from aish_lsp.models.loose_json import Json, as_dict, as_list, as_tokens, decoded
+from aish_lsp.models.loose_json import Json, as_dict, as_list, as_text, as_tokens, decoded
 from aish_lsp.models.prices import listed_price, lists_prices
 
 if TYPE_CHECKING:
@@ -46,7 +47,15 @@ _WINDOW_KEYS = (
     "context_window",
     "max_context_length",
     "max_input_tokens",
+    "max_context_window_tokens",
+    "max_context_tokens",
+    "context_size",
+    "max_seq_len",
+    "n_ctx",
 )
+
+# Where they report it, besides the entry itself; GitHub Copilot has one within another.
+_WINDOW_HOLDERS = ("limits", "capabilities", "top_provider", "meta")
 
 #: Sends a GET to a path outside the API, or a POST if there is a body, and returns the reply.
 _Ask: TypeAlias = Callable[..., Awaitable[Json]]
@@ -78,8 +87,9 @@ async def describe_listed(
     except AishError:
         return EndpointInfo()
 
-    async def ask(path: str, body: Mapping[str, Any] | None = None) -> Json:
+    async def ask(path: str, body: Mapping[str, Any] | None = None, query: str = "") -> Json:
         url = server_url(preset.endpoint, path)
+        url += f"{'&' if '?' in url else '?'}{query}" if query else ""
         reply = await http.fetch_json(url, body, headers=headers, timeout_s=timeout_s)
         return as_dict(reply)
 
@@ -91,7 +101,8 @@ async def describe_listed(
     except AishError:
         window = None
     entry = _entry(models, name)
-    price = listed_price(entry) if lists_prices(preset.endpoint) else None
+    is_priced = lists_prices(preset.endpoint) and entry.get("id") == name
+    price = listed_price(entry) if is_priced else None
     return EndpointInfo(kind, names, window or _window(entry), price)
 
 
@@ -109,20 +120,43 @@ async def list_models(
     if not preset.model:
         # Many other programs list something.
         return entries(as_dict(reply), "data")
-    listed = reply if isinstance(reply, list) else as_dict(reply).get("data")
-    found = [
-        {**model, "id": model.get("id") or model.get("name")}
-        for model in map(as_dict, as_list(listed))
-    ]
+    found = [{**model, "id": model.get("id") or model.get("name")} for model in _listed(reply)]
     if len(found) == 1 and not found[0]["id"]:
         # A server with one model needs no name for it.
         found[0]["id"] = preset.model
     return entries({"data": found}, "data")
 
 
+def _listed(reply: Any) -> list[Json]:
+    """Return the models in a list of any form: an array, within an object, by name, names alone."""
+    if not isinstance(reply, list):
+        reply = as_dict(reply).get("data") or as_dict(reply).get("models")
+    if isinstance(reply, dict):
+        reply = [{"id": name, **as_dict(model)} for name, model in reply.items()]
+    return [{"id": one} if isinstance(one, str) else as_dict(one) for one in as_list(reply)]
+
+
 def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the names in a list of models, without embedding models."""
-    return tuple(model["id"] for model in models if "embed" not in model["id"].lower())
+    """Return the names in a list of models, without those that do not write text.
+
+    llama.cpp's router lists models that it loads when they are asked for: those that it has loaded
+    come first, and those that it could not load last.
+    """
+    return tuple(model["id"] for model in sorted(models, key=_readiness) if _writes_text(model))
+
+
+def _writes_text(model: Mapping[str, Any]) -> bool:
+    """Return whether a model in a list is for chats, as far as it shows."""
+    made = as_dict(model.get("architecture")).get("output_modalities")
+    return "embed" not in model["id"].lower() and (not isinstance(made, list) or "text" in made)
+
+
+def _readiness(model: Mapping[str, Any]) -> int:
+    """Return how soon a model in a list can answer; less is sooner."""
+    status = as_dict(model.get("status"))
+    if status.get("failed") is True:
+        return 2
+    return 0 if status.get("value", "loaded") in ("loaded", "sleeping") else 1
 
 
 def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
@@ -131,6 +165,8 @@ def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
         return "openrouter"
     owners = (_OWNERS.get(str(model.get("owned_by"))) for model in models)
     owner = next((owner for owner in owners if owner), None)
+    if owner is None and any("value" in as_dict(model.get("status")) for model in models):
+        return "llama.cpp"
     if owner is None and any(model.get("type") == "model" for model in models):
         return "anthropic"
     return owner
@@ -139,7 +175,9 @@ def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
 async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | None:
     """Return the window of model ``name``, in tokens, as this kind of server reports it."""
     if kind == "llama.cpp":
-        settings = as_dict((await ask("props")).get("default_generation_settings"))
+        # A router has one for each model, and must not load the model for this.
+        query = f"autoload=false&model={quote(name, safe='', errors='replace')}" if name else ""
+        settings = as_dict((await ask("props", query=query)).get("default_generation_settings"))
         return as_tokens(settings.get("n_ctx"))
     if kind == "lm-studio":
         return _window(_entry(entries(await ask("api/v0/models"), "data"), name))
@@ -173,18 +211,34 @@ def _ollama_window(shown: Mapping[str, Any]) -> int | None:
 
 def _window(model: Mapping[str, Any]) -> int | None:
     """Return the window in a list's entry, in tokens, or None."""
-    meta = as_dict(model.get("meta"))
-    # Some servers write numbers as text.
-    given = (model.get(key) for key in _WINDOW_KEYS)
-    values = (as_tokens(decoded(one) if isinstance(one, str) else one) for one in given)
-    return next((value for value in values if value), None) or as_tokens(meta.get("n_ctx"))
+    holders = [model, *(as_dict(model.get(name)) for name in _WINDOW_HOLDERS)]
+    holders += [as_dict(holder.get("limits")) for holder in holders[1:]]
+    values = (_tokens(holder.get(key)) for holder in holders for key in _WINDOW_KEYS)
+    window = next((value for value in values if value), None)
+    return window or _window_to_be(as_list(as_dict(model.get("status")).get("args")))
+
+
+def _tokens(value: Any) -> int | None:
+    """Return a plausible number of tokens, which some servers write as text or as 8192.0."""
+    value = decoded(value) if isinstance(value, str) else value
+    return as_tokens(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _window_to_be(arguments: list[Any]) -> int | None:
+    """Return the window that a model will be loaded with, from the command that will load it."""
+    for name, value in itertools.pairwise(arguments):
+        if name in ("-c", "-ctx", "--ctx-size"):
+            return as_tokens(decoded(as_text(value)))
+    return None
 
 
 def _entry(listed: list[Json], name: str) -> Json:
     """Return the entry called ``name``, or the only one if there is one; else an empty one."""
     if len(listed) == 1:
         return listed[0]
-    return next((entry for entry in listed if entry["id"] == name), {})
+    same = [entry for entry in listed if entry["id"].casefold() == name.casefold()]
+    exact = (entry for entry in same if entry["id"] == name)
+    return next(exact, same[0] if len(same) == 1 else {})
 
 
 def entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[Json]:

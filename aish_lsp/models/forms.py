@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.models.loose_json import Json, as_dict
-from aish_lsp.models.refusals import may_be_about_request
 from aish_lsp.models.request import RequestMessage, StoredReasoning, exchanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.models.request import ModelRequest
@@ -57,10 +56,9 @@ def forms_for(error: AishError, known: Iterable[str]) -> Iterator[tuple[str, str
     ``known`` are the forms that it already has.
     """
     words = str(error.data.get("provider_message", ""))
-    if may_be_about_request(error):
-        for name, told, asked in _forms():
-            if name not in known and asked.search(words):
-                yield name, told
+    for name, told, asked in _forms():
+        if name not in known and asked.search(words):
+            yield name, told
 
 
 def reformed(request: ModelRequest, forms: Iterable[str], source: str, server: str) -> ModelRequest:
@@ -69,32 +67,19 @@ def reformed(request: ModelRequest, forms: Iterable[str], source: str, server: s
     ``source`` is where its reasoning comes from, and ``server`` the name of the server.
     """
     messages, forms = list(request.messages), set(forms)
-    if "no reasoning" in forms:
-        messages = [_without_reasoning(message) for message in messages]
-    if "calls as text" in forms:
-        messages = [_as_text(message) for message in messages]
-    if "one call at a time" in forms:
-        messages = list(_one_by_one(messages))
-    if "no empty text" in forms:
-        messages = [
-            message if message.content.strip() else replace(message, content=_EMPTY)
-            for message in messages
-        ]
-    if "reasoning on every reply" in forms:
-        messages = [_with_reasoning(message, source) for message in messages]
-    if "signed calls" in forms:
-        messages = [_signed(message, server) for message in messages]
-    if "short ids" in forms:
-        messages = [_with_short_ids(message) for message in messages]
-    if "a reply after each result" in forms:
-        messages = list(_answered(messages))
-    if "system in the first question" in forms:
-        messages = _alternating(messages)
+    for name, made in _MADE.items():
+        if name in forms:
+            messages = list(made(messages, source, server))
     return replace(request, messages=tuple(messages))
 
 
 _EMPTY: Final = "[empty]"
 _NO_REPLY: Final = "[no reply]"
+
+
+def _with_text(message: RequestMessage) -> RequestMessage:
+    """Return a message that says something."""
+    return message if message.content.strip() else replace(message, content=_EMPTY)
 
 
 def _without_reasoning(message: RequestMessage) -> RequestMessage:
@@ -112,6 +97,16 @@ def _as_text(message: RequestMessage) -> RequestMessage:
     calls = (f"[called {call.name} with {call.arguments}]" for call in message.tool_calls)
     content = "\n".join(filter(None, (message.content, *calls)))
     return replace(message, content=content, tool_calls=(), reasoning=None)
+
+
+def _as_one(messages: list[RequestMessage]) -> list[RequestMessage]:
+    """Return the system's message, and all others as one of the user's."""
+    before = [message for message in messages[:1] if message.role == "system"]
+    rest = [_as_text(message) for message in messages[len(before) :]]
+    if len(rest) < 2:
+        return messages
+    said = (f"[{'you' if one.role == 'assistant' else 'user'}]\n{one.content}" for one in rest)
+    return [*before, RequestMessage("user", "\n\n".join(["[This was said so far.]", *said]))]
 
 
 def _one_by_one(messages: Iterable[RequestMessage]) -> Iterator[RequestMessage]:
@@ -189,3 +184,21 @@ def _alternating(messages: Iterable[RequestMessage]) -> list[RequestMessage]:
         else:
             joined.append(one)
     return joined
+
+
+#: How each form is made, of a conversation, the source of its reasoning and its server; in this
+#: order.
+_MADE: Final[dict[str, Callable[[list[RequestMessage], str, str], Iterable[RequestMessage]]]] = {
+    "no reasoning": lambda messages, *_: map(_without_reasoning, messages),
+    "calls as text": lambda messages, *_: map(_as_text, messages),
+    "one question": lambda messages, *_: _as_one(messages),
+    "one call at a time": lambda messages, *_: _one_by_one(messages),
+    "no empty text": lambda messages, *_: map(_with_text, messages),
+    "reasoning on every reply": lambda messages, source, _: (
+        _with_reasoning(message, source) for message in messages
+    ),
+    "signed calls": lambda messages, _, server: (_signed(message, server) for message in messages),
+    "short ids": lambda messages, *_: map(_with_short_ids, messages),
+    "a reply after each result": lambda messages, *_: _answered(messages),
+    "system in the first question": lambda messages, *_: _alternating(messages),
+}

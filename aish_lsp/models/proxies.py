@@ -66,7 +66,12 @@ def environment_proxies() -> Proxies:
                 url = url.replace("#", "%23")
                 variable = variable_of(scheme)
                 proxies.warnings.append(f"{variable} has a `#` in its password: write it as `%23`.")
+            # As desktops write it.
+            url = re.sub(r"^socks:", "socks5:", url, flags=re.IGNORECASE)
             proxies.by_scheme[scheme] = url if "://" in url else f"http://{url}"
+    if {"http", "https"} <= proxies.by_scheme.keys():
+        # Nothing goes through it, so nobody needs to hear what is wrong with it.
+        proxies.by_scheme.pop("all", None)
     odd = []
     for entry in filter(None, re.split(r"[\s,;]+", given.get("no", ""))):
         if match := _ENTRY.fullmatch(entry):

@@ -122,10 +122,12 @@ def overflow_of(error: AishError) -> Overflow | None:
 _THE_PROMPT: Final = re.compile(r"prompt|input|context|sequence|seq|message|token", re.IGNORECASE)
 _TOO_MUCH: Final = re.compile(
     r"exceed|too (?:long|large|many|big)|less than|at most|max|longer|larger|greater|more than"
-    r"|limit|overflow",
+    r"|limit|overflow|>|\bfit|\bover\b|beyond|\bholds\b|allowed",
     re.IGNORECASE,
 )
-_ANY_NUMBER: Final = re.compile(r"(?<![\w.-])\d{1,3}(?:,\d{3})+|(?<![\w.-])\d{3,9}(?![\w.])")
+_ANY_NUMBER: Final = re.compile(
+    r"(?<![\w.-])(?:(\d{1,3}(?:,\d{3})+|\d{3,9})(?![\w.]*\w)|(\d{1,4})k\b)", re.IGNORECASE
+)
 
 #: The factor by which our count may be off.
 _ABOUT: Final = 2
@@ -134,22 +136,31 @@ _ABOUT: Final = 2
 def told_too_long(error: AishError, tokens: int) -> None:
     """Note in ``error`` if it says that a request, which we counted as ``tokens``, is too long."""
     words = str(error.data.get("provider_message", ""))
-    if not words or overflow_of(error) is not None or not may_be_about_request(error):
+    is_known = overflow_of(error) is not None or error.data.get("status") in _OTHER_REASONS
+    if is_known or not may_be_about_request(error):
         return
     if not (_THE_PROMPT.search(words) and _TOO_MUCH.search(words)):
         return
-    numbers = sorted({int(number.replace(",", "")) for number in _ANY_NUMBER.findall(words)})
+    numbers = sorted(
+        {
+            int(number.replace(",", "")) if number else 1000 * int(thousands)
+            for number, thousands in _ANY_NUMBER.findall(words)
+        }
+    )
     for window, prompt in itertools.pairwise(numbers):
         if tokens / _ABOUT <= prompt <= tokens * _ABOUT:
             error.data |= {"code": _LLAMA_CPP, "n_prompt_tokens": prompt, "n_ctx": window}
 
 
 def may_be_about_request(error: AishError) -> bool:
-    """Return whether a server has refused a request for what is in it, as far as it says."""
+    """Return whether a server has refused a request for what is in it, as far as it says.
+
+    OpenAI answers with 404 if it does not find what a part of a request refers to.
+    """
     data = error.data
     words = str(data.get("provider_message", ""))
     is_answer = isinstance(error, BackendRejected | BackendUnavailable) and bool(words)
-    return is_answer and data.get("status") not in _OTHER_REASONS and not _RATE_LIMIT.search(words)
+    return is_answer and data.get("status") in STATUSES and not _RATE_LIMIT.search(words)
 
 
 def _numbers_in(words: str) -> dict[str, int] | None:
@@ -247,7 +258,13 @@ def changed_fields(error: AishError, body: Json, own: Mapping[str, Any]) -> Chan
         if _plain(name) in sent or name == _EFFORT:
             return {sent.get(_plain(name), name): value}
     names = [str(error.data.get("param") or "")]
-    names += [name for found in _NAMED.findall(words) for name in found if name]
+    names += [
+        name
+        for found in _NAMED.finditer(words)
+        for name in found.groups()
+        # What is within a longer quotation is the user's text.
+        if name and not _is_quoted(words[: found.start()])
+    ]
     parts = [_plain(part) for name in names for part in name.split(".")]
     changes: Changes = {sent[part]: None for part in parts if part in sent}
     if not changes and _plain(_EFFORT) in parts and _EFFORT not in own:

@@ -147,8 +147,16 @@ class ToolSchema:
         return {"name": self.name, "description": self.description, schema_field: self.parameters}
 
 
-#: What models write around a tool's name: a namespace, the markup of gpt-oss.
-_NAMESPACE: Final = re.compile(r"^\s*(?:functions|tools|default_api)[.:]|<\|.*|\s+")
+#: What models write around a tool's name: namespaces, quotes, the markup of gpt-oss, the number of
+#: the call (Kimi).
+_AROUND: Final = re.compile(
+    r"^[\s\"'`]*(?:to=)?(?:(?:functions?|tools?|default_api|multi_tool_use|namespace)[.:/]+)*"
+    r"|<\|.*|:\d+\s*$|\(\)|[\"'`]+",
+    re.DOTALL,
+)
+
+#: What models put between the words of a name.
+_BETWEEN: Final = re.compile(r"[\s_./:-]+")
 
 
 def tool_named(name: str, tools: Iterable[str]) -> str:
@@ -156,8 +164,8 @@ def tool_named(name: str, tools: Iterable[str]) -> str:
     tools = set(tools)
     if name in tools:
         return name
-    meant = _NAMESPACE.sub("", name).casefold()
-    found = [tool for tool in tools if tool.casefold() == meant]
+    meant = _BETWEEN.sub("", _AROUND.sub("", name)).casefold()
+    found = [tool for tool in tools if _BETWEEN.sub("", tool).casefold() == meant]
     return found[0] if len(found) == 1 else name
 
 

@@ -11,6 +11,7 @@ from aish_lsp.foundation.errors import Denied, InvalidArgument
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation
+from aish_lsp.tools import parts_of
 from aish_lsp.tools.asking import SCOPES, Scope
 from aish_lsp.tools.toolbox import TOOL_SEARCH
 
@@ -119,10 +120,8 @@ def _read_switch(caller: Caller, argument: str) -> SwitchParams:
     named = words[1] if len(words) > 1 else ""
     if named in caller.session.tools.servers():
         return SwitchParams(server=named, on=_ON_OFF[words[0]])
-    server, parted, _ = named.partition("__")
-    return SwitchParams(
-        server=server if parted else OWN_TOOLS, tool=named or None, on=_ON_OFF[words[0]]
-    )
+    server, _ = parts_of(named)
+    return SwitchParams(server=server or OWN_TOOLS, tool=named or None, on=_ON_OFF[words[0]])
 
 
 @operation(
@@ -204,7 +203,7 @@ def _read_allow(_caller: Caller, argument: str) -> AllowParams:
     scope = next((one for one in SCOPES if one == named), None)
     if not words or len(words) > 2 or scope is None:
         raise InvalidArgument("Use `:tools allow SERVER__TOOL [once|session|always]`.")
-    server, _, tool = words[0].partition("__")
+    server, _, tool = words[0].lstrip("_").partition("__")
     return AllowParams(server=server, tool=tool or None, scope=scope)
 
 
@@ -245,7 +244,7 @@ class RevokeParams(SessionTarget):
 
 
 def _read_revoke(_caller: Caller, argument: str) -> RevokeParams:
-    server, _, tool = argument.partition("__")
+    server, _, tool = argument.lstrip("_").partition("__")
     if not server or " " in argument:
         raise InvalidArgument("Use `:tools revoke SERVER[__TOOL]`.")
     return RevokeParams(server=server, tool=tool or None)

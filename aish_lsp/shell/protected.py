@@ -4,19 +4,24 @@ The table is ``protected.toml``. The classifier, the tools that write, the profi
 all ask it.
 """
 
+# Strings, since each command of the profile waits for some hundred paths.
+# ruff: noqa: PTH110, PTH114, PTH118, PTH208
+
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.shell.confinement.tree import find, folded, row_of
+from aish_lsp.shell.git_settings import names_in_tree
 
 if TYPE_CHECKING:
     from aish_lsp.shell.confinement.tree import Table
@@ -79,14 +84,27 @@ def _table() -> Table:
     return plain, patterns, dependencies, everywhere, tuple(_data()["manifests"])
 
 
-def protected_by(name: str) -> Row | None:
+def _table_of(root: Path) -> Table:
+    """Return the table of a work tree, which has what the settings of git name there."""
+    plain, patterns, dependencies, everywhere, manifests = _table()
+    if names := names_in_tree(root):
+        plain = plain.copy()
+        for name in sorted(names):
+            *above, last = map(folded, name.split("/"))
+            plain[last] = [*plain.get(last, ()), (tuple(above), everywhere[1])]
+    return plain, patterns, dependencies, everywhere, manifests
+
+
+def protected_by(name: str, root: Path | None = None) -> Row | None:
     """Return the row that protects a file or folder, or a folder that it is in; None if none does.
+
+    If ``root`` is given, what the settings of git name in this work tree counts, too: this blocks.
 
     ``name`` is its path, relative to the work tree. An absolute one, or one that begins with ``~``,
     counts as outside the folders of dependencies. As some file systems do, it ignores case,
     characters that are not seen, and dots at the end.
     """
-    table = _table()
+    table = _table_of(root) if root else _table()
     _, _, dependencies, everywhere, _ = table
     parts = [part for part in map(folded, name.split("/")) if part]
     inside = False
@@ -96,6 +114,20 @@ def protected_by(name: str) -> Row | None:
             return rows()[row]
         inside = inside or (name[:1] not in {"/", "~"} and part in dependencies)
     return None
+
+
+def linked_by(path: Path, root: Path) -> Row | None:
+    """Return the row of what leads by a link to a file or folder, or one that it is in. Blocks.
+
+    What is protected counts directly in the work tree ``root``, and the links in it.
+    """
+    root, path = Path(os.path.realpath(root)), Path(os.path.realpath(path))
+    table = _table_of(root)
+    by_place = {root / name: row_of(table, folded(name), ()) for name in os.listdir(root)}
+    by_place = {place: row for place, row in by_place.items() if row >= 0}
+    for top, place in _linked(by_place, root):
+        by_place.setdefault(place, by_place[top])
+    return next((rows()[by_place[at]] for at in (path, *path.parents) if at in by_place), None)
 
 
 def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
@@ -114,28 +146,37 @@ def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
     Raises:
         ValueError: a link takes one of these places, and somebody could decide where it leads.
     """
-    table = _table()
+    table = _table_of(root)
     found, projects = find(os.fspath(root), table)
     projects.sort(key=lambda name: name.count("/") if name else -1)
-    protected = dict.fromkeys(
-        place for name, _, _ in found for place in _links_and_target(root / name, root)
-    )
+    protected = dict.fromkeys(os.path.join(root, name) for name, _, _ in found)
     # What we run from may be installed in the tree.
-    for own in (Path(__file__).parents[1], Path(sys.prefix)):
-        if own.resolve().is_relative_to(root):
-            protected[own.resolve()] = None
-    missing: dict[Path, None] = {}
-    left: dict[Path, None] = {}
-    held: dict[Path, None] = {}
-    for folder in dict.fromkeys([root, *(root / name for name in projects[:_MOST_PROJECTS])]):
-        for place in _places_in(folder):
-            above = [at for at in place.parents if at.is_relative_to(folder) and at != folder]
-            if link := next((at for at in above if at.is_symlink()), None):
+    own = [Path(os.path.realpath(at)) for at in (Path(__file__).parents[1], sys.prefix)]
+    elsewhere = [at for at in own if at.is_relative_to(root)]
+    for by, end in _linked([root / name for name, _, _ in found], root):
+        if not os.path.lexists(end):
+            msg = f"a symbolic link at {by} leads to {end}, where there is nothing"
+            raise ValueError(f"{msg} that could be protected")
+        # Where its link is decides where a relative one leads.
+        elsewhere += [by, end]
+    protected |= dict.fromkeys(map(os.fspath, elsewhere))
+    missing: dict[str, None] = {}
+    left: dict[str, None] = {}
+    # Whoever could move the folder of such a place could put another in it.
+    held = dict.fromkeys(
+        os.fspath(at) for one in elsewhere for at in reversed(one.parents) if root in at.parents
+    )
+    tops = dict.fromkeys(os.path.join(root, name) for name in ["", *projects[:_MOST_PROJECTS]])
+    for top in tops:
+        for below, last in _placeholders():
+            above = [os.path.join(top, name) for name in below]
+            if link := next((folder for folder in above if os.path.islink(folder)), None):
                 msg = f"{link} is a symbolic link, so that what is in it cannot be protected"
                 raise ValueError(msg)
-            held |= dict.fromkeys(reversed(above))
+            held |= dict.fromkeys(above)
+            place = os.path.join(top, last)
             if not os.path.lexists(place):
-                missing |= dict.fromkeys(at for at in reversed(above) if not at.exists())
+                missing |= dict.fromkeys(one for one in above if not os.path.exists(one))
                 missing[place] = protected[place] = None
             elif _is_placeholder(place):
                 missing[place] = left[place] = None
@@ -153,40 +194,74 @@ def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
     return plan, [folder for folder in git if folder.is_dir() and not folder.is_symlink()]
 
 
-def _places_in(folder: Path) -> Iterator[Path]:
-    """Yield the places in a folder that are protected even if there is nothing."""
-    for row in rows():
-        if row.placeholder:
-            yield from (folder / name for name in row.names if "*" not in name)
+@cache
+def _placeholders() -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Return what is protected even where it is missing: the folders that it is in, and its name.
+
+    Both are relative to the folder that is protected, the uppermost of the folders first.
+    """
+    names = [name for row in rows() if row.placeholder for name in row.names if "*" not in name]
+    return tuple(
+        (tuple(name[: match.start()] for match in re.finditer("/", name)), name) for name in names
+    )
 
 
-def _is_placeholder(place: Path) -> bool:
+def _is_placeholder(place: str) -> bool:
     """Return whether it is as a placeholder is: an empty folder for its owner alone."""
     try:
-        return place.lstat().st_mode == stat.S_IFDIR | 0o700 and not any(place.iterdir())
+        return os.lstat(place).st_mode == stat.S_IFDIR | 0o700 and not os.listdir(place)
     except OSError:
         return False
 
 
-def _links_and_target(place: Path, root: Path) -> Iterator[Path]:
-    """Yield a protected place and, if it is a link, those in the work tree that it leads to.
+def _linked(protected: Iterable[Path], root: Path) -> list[tuple[Path, Path]]:
+    """Return where in the tree the links lead that are protected places, or in one, and by which.
 
-    Raises:
-        ValueError: it leads to a place in the work tree where there is nothing yet.
+    Each place comes after the protected place with its link; other links on the way are such, too.
     """
+    places = dict.fromkeys(protected)
+    waiting, found = list(places), []
+    for top in waiting:  # It grows: what a link leads to may hold others.
+        for link in _links_in(top):
+            for place in _way_of(link):
+                if root not in place.parents or not places.keys().isdisjoint(place.parents):
+                    continue
+                found.append((top, place))
+                if place not in places:
+                    places[place] = None
+                    waiting.append(place)
+    return found
+
+
+def _links_in(place: Path) -> Iterator[Path]:
+    """Yield a place if it is a link, or the links in it, except among git's objects and refs."""
+    if place.is_symlink():
+        yield place
+        return
+    for folder, names, files in os.walk(place):
+        for name in (*names, *files):
+            if os.path.islink(path := f"{folder}/{name}"):
+                yield Path(path)
+        names[:] = [name for name in names if name not in {"objects", "refs", "logs"}]
+
+
+def _way_of(link: Path) -> Iterator[Path]:
+    """Yield all links on the way of a link, and the place to which they lead."""
+    place, waiting = link.parent, [link.name]
     for _ in range(_MOST_LINKS):
-        if place.is_relative_to(root):
-            yield place
+        while waiting:
+            part = waiting.pop()
+            place = place.parent if part == ".." else place / part
+            if place.is_symlink():
+                break
+        yield place
         if not place.is_symlink():
-            break
-        target = place.parent / place.readlink()
-        place = Path(os.path.realpath(target.parent), target.name)
-    if place.is_relative_to(root) and not place.exists():
-        msg = f"a symbolic link leads to {place}, where there is nothing that could be protected"
-        raise ValueError(msg)
+            return
+        waiting += reversed(place.readlink().parts)
+        place = place.parent
 
 
-def put_aside_in(folder: Path) -> list[tuple[str, str]]:
-    """Return what lies in a folder for what was put aside: each name, and why it is there."""
-    found, _ = find(os.fspath(folder), _table())
+def put_aside_in(folder: Path, root: Path) -> list[tuple[str, str]]:
+    """Return what of the work tree ``root`` was put aside in ``folder``: each name, and why."""
+    found, _ = find(os.fspath(folder), _table_of(root))
     return [(name, rows()[row].reason) for name, row, _ in found]

@@ -42,12 +42,17 @@ if TYPE_CHECKING:
     from aish_lsp.shell.risk import Verdict
 
 
+#: The names of the tags of reasoning in angle brackets, some with their maker's name in front.
+_NAMES: Final = r"(?:\w{1,8}:)?(?:think(?:ing)?|thought|reasoning(?:_scratchpad)?)"
+
 #: The tags of reasoning in a reply's text, as models spell them: in angle brackets, as [THINK],
-#: with triangles, and the channels of gpt-oss, of which only the last is the answer.
+#: with triangles, as special tokens; and the channels of gpt-oss, of which the last is the answer.
 _REASONING_TAG: Final = re.compile(
-    r"(?P<end></(?:seed:)?(?:think|thinking|thought|reasoning)>|\[/THINK\]|\u25c1/think\u25b7"
+    rf"(?P<end></{_NAMES}>|\[/THINK\]|\u25c1/think\u25b7|<\|end_(?:of_)?(?:thought|thinking)\|>"
+    r"|<channel\|>|<unused95>"
     r"|(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>)"
-    r"|<(?:seed:)?(?:think|thinking|thought|reasoning)>|\[THINK\]|\u25c1think\u25b7"
+    rf"|<{_NAMES}>|\[THINK\]|\u25c1think\u25b7|<\|(?:begin|start)_(?:of_)?(?:thought|thinking)\|>"
+    r"|<\|channel>thought\b|<unused94>(?:thought\b)?"
     r"|<\|channel\|>(?:analysis|commentary)\b[^<]{0,80}<\|message\|>",
     re.IGNORECASE,
 )

@@ -110,12 +110,23 @@ class Provider:
 
 
 def offered_name(server: str, name: str) -> str:
-    """Return ``SERVER__NAME``, with the characters and the length that model providers accept."""
+    """Return ``SERVER__NAME``, with the characters and the length that model providers accept.
+
+    It begins with a letter or ``_``, which no server's name does.
+    """
     whole = _NOT_IN_NAMES.sub("_", f"{server}__{name}")
+    if not whole[0].isalpha():
+        whole = f"_{whole}"
     if len(whole) <= _LONGEST_NAME:
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
     return f"{whole[: _LONGEST_NAME - 9]}_{digest}"
+
+
+def parts_of(offered: str) -> tuple[str, str]:
+    """Return the server and the rest of an offered name; no server for a built-in tool."""
+    server, parted, name = offered.lstrip("_").partition("__")
+    return (server, name) if parted else ("", offered)
 
 
 #: The digits of a number that is larger than any count.

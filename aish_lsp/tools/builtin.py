@@ -114,9 +114,9 @@ _SCHEMAS: Final = (
     ),
 )
 #: The tools that are offered only if the editor can answer them.
-_OF_EDITOR: Final = frozenset(("diagnostics", "symbols", "definition"))
+OF_EDITOR: Final = frozenset(("diagnostics", "symbols", "definition"))
 #: The tools that change nothing; those that run or change something ask the user themselves.
-_READING: Final = _OF_EDITOR | {"read_file", "list_files", "search"}
+_READING: Final = OF_EDITOR | {"read_file", "list_files", "search"}
 
 #: The most places in an answer, and characters of text for each.
 _MOST: Final = 200
@@ -232,7 +232,7 @@ class BuiltInTools:
     def provider(self) -> Provider:
         """Return the tools, always in the same order; some only if the editor can answer."""
         answers = self._workplace.look_up.is_offered()
-        tools = (tool for tool in self._tools if answers or tool.schema.name not in _OF_EDITOR)
+        tools = (tool for tool in self._tools if answers or tool.schema.name not in OF_EDITOR)
         return Provider(OWN_TOOLS, tuple(tools))
 
     def _tool(self, schema: ToolSchema) -> Tool:

@@ -24,10 +24,10 @@ from aish_lsp.tools.listing import ServerTool, checked_tools
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.client import Transport
 
     from aish_lsp.config.schema import ToolServer
     from aish_lsp.foundation.ports import AskUser, Choose
+    from aish_lsp.tools.remote import RemoteTransport
     from aish_lsp.tools.transports import StdioTransport
 
 logger = logging.getLogger(__name__)
@@ -53,15 +53,22 @@ _LIST_PAUSE: Final = 1.0
 class Surroundings:
     """Where servers are started, and how the user is asked.
 
-    ``environ`` is our own environment; a server gets the harmless part of it. ``without_secrets``
-    removes the secrets from what a server prints.
+    ``environment`` returns our own environment, or that of the user's login shell after ``load``; a
+    server gets the harmless part of it. ``without_secrets`` removes the secrets from what a server
+    prints.
     """
 
     root: Path
-    environ: Mapping[str, str]
+    environment: Callable[[], Mapping[str, str]]
     ask_user: AskUser
     choose: Choose
-    without_secrets: Callable[[str], str] = str
+    without_secrets: Callable[[str], str]
+    load: Callable[[], Awaitable[object]]
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The current environment."""
+        return self.environment()
 
 
 class Connection:
@@ -81,11 +88,12 @@ class Connection:
         self.error = ""
         self._surroundings = surroundings
         self._client: Client | None = None
-        self._process: StdioTransport | None = None
+        self._link: StdioTransport | RemoteTransport | None = None
+        self._is_older = False
+        self._version = ""
         self._task: asyncio.Task[None] | None = None
         self._limit: asyncio.Timeout | None = None
         self._elicitation = Elicitation(name, surroundings.ask_user, surroundings.choose)
-        self._url = ""
         self._opening = asyncio.Lock()
         self._idle = asyncio.Event()
         self._settled = asyncio.Event()
@@ -142,16 +150,19 @@ class Connection:
         Raises:
             AishError: the call failed, or the server did.
         """
-        from aish_lsp.tools.protocol import SESSION_LOST  # noqa: PLC0415 - brings the SDK
+        from aish_lsp.tools.protocol import MAY_BE_LOST, SESSION_LOST  # noqa: PLC0415 - heavy
 
         await self.connect()
         client = self._client
         try:
             return await self._call(tool.name, arguments, told)
         except BackendUnavailable as error:
-            if error.data.get("reason") != SESSION_LOST:
+            reason = error.data.get("reason")
+            if not self.configured.url or reason not in (SESSION_LOST, MAY_BE_LOST):
                 raise
-        await self._open_anew(client)
+            await self._open_anew(client)
+            if reason == MAY_BE_LOST:
+                raise
         if tool.pin not in {one.pin for one in self.tools}:
             raise BackendUnavailable(
                 f"{self.name} lost its session, and describes {tool.name} otherwise in a new one."
@@ -210,13 +221,13 @@ class Connection:
 
     async def _serve(self) -> None:
         """Run the connection from its start to its end."""
-        self._process = None
+        self._link = None
         try:
             await _import_sdk()
             async with AsyncExitStack() as stack:
                 # Not anyio's timeout: its scopes must nest, and the client outlives this one.
                 async with asyncio.timeout(_CONNECT_SECONDS) as self._limit:
-                    client = await stack.enter_async_context(self._new_client())
+                    client = await self._opened(stack)
                     await self._list(client)
                 self._limit = None
                 self._client, self.state = client, "ready"
@@ -234,52 +245,84 @@ class Connection:
             self._client = None
             self._settled.set()
 
-    def _new_client(self) -> Client:
-        """Return a client for the server, not yet connected.
+    async def _opened(self, stack: AsyncExitStack) -> Client:
+        """Return a client that is connected, until ``stack`` is closed.
+
+        An older server may not take the first message, which asks for the newest protocol: it is
+        then started or reached again in the older way.
 
         Raises:
-            InvalidArgument, NotFound, Denied: as ``_transport``.
+            Exception: it cannot be connected.
         """
-        from aish_lsp.tools.protocol import client_of  # noqa: PLC0415 - brings the SDK
+        first: BaseException | None = None
+        while True:
+            try:
+                return await stack.enter_async_context(self._new_client())
+            except (BaseExceptionGroup, Exception) as error:  # noqa: BLE001 - as in _serve
+                if not self._try_otherwise(_first(error)):
+                    self._is_older, self._version = False, ""
+                    # That of a server at an address is not hidden by a guess.
+                    raise (first or error) if self.configured.url else error from None
+                first = first or error
+                self._over.clear()
 
-        transport, root = self._transport(), self._surroundings.root
-        return client_of(transport, root, self._elicitation, self._changed.set)
+    def _try_otherwise(self, error: BaseException) -> bool:
+        """Return whether the server may understand us in another manner, which is tried next."""
+        from aish_lsp.tools.protocol import version_in  # noqa: PLC0415 - brings the SDK
 
-    def _transport(self) -> Transport:
-        """Return the transport for the server.
+        link = self._link
+        if not self._version and (version := version_in(error)):
+            self._version = version
+            return True
+        if not self._is_older and link is not None and link.may_be_older(error):
+            self._is_older = True
+            return True
+        return False
+
+    def _new_client(self) -> Client:
+        """Return a client for the server, not yet connected.
 
         Raises:
             InvalidArgument: a variable that its settings name is not set, or its folder is none.
             NotFound: its program is not installed.
             Denied: a key would go unencrypted to another machine.
         """
-        from aish_lsp.tools.remote import RemoteTransport  # noqa: PLC0415 - brings the SDK
+        from aish_lsp.tools import protocol  # noqa: PLC0415 - brings the SDK
+        from aish_lsp.tools.remote import RemoteTransport  # noqa: PLC0415 - as above
         from aish_lsp.tools.transports import StdioTransport  # noqa: PLC0415 - as above
-        from aish_lsp.tools.wire import TolerantTransport  # noqa: PLC0415 - as above
 
         around = self._surroundings
         server = with_variables(self.configured, around.environ)
         if server.url:
-            self._url = server.url
-            return RemoteTransport(
+            self._link = RemoteTransport(
                 self.name,
                 server.url,
                 server.headers,
                 around.ask_user,
                 self._wait_for_user,
                 extra_certificates=around.environ.get("NODE_EXTRA_CA_CERTS", ""),
+                over=self._over.set if self._is_older else None,
             )
-        environment = environment_of(server, around.environ)
-        log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
-        self._process = StdioTransport(
-            command_of(server, around.root, environment),
-            folder_of(server, around.root),
-            environment,
-            log,
-            over=self._over.set,
-            without_secrets=around.without_secrets,
+        else:
+            environment = environment_of(server, around.environ)
+            log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
+            self._link = StdioTransport(
+                command_of(server, around.root, environment),
+                folder_of(server, around.root),
+                environment,
+                log,
+                over=self._over.set,
+                without_secrets=around.without_secrets,
+            )
+        return protocol.client_of(
+            self._link,
+            around.root,
+            self._elicitation,
+            changed=self._changed.set,
+            ended=self._over.set,
+            is_older=self._is_older,
+            version=self._version,
         )
-        return TolerantTransport(self._process)
 
     def _wait_for_user(self, seconds: float) -> None:
         """Give the server more time while the user is asked something."""
@@ -288,7 +331,10 @@ class Connection:
 
     async def _stay(self, client: Client) -> None:
         """Keep the list of tools current until the server ends or is no longer wanted."""
+        from aish_lsp.tools.protocol import follow_list  # noqa: PLC0415 - brings the SDK
+
         over = asyncio.create_task(self._over.wait())
+        following = asyncio.create_task(follow_list(client, self._changed.set))
         try:
             while not over.done():
                 changed = asyncio.create_task(self._changed.wait())
@@ -301,6 +347,8 @@ class Connection:
                     await asyncio.wait({over}, timeout=_LIST_PAUSE)
         finally:
             over.cancel()
+            following.cancel()
+            await asyncio.wait([following])
 
     async def _list(self, client: Client) -> None:
         """Read the list of tools, if the server has any."""
@@ -321,10 +369,12 @@ class Connection:
         self._failures += 1
         self._failed_at = time.monotonic()
         self.state, self.tools = "failed", ()
+        if self.configured.url:
+            self._is_older, self._version = False, ""  # It may be another when reached again.
         why, said = self._reason(error), ""
-        if self._process is not None:
-            why = self._process.trouble or why
-            said = self._process.last_words
+        if self._link is not None:
+            why = self._link.trouble or why
+            said = self._link.last_words
         self.error = f"The tool server {self.name} failed: {why}."
         if said:
             self.error += f" It said: {escaped(said)}"
@@ -338,7 +388,7 @@ class Connection:
                 return f"it did not answer within {_CONNECT_SECONDS:.0f} s"
         from aish_lsp.tools.protocol import reason_of  # noqa: PLC0415 - brings the SDK
 
-        return reason_of(error, self._url)
+        return reason_of(error, self.configured.url or "")
 
 
 async def _import_sdk() -> None:

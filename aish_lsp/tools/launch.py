@@ -61,7 +61,10 @@ def command_of(server: ToolServer, root: Path, environment: Mapping[str, str]) -
         program = str(root / program)
     found = shutil.which(program, path=environment.get("PATH", os.defpath))
     if found is None:
-        raise NotFound(f"{escaped(program)[:80]} is not installed, or not on PATH")
+        raise NotFound(
+            f"{escaped(program)[:80]} is not installed, or not on PATH. If your login shell finds"
+            " it, `login = true` under `[shell]` helps"
+        )
     return [os.path.abspath(found), *arguments]  # noqa: PTH100 - links are not followed
 
 

@@ -151,8 +151,38 @@ _NAMED: Final = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
 )
 
+_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+
 #: Keywords whose value may be null.
 _VALUES: Final = frozenset({"const", "default", "enum", "examples", "example"})
+
+
+def _without_dangling(part: Any, root: Json) -> Any:
+    """Return a part of a schema without references to what ``root`` does not have."""
+    if isinstance(part, list):
+        return [_without_dangling(one, root) for one in part]
+    if not isinstance(part, dict):
+        return part
+    name = part.get("$ref")
+    is_dangling = isinstance(name, str) and name.startswith("#") and _at(name, root) is None
+    return {
+        key: _without_dangling(value, root)
+        for key, value in part.items()
+        if key != "$ref" or not is_dangling
+    }
+
+
+def _at(name: str, root: Json) -> Any:
+    """Return the part of a schema that a reference names, or None."""
+    found: Any = root
+    for part in name.removeprefix("#").strip("/").split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+        elif key:
+            found = found.get(key) if isinstance(found, dict) else None
+    return found
+
 
 #: How many parts of a root are looked at.
 _MOST_PARTS: Final = 1000
@@ -178,6 +208,7 @@ def fit_schema(given: Any) -> Json:
     if not isinstance(given, dict):
         raise Unfit("its schema is not an object")
     schema = _Root(given).flat(_mended(given))
+    schema = _without_dangling(schema, schema)
     schema = {**schema, "type": "object", "properties": schema.get("properties", {})}
     if required := _known_names(schema.get("required"), schema["properties"]):
         schema["required"] = required
@@ -198,7 +229,9 @@ def _mended(given: Any) -> Any:
     for key in _NAMED & schema.keys():
         named = schema[key] if isinstance(schema[key], dict) else {}
         schema[key] = {
-            name: _mended(one) if isinstance(one, dict) else {} for name, one in named.items()
+            name: _mended(_spelled_out(one))
+            for name, one in named.items()
+            if name != "required" or not isinstance(one, list)
         }
     for key in _SOME & schema.keys():
         if isinstance(schema[key], list) and schema[key]:
@@ -214,7 +247,16 @@ def _mended(given: Any) -> Any:
     schema.pop("required", None)
     if required:
         schema["required"] = required
+    if schema.get("type") == "array" and not schema.keys() & {"items", "prefixItems"}:
+        schema["items"] = {}  # Some model servers refuse an array of anything.
     return _bounded(schema)
+
+
+def _spelled_out(given: Any) -> Json:
+    """Return a schema that may be written as the name of its type; any other value says nothing."""
+    if isinstance(given, str) and given in _TYPES:
+        return {"type": given}
+    return given if isinstance(given, dict) else {}
 
 
 def _bounded(schema: Json) -> Json:
@@ -232,10 +274,13 @@ def _required(schema: Json) -> list[str]:
     said = schema.get("required")
     names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
     properties = schema.get("properties")
-    inner = properties.items() if isinstance(properties, dict) else ()
-    # As in draft 3.
-    more = [name for name, one in inner if isinstance(one, dict) and one.get("required") is True]
-    return list(dict.fromkeys([*(name for name in names if isinstance(name, str)), *more]))
+    inner: Json = properties if isinstance(properties, dict) else {}
+    # As in draft 3, or a level too deep.
+    more = [
+        name for name, one in inner.items() if isinstance(one, dict) and one.get("required") is True
+    ]
+    more += misplaced if isinstance(misplaced := inner.get("required"), list) else []
+    return list(dict.fromkeys(name for name in [*names, *more] if isinstance(name, str)))
 
 
 def _known_names(required: Any, properties: Json) -> list[str]:
@@ -302,10 +347,7 @@ class _Root:
         Raises:
             Unfit: it is elsewhere, or refers to itself.
         """
-        found: Any = self._given
-        for part in name.removeprefix("#").strip("/").split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, dict) else None
+        found = _at(name, self._given) if name.startswith("#/") else None
         if name in seen or not isinstance(found, dict):
             raise Unfit(f"its schema refers to {escaped(name)[:60]}, which it does not have")
         mended: Json = _mended(found)

@@ -16,7 +16,10 @@ _DEFINITION: Final = re.compile(
     r"schema|parameters|declaration|\bfunction\b|\btools?\b|properties|grammar|\bname",
     re.IGNORECASE,
 )
-_CALL: Final = re.compile(r"tool_calls|messages\W\d|contents\W\d|\binput\W\d", re.IGNORECASE)
+_CALL: Final = re.compile(
+    r"(?:tool|function)[_ ]calls?\b|signature|messages\W\d|contents\W\d|\binput\W\d",
+    re.IGNORECASE,
+)
 
 _LIMIT: Final = re.compile(
     r"(?:\bmax(?:imum)?\b|\bat most\b|\bmore than\b|\blimit(?:ed)?\b|\bup to\b|\bexceed\w*)"

@@ -72,6 +72,8 @@ class ToolServers:
 
     async def start(self, is_on: Callable[[str], bool]) -> list[str]:
         """Start the servers that are not ready, wait a while for them, and return what is wrong."""
+        if self.all():
+            await self._surroundings.load()
         waiting = [
             asyncio.create_task(connection.connect(), name=f"start {connection.name}")
             for connection in self.all()
@@ -100,6 +102,7 @@ class ToolServers:
             AishError: it does not start.
         """
         connection = self.named(name)
+        await self._surroundings.load()
         if not self.is_granted(name):
             server, environ = connection.configured, self._surroundings.environ
             try:

@@ -16,6 +16,7 @@ from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, cut, escaped, shown
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools import ToolResult, offered_name
+from aish_lsp.tools.builtin import OF_EDITOR
 from aish_lsp.tools.refused import limit_in, named_in
 
 if TYPE_CHECKING:
@@ -167,8 +168,9 @@ class Toolbox:
     def definitions(self, preset: Preset, window: int, /) -> tuple[ToolSchema, ...]:
         """Return the tools that are now offered to a model with a window of this many tokens.
 
-        If they are too much, those of servers are deferred first, the largest first, and the
-        built-in ones last. There are none if not even the shortest list of them fits.
+        If they are too much, those of servers are deferred first, the largest first, then those
+        that ask the editor, and the other built-in ones last. There are none if not even the
+        shortest list of them fits.
         """
         if preset.provider == "offline" or not _INSTEAD_OF_TOOLS.isdisjoint(preset.extra_body):
             return ()
@@ -178,19 +180,28 @@ class Toolbox:
         def size(schemas: Iterable[ToolSchema]) -> int:
             return sum(schema_tokens(schema, preset) for schema in schemas)
 
-        order = sorted(by_server, key=lambda name: (name == OWN_TOOLS, -size(by_server[name])))
-        for count in range(len(order) + 1):
-            deferred, kept_servers = order[:count], order[count:]
-            kept = [one for name in by_server if name in kept_servers for one in by_server[name]]
-            later = {one.name: one for name in deferred for one in by_server[name]}
-            counts = {name: len(by_server[name]) for name in deferred}
-            for search in _search_schemas([*later.values()], counts) if later else (None,):
+        schemas = [one for listed in by_server.values() for one in listed]
+        own = by_server.pop(OWN_TOOLS, [])
+        groups = sorted(by_server.values(), key=size, reverse=True)
+        groups += [[one for one in own if one.name in OF_EDITOR], own]
+        for count in range(len(groups) + 1):
+            later = {one.name: one for group in groups[:count] for one in group}
+            kept = [one for one in schemas if one.name not in later]
+            for search in self._searches(later) if later else (None,):
                 offered = [*kept, search] if search else kept
                 if len(offered) <= most and size(offered) <= tokens:
                     fetched = [later[name] for name in self._fetched if name in later]
                     room = most - len(offered)
                     return (*offered, *fetched[max(0, len(fetched) - room) :])
         return ()
+
+    def _searches(self, later: Mapping[str, ToolSchema]) -> Iterator[ToolSchema]:
+        """Yield the tool that fetches those that are deferred, from the longest to the shortest."""
+        counts = {
+            provider.name: sum(tool.schema.name in later for tool in provider.tools)
+            for provider in self.providers
+        }
+        return _search_schemas([*later.values()], counts)
 
     def _takeable(self, preset: Preset) -> dict[str, list[ToolSchema]]:
         """Return the tools that may be called and that the model's server takes, by provider."""

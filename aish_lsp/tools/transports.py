@@ -30,7 +30,7 @@ _Streams: TypeAlias = tuple[
 #: The longest message, in bytes. A longer one is not read to its end.
 LONGEST_MESSAGE: Final = 16 << 20
 
-#: How many lines that are not messages are tolerated.
+#: How many lines in a row that are not messages are tolerated.
 _MOST_GARBAGE: Final = 1000
 
 #: After this many messages in a row we pause for this many seconds, so that a flood of them does
@@ -77,6 +77,7 @@ class StdioTransport:
         self._tasks: list[asyncio.Task[None]] = []
         self._over = over
         self._without_secrets = without_secrets
+        self._has_ended = False
         self.trouble = ""
 
     @property
@@ -84,6 +85,10 @@ class StdioTransport:
         """The end of what the server wrote to its stderr."""
         said = clean_output(self._tail.decode("utf-8", "replace"))
         return self._without_secrets(said)[-_TOLD:].strip()
+
+    def may_be_older(self, _error: BaseException) -> bool:
+        """Return whether the server may have ended at a message that it does not know."""
+        return self._has_ended and not self.trouble
 
     async def __aenter__(self) -> _Streams:
         """Start the server.
@@ -110,7 +115,7 @@ class StdioTransport:
 
     async def __aexit__(self, *_: object) -> None:
         """End the server: close its input and, if that is not enough, end it like a command."""
-        for task in self._tasks:
+        for task in self._tasks[:-1]:
             task.cancel()
         ending = asyncio.ensure_future(self._end())
         try:
@@ -127,7 +132,10 @@ class StdioTransport:
             await asyncio.wait({ended}, timeout=_GRACE)
             self._process.stop()
             await ended
-        draining.cancel()
+        # The log is kept to its end, unless others hold the pipe.
+        await asyncio.wait(self._tasks[-1:], timeout=_GRACE)
+        for task in (draining, *self._tasks):
+            task.cancel()
         self._process.close()
         await asyncio.gather(*self._tasks, draining, return_exceptions=True)
 
@@ -143,6 +151,7 @@ class StdioTransport:
         except anyio.BrokenResourceError:
             pass  # The client has closed the stream.
         finally:
+            self._has_ended = True
             self._over()
 
     async def _read_messages(self) -> None:
@@ -158,8 +167,7 @@ class StdioTransport:
                 count += 1
                 for message in messages:
                     await self._incoming.send(SessionMessage(message))
-                if not messages and line.strip():
-                    garbage += 1
+                garbage = 0 if messages else garbage + bool(line.strip())
                 if garbage > _MOST_GARBAGE:
                     self.trouble = "it prints other things than messages to its stdout"
                     return

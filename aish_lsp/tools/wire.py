@@ -47,18 +47,28 @@ _MOST_OPEN: Final = 1000
 class TolerantTransport:
     """A transport that takes what a server sends as it is meant.
 
-    ``explain`` is for a transport over HTTP.
+    ``ended`` is called when no more messages come. With a ``version``, the server is asked for that
+    one. ``explain`` is for a transport over HTTP.
     """
 
-    def __init__(self, transport: Transport, explain: Explain | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        ended: Callable[[], None],
+        *,
+        version: str = "",
+        explain: Explain | None = None,
+    ) -> None:
+        self._version = version
         self._transport = transport
+        self._ended = ended
         self._explain = explain
         self._methods: dict[str, str] = {}
 
     async def __aenter__(self) -> tuple[_Incoming, _Outgoing]:
         """Open the transport."""
         received, sent = await self._transport.__aenter__()
-        return _Incoming(received, self._taken), _Outgoing(sent, self._note)
+        return _Incoming(received, self._taken, self._ended), _Outgoing(sent, self._note)
 
     async def __aexit__(
         self,
@@ -73,6 +83,8 @@ class TolerantTransport:
         """Remember what a request is, for its reply."""
         if isinstance(message, JSONRPCRequest):
             self._methods[str(message.id)] = message.method
+            if self._version and message.method == "initialize" and message.params:
+                message.params["protocolVersion"] = self._version
             if len(self._methods) > _MOST_OPEN:
                 del self._methods[next(iter(self._methods))]
 
@@ -83,8 +95,16 @@ class TolerantTransport:
                 method = self._methods.pop(str(message.id), "")
                 if (taken := _REPLIES.get(method)) is not None:
                     return message.model_copy(update={"result": taken(message.result)})
-            case JSONRPCError(id=str() | int() as number) if self._explain is not None:
-                return message.model_copy(update={"error": self._explain(number, message.error)})
+            case JSONRPCError():
+                number: RequestId | None = message.id
+                if number is None and len(self._methods) == 1:
+                    # The server did not read as far as the ID: it is about the only request.
+                    number = next(iter(self._methods))
+                self._methods.pop(str(number), None)
+                error = message.error
+                if number is not None and self._explain is not None:
+                    error = self._explain(number, error)
+                return message.model_copy(update={"id": number, "error": error})
         return message
 
 
@@ -110,9 +130,15 @@ class _Stream:
 class _Incoming(_Stream):
     """The messages of a server."""
 
-    def __init__(self, stream: Any, taken: Callable[[JSONRPCMessage], JSONRPCMessage]) -> None:
+    def __init__(
+        self,
+        stream: Any,
+        taken: Callable[[JSONRPCMessage], JSONRPCMessage],
+        ended: Callable[[], None],
+    ) -> None:
         super().__init__(stream)
         self._taken = taken
+        self._ended = ended
 
     @property
     def last_context(self) -> Any:
@@ -130,7 +156,11 @@ class _Incoming(_Stream):
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        item: SessionMessage | Exception = await self._stream.__anext__()
+        try:
+            item: SessionMessage | Exception = await self._stream.__anext__()
+        except StopAsyncIteration:
+            self._ended()
+            raise
         if isinstance(item, SessionMessage):
             item.message = self._taken(item.message)
         return item
@@ -153,9 +183,14 @@ class _Outgoing(_Stream):
 
 
 def messages_in(line: bytes) -> list[JSONRPCMessage]:
-    """Return the messages on a line: one, or several in a list; none if it is something else."""
+    """Return the messages on a line: one, or several in a list; none if it is something else.
+
+    What a program has printed in front of a message is passed over.
+    """
     with suppress(ValueError):
         return [jsonrpc_message_adapter.validate_json(line, by_name=False)]
+    if (start := line.find(b'{"jsonrpc"')) > 0 and not line.lstrip().startswith((b"{", b"[")):
+        line = line[start:]
     try:
         data = json.loads(line.decode("utf-8-sig"))
         parts = data if isinstance(data, list) else [data]

@@ -101,7 +101,8 @@ class Changing:
                 the project; or the model may not see it.
         """
         place = await locate(self._workplace.root, named)
-        if reason := _protection_reason(self._workplace.root, place, named):
+        root = self._workplace.root
+        if reason := await asyncio.to_thread(_protection_reason, root, place, named):
             raise Denied(f"{shown_path(named)} is not changed by a tool: it {reason}.")
         if not place.name or place.path.is_dir():
             raise InvalidArgument(f"{shown_path(named) or 'That'} is a folder.", path="path")
@@ -190,13 +191,13 @@ def _broken_link(now: Seen) -> str:
 
 
 def _protection_reason(root: Path, place: Place, named: str) -> str:
-    """Return why a tool may not change what was ``named``; empty if it may."""
+    """Return why a tool may not change what was ``named``; empty if it may. Blocks."""
     # Imported late, so that the start does not wait for the grammar of commands.
     from aish_lsp.shell.risk.paths import why_protected  # noqa: PLC0415 - as above
 
     spelled = os.path.normpath(Path(root, named))
     for path in (str(place.path), spelled):
-        if reason := why_protected(path):
+        if reason := why_protected(path, root):
             return reason
     own = map(os.path.realpath, (data_dir(), config_file()))
     return "is aish's own" if any(place.path.is_relative_to(one) for one in own) else ""

@@ -49,7 +49,7 @@ _ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _STATE: Final = re.compile(rf"{_ID.pattern}|\d*")
 _INDEX: Final = re.compile(r"[0-7]{6} ([0-9a-f]{40}|[0-9a-f]{64})|")
 _PARTS: Final = ("record", "before", "contents", "git", "aside", "new")
-_OURS: Final = re.compile(rf"(\d{{8}})\.({'|'.join(_PARTS)})")
+_OURS: Final = re.compile(rf"(\d{{8,}})\.({'|'.join(_PARTS)})")
 
 Kind: TypeAlias = Literal["command", "undo", "redo"]
 
@@ -448,10 +448,14 @@ def _write(path: Path, data: bytes) -> None:
         StoreUnavailable: it cannot be written.
     """
     temporary = path.with_suffix(".new")
-    with store_errors(path, "write"):
-        with open(temporary, "wb", opener=_private) as file:
-            file.write(data)
-        temporary.replace(path)
+    try:
+        with store_errors(path, "write"):
+            with open(temporary, "wb", opener=_private) as file:
+                file.write(data)
+            temporary.replace(path)
+    except BaseException:
+        remove(temporary)  # On a full disk it would keep it full.
+        raise
 
 
 def _sealed(text: str) -> bytes:

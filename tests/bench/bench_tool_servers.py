@@ -56,9 +56,13 @@ def tokens(llama: LlamaServer, schemas: Sequence[ToolSchema]) -> int:
     return len(counted["tokens"])
 
 
+async def nothing() -> None:
+    """Load no other environment."""
+
+
 async def started(name: str, command: list[str], folder: Path) -> tuple[float, list[ToolSchema]]:
     """Start a server; return the seconds that took, and its tools."""
-    surroundings = Surroundings(folder, os.environ, nobody, nobody)
+    surroundings = Surroundings(folder, lambda: os.environ, nobody, nobody, str, nothing)
     connection = Connection(name, ToolServer(command=command), surroundings)
     began = time.monotonic()
     await connection.connect()

@@ -22,7 +22,7 @@ from provider_asking import Asker, Outcome, asking_all, near_limits  # noqa: E40
 from provider_breaks import REPLY  # noqa: E402
 from provider_table import PATIENCE, Row, faults  # noqa: E402
 
-from aish_lsp.agent.call import pause_before  # noqa: E402
+from aish_lsp.agent.remedies import pause_before  # noqa: E402
 from aish_lsp.config.schema import Preset  # noqa: E402
 from aish_lsp.foundation.errors import BackendUnavailable  # noqa: E402
 
@@ -63,6 +63,40 @@ is answered, that no connection is left open, and that the key is in no message 
   next in `routing.fallback`, if you have set one. A notice says so.
 - **The error is shown unchanged** if the server refused, or the address cannot be used: another try
   would end the same way, so the message has the server's own words and the setting to check.
+
+## What servers do without meaning harm
+
+It is taken as it is meant. Each kind has its rule in one place, and its tests have the shapes that
+users of other tools reported.
+
+- **A field is refused, renamed, or wanted to be different.** You get the answer, and a notice once:
+  "… is asked again in another form: its server does not accept `top_p`, which is left out".
+  (`models/refusals.py`)
+- **The conversation is refused** by the server or its template: roles, calls, ids, signatures,
+  empty messages. The same, with the form; if none helps, the error says what was tried, and the
+  session goes on ([all forms](models.md#what-a-server-does-not-take)). (`models/forms.toml`)
+- **The request is too long**, in whatever words. You get a notice, and the answer to a shorter one.
+  (`models/too_long.txt`, `models/refusals.py`)
+- **Something is wanted back** that the server said of a call or of its reasoning. It gets that
+  back, unchanged, and no other server does. (`kept_of` in `models/providers/reply.py`)
+- **Calls come in odd pieces**: without an index, an id or a name, twice, together, encoded twice,
+  under a longer name. You see the call. (`ChatReader` in `models/providers/openai.py`, `tool_named`
+  in `models/request.py`)
+- **A reply ends oddly**: empty, only reasoned, for the provider's own reason, within a call. It is
+  asked for once more if nothing had come, or a notice says why; a call that was cut is never made.
+  (`ReplyReader` in `models/providers/reply.py`, `finish_notice` in `agent/fitting.py`)
+- **Signs of life, comments, other content types.** You see the reply. (`models/http.py`)
+- **Reasoning is in the text.** It is shown as it came, and no command in it is suggested or run.
+  (`shell/suggestions.py`)
+- **Tokens are counted oddly**: under other names, without what was cached, with zeros at the end,
+  not at all after a break. You see what was meant; what is not reported is estimated, and a price
+  is never guessed. (`read_usage` in `models/providers/openai.py`, `agent/accounting.py`)
+- **Models are listed oddly**, or loaded when they are asked for. You see the models, a loaded one
+  first, each with its window. (`models/endpoint.py`)
+- **The environment is wrong**: a proxy, `NO_PROXY`, `SSL_CERT_FILE`. A notice names the variable
+  once, `aish-lsp doctor` does too, and aish goes on without it. (`models/proxies.py`)
+
+Tool servers have [their own](tools.md#tool-servers).
 """
 
 _COLUMNS: Final = (

@@ -52,7 +52,8 @@ def incident_row(one: Incident, outcome: str) -> str:
 def protected_table() -> str:
     """Return the table of files that decide what runs."""
     rows = (
-        f"| {row.reader} | {row.when} | {', '.join(f'`{name}`' for name in row.names)} |\n"
+        f"| {row.reader} | {row.when} |"
+        f" {', '.join(f'`{name}`' for name in row.names) or 'those that are named'} |\n"
         for row in protected.rows()
     )
     return "| read by | when | files and folders |\n|---|---|---|\n" + "".join(rows)

@@ -22,7 +22,7 @@ from context_parts import (
 from conversing import ask
 from fault_server import Peer, Request, Script, chunk_of
 
-from aish_lsp.agent.call import RETRIES
+from aish_lsp.agent.remedies import RETRIES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -351,6 +351,7 @@ mkdir -p .git/objects/00; cp $(ls .git/objects/??/* | tail -n 1) .git/objects/00
         (f"git branch kept; {FORGED_OBJECT}", f"the object {1:040} is damaged"),
         ("git branch kept; echo x > .git/objects/pack/pack-11.pack", "is damaged"),
         ("git branch kept; git rebase -q -x false HEAD~1", "is not finished"),
+        ("git branch kept; git rev-parse HEAD > .git/MERGE_AUTOSTASH", "is not finished"),
         ("git branch kept; sleep 60", "since it was stopped"),
     ],
 )
@@ -367,6 +368,30 @@ async def test_nothing_of_what_is_odd_is_kept(
         name: before[name] for name in before if name not in objects
     }
     assert not list((world / "tree/.git").rglob("*.lock"))
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        "ln -s ../outside nested",
+        "mkdir nested; ln -s ../../outside/.git nested/.git",
+        "mkdir nested; cp -r moved/.git nested",
+        "mkdir -p nested/.git",
+        "true",
+    ],
+)
+async def test_nothing_is_written_to_what_takes_the_place_of_a_moved_git_folder(
+    confinement: Confinement, world: Path, instead: str
+) -> None:
+    shutil.copytree(world / "tree/nested", world / "outside")
+    before = {path: path.is_file() and path.read_bytes() for path in world.rglob("outside/**/*")}
+    text = f"git -C nested branch evil; mv nested moved; {instead}"
+    result = await work(confinement, text, world / "tree", layered=True)
+    assert "nested/.git, since it has been moved" in result.output
+    assert before == {
+        path: path.is_file() and path.read_bytes() for path in world.rglob("outside/**/*")
+    }
+    assert "evil" not in shell("git -C moved branch", world / "tree")
 
 
 def index_with(name: bytes, world: Path) -> bytes:

@@ -145,8 +145,8 @@ async def test_a_kill_ends_what_hops(tree: Path, killed: str) -> None:
     with subprocess.Popen(command, cwd=tree) as server:
         try:
             await hopping.until_all_hop()
-            [supervisor] = children(server.pid)
-            [first] = children(supervisor)
+            [supervisor] = supervisors(server.pid)
+            [first] = supervisors(supervisor)
             victims = {"server": [server.pid], "supervisor": [supervisor]}
             victims |= {"both": [server.pid, supervisor], "first of the namespace": [first]}
             for pid in victims[killed]:
@@ -193,7 +193,7 @@ async def test_a_kill_at_any_moment_of_the_start(tree: Path, marked: Marked) -> 
     for milliseconds in range(0, 60, 6):
         command = [sys.executable, "-c", SERVER, marked.sleep]
         with subprocess.Popen(command, cwd=tree) as server:
-            while not (started := children(server.pid)):
+            while not (started := supervisors(server.pid)):
                 assert server.poll() is None
             await asyncio.sleep(milliseconds / 1000)
             for pid in (server.pid, *started):
@@ -201,9 +201,10 @@ async def test_a_kill_at_any_moment_of_the_start(tree: Path, marked: Marked) -> 
         await marked.until_gone()
 
 
-def children(pid: int) -> list[int]:
-    """Return the process ids of the children of a process."""
-    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+def supervisors(pid: int) -> list[int]:
+    """Return the process ids of the supervisors that a server has started."""
+    command = ["pgrep", "-P", str(pid), "-f", "supervisor.py"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
     return [int(line) for line in listed.stdout.split()]
 
 

@@ -14,6 +14,7 @@ import pytest
 import test_work_profile
 from test_work_profile import work
 
+from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.protected import protected_by, rows
@@ -244,12 +245,66 @@ async def test_what_cannot_be_put_aside_is_told(
     assert not (tree / "d" / ".envrc").exists()
 
 
+@pytest.mark.parametrize(
+    ("links", "text"),
+    [
+        ("ln -s d/x .vscode", "echo evil > d/x/f"),
+        ("ln -s d/x .vscode", "mv d e; mkdir -p d/x; echo evil > d/x/f"),
+        ("ln -s $PWD/d/x .vscode", "mv d/x e; mkdir -p d/x; echo evil > d/x/f"),
+        ("ln -s d l; ln -s l/x .vscode", "rm l; mkdir -p l/x; echo evil > l/x/f"),
+        ("ln -s x/../x d/l; ln -s d/l .vscode", "mv d e; mkdir -p d/l; echo evil > d/l/f"),
+        ("mkdir .vscode; ln -s ../d/x/f .vscode", "echo evil > d/x/f"),
+        ("mkdir .vscode; ln -s ../d/x/f .vscode", "mv d e; mkdir -p d/x; echo evil > d/x/f"),
+        ("mkdir .vscode; ln -s ../d/x .vscode/y", "touch d/x/evil"),
+        ("mkdir a/.vscode; ln -s ../../d/x a/.vscode/y", "mv a d; mkdir -p d/d/x; : > d/d/x/evil"),
+        ("ln -s ../../d/x/f .git/hooks/pre-commit", "echo evil > d/x/f"),
+        ("rm -r .git/hooks; ln -s ../d/x .git/hooks", "touch d/x/evil"),
+        ("mv .git/hooks h; ln -s ../h .git/hooks; ln -s ../d/x/f h/y", "echo evil > d/x/f"),
+    ],
+)
+@pytest.mark.parametrize("layered", [False, True])
+async def test_what_links_lead_to_stays(
+    confinement: Confinement, tree: Path, links: str, text: str, layered: bool
+) -> None:
+    def held() -> dict[str, str]:
+        decides = [name for at in (".vscode", "*/.vscode", "d/*/.vscode") for name in tree.glob(at)]
+        # As those see it that read it, who follow links.
+        found = (os.walk(at, followlinks=True) for at in (*decides, tree / ".git/hooks"))
+        walked = (Path(at, name) for walk in found for at, _, files in walk for name in files)
+        return {str(path): path.read_text() for path in walked}
+
+    (tree / "d" / "x").mkdir(parents=True)
+    (tree / "d" / "x" / "f").write_text("mine")
+    (tree / "a").mkdir()
+    subprocess.run(["bash", "-ec", links], cwd=tree, check=True)
+    before = held()
+    assert "mine" in before.values()
+    await work(confinement, text, tree, layered=layered)
+    assert held() == before
+
+
+async def test_a_link_that_leads_nowhere_in_the_tree_yet_is_not_worked_by(
+    confinement: Confinement, tree: Path
+) -> None:
+    (tree / ".vscode").mkdir()
+    (tree / ".vscode" / "inside").symlink_to("nothing")
+    (tree / ".vscode" / "outside").symlink_to("../../nothing")
+    (tree / ".vscode" / "loop").symlink_to("loop")
+    await work(confinement, "true", tree)
+    (tree / ".vscode" / "tasks.json").symlink_to("../nothing")
+    with pytest.raises(Denied, match="where there is nothing that could be protected"):
+        await work(confinement, "true", tree)
+
+
 async def test_what_we_run_from_stays(
     confinement: Confinement, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tree / ".venv" / "lib").mkdir(parents=True)
-    (tree / ".venv" / "lib" / "ours.py").write_text("ours")
-    monkeypatch.setattr(sys, "prefix", str(tree / ".venv"))
-    result = await work(confinement, "echo evil > .venv/lib/ours.py", tree)
+    (tree / "tools" / ".venv" / "lib").mkdir(parents=True)
+    (tree / "tools" / ".venv" / "lib" / "ours.py").write_text("ours")
+    monkeypatch.setattr(sys, "prefix", str(tree / "tools" / ".venv"))
+    result = await work(confinement, "echo evil > tools/.venv/lib/ours.py", tree)
     assert "Read-only file system" in result.output
-    assert (tree / ".venv" / "lib" / "ours.py").read_text() == "ours"
+    await work(
+        confinement, "mv tools t; mkdir -p tools/.venv/lib; cp file tools/.venv/lib/ours.py", tree
+    )
+    assert (tree / "tools" / ".venv" / "lib" / "ours.py").read_text() == "ours"

@@ -57,6 +57,15 @@ assert worker.revert(frozenset(), decided=False).restored == (b"a",)
 assert (root / "a").read_text() == "one"
 """
 
+#: A file of which the disk has no room for a copy.
+TOO_LARGE = """
+(root / "large").write_bytes(os.urandom(150_000))
+assert no_snapshot(lambda: worker.begin("one", "x"), "No space left")
+(root / ".git/info").mkdir(exist_ok=True)
+(root / ".git/info/exclude").write_text("large")
+worker.begin("two", "x")
+"""
+
 DENIED = """
 everything, disk = disk, disk / denied_part
 deny()
@@ -79,6 +88,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_on_a_full_disk_there_is_no_snapshot_and_nothing_is_half_undone(tmp_path: Path) -> None:
     run_on_a_small_disk(WORKER + FULL, tmp_path / "disk")
+
+
+def test_a_file_that_had_no_room_takes_none_later(tmp_path: Path) -> None:
+    run_on_a_small_disk(WORKER + TOO_LARGE, tmp_path / "disk")
 
 
 @pytest.mark.parametrize("denied", ["read-only", "forbidden"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,38 @@ async def test_the_rest_stays(confinement: Confinement, tree: Path, text: str) -
     result = await work(confinement, text, tree)
     assert result.exit_code != 0, result.output
     assert everything() == before
+
+
+SETUID = """
+import os
+def attempt(work):
+    try:
+        work()
+    except PermissionError:
+        pass
+flags = os.O_CREAT | os.O_WRONLY
+attempt(lambda: os.chmod("a", 0o4755))
+attempt(lambda: os.fchmod(os.open("b", flags), 0o6755))
+attempt(lambda: os.close(os.open("c", flags, 0o4755)))
+attempt(lambda: os.mknod("d", 0o104755))
+attempt(lambda: os.link(f"/proc/self/fd/{os.open('.', os.O_TMPFILE | os.O_RDWR, 0o4755)}", "e"))
+os.chmod("f", 0o755)
+os.mkdir("g")
+os.chmod("g", 0o2755)
+"""
+
+
+async def test_nothing_is_made_that_others_can_run_as_the_user(
+    confinement: Confinement, tree: Path
+) -> None:
+    for name in "af":
+        (tree / name).touch()
+    result = await work(confinement, f"{sys.executable} -c {shlex.quote(SETUID)}", tree)
+    assert (result.exit_code, result.output) == (0, "")
+    modes = {path.name: path.stat().st_mode for path in tree.iterdir()}
+    assert [name for name, mode in modes.items() if mode & stat.S_ISUID] == []
+    assert modes["f"] & 0o777 == 0o755
+    assert modes["g"] & stat.S_ISGID
 
 
 async def test_the_services_of_the_machine_are_not_reached(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import queue
+import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 TOOL = {
@@ -29,6 +32,8 @@ class RemoteServer:
         reply: returns the result of a call.
         seen: the methods that it was sent, and those of requests that are no messages.
         headers: the headers of the last request.
+        is_older: whether it sends its replies as events of one stream.
+        moved: the path to which it redirects.
     """
 
     def __init__(self, port: int) -> None:
@@ -41,6 +46,9 @@ class RemoteServer:
         self.headers: dict[str, str] = {}
         self.tool: dict[str, Any] = TOOL
         self.session = 0
+        self.is_older = False
+        self.moved = ""
+        self.events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def forget(self) -> None:
         """Forget the session, as a server does that was started again."""
@@ -98,11 +106,35 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers["Content-Length"] or 0))
         self.remote.headers = {key.lower(): value for key, value in self.headers.items()}
-        self.give(self.remote.answer(json.loads(sent), self.headers.get("Mcp-Session-Id", "")))
+        message = json.loads(sent)
+        if self.remote.moved not in ("", self.path):
+            self.give((307, {"Location": self.remote.moved}, b""))
+        elif not self.remote.is_older:
+            self.give(self.remote.answer(message, self.headers.get("Mcp-Session-Id", "")))
+        elif not self.path.startswith("/messages"):
+            self.give((405, {}, b"Method Not Allowed"))
+        elif f"sessionId={self.remote.session}" not in self.path:
+            self.give((404, {}, b"Session not found"))
+        else:
+            self.give((202, {}, b"Accepted"))
+            _, _, body = self.remote.answer(message, str(self.remote.session))
+            if body:
+                self.remote.events.put(b"event: message\ndata: " + body + b"\n\n")
 
     def do_GET(self) -> None:
         self.remote.seen.append(f"GET {self.path}")
-        self.give((405, {}, b""))
+        if not self.remote.is_older:
+            self.give((405, {}, b""))
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        where = f"/messages?sessionId={self.remote.session}"
+        self.wfile.write(f"event: endpoint\ndata: {where}\n\n".encode())
+        with suppress(OSError):
+            while event := self.remote.events.get():
+                self.wfile.write(event)
+        self.close_connection = True
 
     def do_DELETE(self) -> None:
         self.remote.seen.append("DELETE")
@@ -119,17 +151,24 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def remote_server(port: int = 0) -> Iterator[RemoteServer]:
-    """Serve at a port of this machine."""
+def remote_server(certificate: Path | None = None) -> Iterator[RemoteServer]:
+    """Serve at a port of this machine; with a certificate and its key, over TLS."""
     handler: Any = type("Handler", (_Handler,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
     handler.remote = RemoteServer(server.server_port)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     made: RemoteServer = handler.remote
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        made.url = made.url.replace("http:", "https:")
     try:
         yield made
     finally:
+        made.events.put(b"")
         server.shutdown()
         server.server_close()
         thread.join()

@@ -77,6 +77,11 @@ def odd_result(fault: str, said: str) -> Any:
     text = {"type": "text", "text": said}
     return {
         "structured": {"content": [text], "structuredContent": {"a": 1}},
+        "structured error": {
+            "content": [{**text, "text": "failed"}],
+            "structuredContent": {"field": "path"},
+            "isError": True,
+        },
         "structured alone": {"structuredContent": {"a": 1}},
         "structured twice": {
             "content": [{**text, "text": '{"a": 1}'}],
@@ -101,6 +106,10 @@ class Server:
 
     def send(self, **message: Any) -> None:
         """Send a message."""
+        if self.fault == "no line end":
+            sys.stdout.write("Loading ... ")
+        if self.fault == "chatty":
+            sys.stdout.write("[info] a line of a log\n" * 400)
         if self.fault == "careless" and "method" not in message:
             sys.stdout.write(json.dumps([{"error": None, **message}]) + "\r\n")
             sys.stdout.flush()
@@ -120,6 +129,8 @@ class Server:
             sys.exit("the port is taken")
         for line in sys.stdin:
             message = json.loads(line)
+            if self.fault == "initialize first" and message["method"] == "server/discover":
+                sys.exit("ExpectedInitializeRequest")
             if "id" in message and "method" in message:
                 self.answer(message["id"], message["method"], message.get("params") or {})
             elif message.get("method") == "notifications/cancelled" and self.file is not None:
@@ -128,34 +139,60 @@ class Server:
     def answer(self, number: Any, method: str, params: Any) -> None:
         """Answer a request, unless the fault is not to."""
         if method == "initialize":
-            while self.fault == "silent":
-                time.sleep(60)
-            if self.fault == "careless":
-                self.send(id=number, result={"protocolVersion": "1.0", "serverInfo": None})
-                return
-            has: Any = {"prompts alone": {"prompts": {}}, "no list": {}}.get(self.fault)
-            self.send(
-                id=number,
-                result={
-                    "protocolVersion": params["protocolVersion"],
-                    "capabilities": {"tools": {"listChanged": True}} if has is None else has,
-                    "serverInfo": {"name": "hostile", "version": "1"},
-                },
-            )
+            self.introduce(number, params)
         elif method == "tools/list":
-            if self.file is not None:
-                with self.file.with_name("lists").open("a") as lists:
-                    lists.write("listed\n")
-            if self.fault == "no list":
-                self.send(id=number, error={"code": -32601, "message": "unknown"})
-                return
-            if self.fault in ("another", "turns harmless") and self.file is not None:
-                self.said = self.file.read_text()
-            self.send(id=number, result={"tools": tools_of(self.fault, self.said)})
+            self.list(number, params)
         elif method == "tools/call":
             self.call(number, params)
+        elif self.fault == "no id":
+            self.send(id=None, error={"code": -32000, "message": "Server not initialized"})
         else:
             self.send(id=number, error={"code": -32601, "message": f"unknown: {method}"})
+
+    def introduce(self, number: Any, params: Any) -> None:
+        """Say what the server is and has."""
+        if self.fault == "wants a version" and params["protocolVersion"] != "2025-03-26":
+            data = {"supported": ["2024-11-05", "2025-03-26"]}
+            error = {"code": -32602, "message": "Invalid protocol version", "data": data}
+            self.send(id=number, error=error)
+            return
+        while self.fault == "silent":
+            time.sleep(60)
+        if self.fault == "careless":
+            self.send(id=number, result={"protocolVersion": "1.0", "serverInfo": None})
+            return
+        has: Any = {
+            "prompts alone": {"prompts": {}},
+            "no list": {},
+            "changes its list": {"tools": {}},
+        }.get(self.fault)
+        self.send(
+            id=number,
+            result={
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": True}} if has is None else has,
+                "serverInfo": {"name": "hostile", "version": "1"},
+            },
+        )
+
+    def list(self, number: Any, params: Any) -> None:
+        """Send a page of the list of tools."""
+        if self.file is not None:
+            with self.file.with_name("lists").open("a") as lists:
+                lists.write("listed\n")
+        if self.fault == "no list":
+            self.send(id=number, error={"code": -32601, "message": "unknown"})
+            return
+        if self.fault in ("another", "turns harmless") and self.file is not None:
+            self.said = self.file.read_text()
+        result: Any = {"tools": tools_of(self.fault, self.said)}
+        if self.fault == "the same page":
+            result["nextCursor"] = "again"
+        if self.fault == "pages":
+            page = int(params.get("cursor", "0"))
+            result["tools"] = [tool(f"page_{page}"), *(result["tools"] if page == 2 else [])]
+            result |= {"nextCursor": str(page + 1)} if page < 2 else {}
+        self.send(id=number, result=result)
 
     def call(self, number: Any, params: Any) -> None:
         """Carry out a call."""
@@ -168,6 +205,12 @@ class Server:
         if self.fault == "asks":
             self.ask("q")
             text = sys.stdin.readline()
+        for _ in range(int(text or 0) if self.fault == "slow" else 0):
+            time.sleep(0.4)
+            self.tell_progress(params)
+        if self.fault == "pings":
+            self.send(id="p", method="ping")
+            text = f"{json.dumps(params.get('arguments'))} {sys.stdin.readline().strip()}"
         if self.fault == "asks later":
             self.give(number, "done")
             self.ask("q")
@@ -221,6 +264,10 @@ class Server:
         }.get(self.fault, plain)
         if self.fault == "not a result":
             self.send(id=number, result={"content": 7})
+            return
+        if self.fault == "says why":
+            error = {"code": -32603, "message": "Internal error", "data": {"missing": "context"}}
+            self.send(id=number, error=error)
             return
         if self.fault == "says closed":
             self.send(id=number, error={"code": -32000, "message": "it is not here"})

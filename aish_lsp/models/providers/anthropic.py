@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.address import server_name
+from aish_lsp.models.address import host, server_name
 from aish_lsp.models.claude import BINDING_BETA, is_own, sampling_fields, thinking_fields
 from aish_lsp.models.forms import EVERY
+from aish_lsp.models.keys import BEARER, headers_for
 from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
 from aish_lsp.models.providers.base import CountingModel
 from aish_lsp.models.providers.reply import (
@@ -25,19 +26,24 @@ from aish_lsp.models.providers.reply import (
     function_name,
     kept_of,
     meanings,
+    object_of,
     others,
     plain,
+    written,
 )
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 _BETA_HEADER = "anthropic-beta"
+
+# These do not look for the key in Anthropic's header: https://docs.ollama.com.
+_BEARER_HOSTS = frozenset({"ollama.com"})
 
 
 class AnthropicModel(CountingModel):
@@ -52,6 +58,13 @@ class AnthropicModel(CountingModel):
     signed_source = "anthropic"
     count_path = "messages/count_tokens"
     counted = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
+
+    @classmethod
+    async def headers(cls, preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a request, with the key where its server looks for it."""
+        is_bearer = host(preset.endpoint) in _BEARER_HOSTS
+        header = BEARER if is_bearer else cls.key_header
+        return await headers_for(preset, environ, header, cls.fixed_headers)
 
     def _headers(self, headers: dict[str, str], body: Json) -> dict[str, str]:
         """Return ``headers`` with the beta that the body needs, in addition to the user's own."""
@@ -226,7 +239,7 @@ def _text(text: str) -> list[Json]:
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-# The kind of block that a piece begins if the block's start did not arrive.
+# The kind of block that a piece begins if the block's start did not arrive, or was another's.
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
 
 _INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -250,7 +263,7 @@ class _Block:
     def arguments(self) -> str:
         """A call's arguments: those that were streamed, or else those in its start."""
         streamed = well_formed("".join(self.pieces))
-        return streamed if streamed.strip() else json.dumps(as_dict(self.start.get("input")))
+        return streamed if streamed.strip() else json.dumps(object_of(self.start.get("input")))
 
     def outline(self) -> Json:
         """Return the block as it must be returned; of text and calls, only their place is kept."""
@@ -366,9 +379,11 @@ class MessageReader(ReplyReader):
     def _add(self, index: Any, delta: Json) -> None:
         """Add a piece to the block that it belongs to."""
         kind = as_text(delta.get("type"))
-        if kind in _KIND_OF_DELTA and self._block_of(index) is None:
-            self._begin(index, {"type": _KIND_OF_DELTA[kind]})
-        block = self._block_of(index)
+        block, meant = self._block_of(index), _KIND_OF_DELTA.get(kind)
+        if meant and (block is None or block.kind in {*_KIND_OF_DELTA.values()} - {meant}):
+            # Some proxies begin a text, and then send thinking.
+            self._begin(index, {"type": meant})
+            block = self._block_of(index)
         if block is None:
             return
         match kind, block.kind:
@@ -377,7 +392,7 @@ class MessageReader(ReplyReader):
             case "signature_delta", _:
                 block.signature += as_text(delta.get("signature"))
             case "input_json_delta", "tool_use":
-                block.pieces.append(as_text(delta.get("partial_json")))
+                block.pieces.append(written(delta.get("partial_json")))
 
     def _block_of(self, index: Any) -> _Block | None:
         return self._block_at.get(index) if isinstance(index, int) else None

@@ -20,7 +20,6 @@ from aish_lsp.models.forms import EVERY, forms_for, reformed
 from aish_lsp.models.keys import BEARER, headers_for, key_of
 from aish_lsp.models.loose_json import Json, as_dict
 from aish_lsp.models.refusals import (
-    STATUSES,
     Changes,
     Renamed,
     changed_fields,
@@ -208,8 +207,7 @@ class StreamingModel(ABC):
         Raises:
             WithoutPart: there is one that has not been tried.
         """
-        is_refusal = may_be_about_request(error) and error.data.get("status") in STATUSES
-        if not is_refusal or overflow_of(error) is not None:
+        if not may_be_about_request(error) or overflow_of(error) is not None:
             return
         form, preset = self._form(request.preset, model), request.preset
         changes = self._changes(error, body, preset.extra_body)
@@ -303,7 +301,8 @@ _SILENT: Final = frozenset({"stream_options", "include", "reasoning.summary", "p
 def _told(change: tuple[str, Any]) -> str:
     """Return what to tell the user about a changed field; empty for nothing."""
     path, value = change
-    if path in _SILENT or isinstance(value, Renamed) or not path.isascii() or len(path) > 60:
+    is_silent = not _SILENT.isdisjoint({path, path.partition(".")[0]})
+    if is_silent or isinstance(value, Renamed) or not path.isascii() or len(path) > 60:
         return ""
     if value is None:
         return f"its server does not accept `{path}`, which is left out"

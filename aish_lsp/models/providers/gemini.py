@@ -26,6 +26,7 @@ from aish_lsp.models.providers.reply import (
     arguments_of,
     kept_of,
     meanings,
+    object_of,
     sendable,
 )
 from aish_lsp.models.request import exchanges
@@ -388,9 +389,8 @@ class CandidateReader(ReplyReader):
     def _read(self, chunk: Json) -> None:
         self.error = chunk.get("error") or self.error
         usage = as_dict(chunk.get("usageMetadata"))
-        # Each chunk has a running total; some chunks have only other fields.
-        if "promptTokenCount" in usage:
-            self._reported = usage
+        # Each chunk has a running total; some have only other fields, or zeros after real counts.
+        self._reported |= {name: count for name, count in usage.items() if count}
         blocked = as_text(as_dict(chunk.get("promptFeedback")).get("blockReason"))
         if blocked and not self._answered:
             self.error = self.error or _blocked("the question", blocked)
@@ -456,7 +456,7 @@ class CandidateReader(ReplyReader):
             message = "a call came in pieces: leave out `streamFunctionCallArguments`"
             self.error = self.error or {"type": "invalid", "message": message}
         elif name := as_text(call.get("name")):
-            kept = {**call, "name": name, "args": as_dict(call.get("args"))}
+            kept = {**call, "name": name, "args": object_of(call.get("args"))}
             if not as_text(call.get("id")):
                 kept.pop("id", None)
             self._parts.append({**part, "functionCall": kept})

@@ -6,9 +6,8 @@ Documented at https://docs.ollama.com/api/chat.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import server_name, server_url
@@ -21,6 +20,7 @@ from aish_lsp.models.providers.reply import (
     kept_of,
     meanings,
     others,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class LineReader(ReplyReader):
         for call in self._calls:
             function = as_dict(call.get("function"))
             if name := as_text(function.get("name")):
-                arguments = _arguments(function.get("arguments"))
+                arguments = written(function.get("arguments")) or "{}"
                 extra = others(call, ("id", "type", "function"))
                 if unknown := others(function, ("index", "name", "arguments")):
                     extra["function"] = unknown
@@ -166,10 +166,6 @@ class LineReader(ReplyReader):
         if prompt == 0:
             return None
         return Usage(prompt, as_count(self._reported.get("eval_count")))
-
-
-def _arguments(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(as_dict(value), ensure_ascii=False)
 
 
 PROTOCOL = OllamaModel

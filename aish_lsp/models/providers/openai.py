@@ -7,7 +7,6 @@ handled.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +25,7 @@ from aish_lsp.models.providers.reply import (
     kept_of,
     meanings,
     others,
+    written,
 )
 from aish_lsp.models.refusals import Renamed
 
@@ -202,10 +202,7 @@ class _Call:
         # Some servers repeat the name in every piece; others split it, before the arguments.
         if isinstance(name, str) and name != self.name and not self.arguments:
             self.name += name
-        arguments = function.get("arguments")
-        if isinstance(arguments, dict | list):
-            arguments = json.dumps(arguments)
-        if isinstance(arguments, str) and arguments:
+        if arguments := written(function.get("arguments")):
             if self._is_repeated_by(arguments):
                 self.arguments.clear()
             self.arguments.append(arguments)
@@ -244,6 +241,8 @@ class ChatReader(ReplyReader):
         super().__init__(provider)
         self._calls: list[_Call] = []
         self._call_at: dict[int, _Call] = {}
+        # The calls of the last chunk that had any.
+        self._together: list[_Call] = []
         self._parts: dict[str, list[Json]] = {name: [] for name in _PART_FIELDS}
         self._others: Json = {}
         self._field = ""
@@ -258,7 +257,8 @@ class ChatReader(ReplyReader):
             if not isinstance(choice, dict):
                 continue
             # A server that does not stream sends one whole message.
-            delta = as_dict(choice.get("delta" if "delta" in choice else "message"))
+            is_whole = choice.get("delta") is None
+            delta = as_dict(choice.get("message" if is_whole else "delta"))
             self.error = choice.get("error") or self.error
             if choice.get("index"):
                 # Some servers put the calls of one reply into a choice of their own.
@@ -321,10 +321,16 @@ class ChatReader(ReplyReader):
         self._read_calls(delta)
 
     def _read_calls(self, delta: Json) -> None:
-        for piece in as_list(delta.get("tool_calls")):
+        pieces = as_list(delta.get("tool_calls"))
+        before, self._together = self._together, []
+        for place, piece in enumerate(pieces):
             if isinstance(piece, dict):
                 function = as_dict(piece.get("function"))
-                call = self._call_of(piece, function)
+                # Some servers send pieces of several calls together, and do not say whose they are.
+                is_named = piece.get("index") is not None or piece.get("id") or function.get("name")
+                together = [] if is_named or len(pieces) < 2 else before[place : place + 1]
+                call = together[0] if together else self._call_of(piece, function)
+                self._together.append(call)
                 call.add(function)
                 call.extra |= others(piece, _CALL_FIELDS)
                 if unknown := others(function, _FUNCTION_FIELDS):

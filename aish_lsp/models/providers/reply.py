@@ -217,6 +217,18 @@ class ReplyReader(ABC):
         return ToolCall(call_id, well_formed(name), arguments, kept)
 
 
+def written(arguments: Any) -> str:
+    """Return a call's arguments as text: servers send the text of an object, or the object."""
+    if isinstance(arguments, dict | list):
+        return json.dumps(arguments, ensure_ascii=False)
+    return as_text(arguments)
+
+
+def object_of(value: Any) -> Json:
+    """Return the object that ``value`` is, or is the text of; an empty one for anything else."""
+    return as_dict(decoded(value, strict=True) if isinstance(value, str) else value)
+
+
 def others(raw: Json, known: Iterable[str]) -> Json:
     """Return what a server said of a call or of reasoning in other fields than the ``known``."""
     return {name: value for name, value in raw.items() if name not in known and value is not None}

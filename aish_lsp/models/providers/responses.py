@@ -36,6 +36,7 @@ from aish_lsp.models.providers.reply import (
     kept_of,
     meanings,
     others,
+    written,
 )
 from aish_lsp.models.request import exchanges
 
@@ -252,7 +253,7 @@ class ResponseReader(ReplyReader):
                     self._add_item_reasoning(item, part, as_text(event.get("delta")))
             case "response.function_call_arguments.delta":
                 item = self._item_of(event, {"type": "function_call"})
-                item.arguments.append(as_text(event.get("delta")))
+                item.arguments.append(written(event.get("delta")))
             case "response.output_item.added":
                 self._announce(event, as_dict(event.get("item")))
             case kind if kind in _DONE:
@@ -284,8 +285,8 @@ class ResponseReader(ReplyReader):
         """Read a completed item: add what was not streamed."""
         item = self._item_of(event, raw)
         item.raw = {**item.raw, **raw}
-        if as_text(raw.get("arguments")):
-            item.arguments = [raw["arguments"]]
+        if arguments := written(raw.get("arguments")):
+            item.arguments = [arguments]
         parts = [as_dict(part) for part in as_list(raw.get("content"))]
         if item.kind == "message":
             self._refused = self._refused or any(part.get("type") == "refusal" for part in parts)

@@ -61,6 +61,7 @@ class Layer:
         homes: the folders in ``git`` that have refs and an index of their own, relative to it: its
             own, those of submodules, and those of linked work trees which are worked in.
         is_anothers: whether the work tree of ``git`` itself is another than that worked in.
+        itself: what tells ``git`` from another folder in its place.
         before: the files of ``homes`` that may be taken over, with their identities.
     """
 
@@ -69,6 +70,7 @@ class Layer:
     folder: Path
     homes: tuple[str, ...]
     is_anothers: bool = False
+    itself: Identity = (0, 0, 0)
     before: dict[str, Identity] = field(default_factory=dict)
 
     def prepare(self) -> None:
@@ -81,6 +83,7 @@ class Layer:
         if (self.git / "reftable").exists():
             msg = f"the refs of {self.git} are in a form of which nothing could be taken over"
             raise ValueError(msg)
+        self.itself = identity_of(self.git)
         for name in ("upper", "work", "lower", "before"):
             (self.folder / name).mkdir(parents=True, mode=0o700)
         for home in self.homes:
@@ -96,6 +99,7 @@ class Layer:
         """Take over what the command wrote, as far as may be; yield what the user should know."""
         left: list[str] = []
         try:
+            self._check_place()
             written = Written(self.folder / "upper")
             left = [name for name in written.names() if self._is_missed(name, written)]
             changes = self._changes(written)
@@ -113,6 +117,15 @@ class Layer:
             names = ", ".join(map(escaped, left[:_MOST_TOLD]))
             more = f" and {len(left) - _MOST_TOLD} more" if len(left) > _MOST_TOLD else ""
             yield f"of what git wrote in {shown_path(self.git)}, this is not kept: {names}{more}"
+
+    def _check_place(self) -> None:
+        """Check that the git folder is where it was: a folder that it is in can be moved.
+
+        Raises:
+            NotTaken: it is not, and something else, or a link to anywhere, may be in its place.
+        """
+        if os.path.realpath(self.git) != str(self.git) or identity_of(self.git) != self.itself:
+            raise NotTaken("it has been moved")
 
     def _is_taken(self, name: str) -> bool:
         """Return whether a file is one of those that are taken over."""

@@ -46,8 +46,24 @@ _NETLINK_ROUTE = 0
 _SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 _SOCKET_TYPE_MASK = 0xF
 _O_ACCMODE, _O_WRONLY, _O_RDWR, _O_TRUNC = 3, 1, 2, 0o1000
+#: O_CREAT and O_TMPFILE, without which ``open`` has no mode.
+_O_MAKING = 0o20000100
+_S_ISUID = 0o4000
 #: CLONE_NEWNS, -CGROUP, -UTS, -IPC, -USER, -PID, -NET.
 _CLONE_NEW = 0x7E020000
+
+#: Which argument of a call is a file's new mode, and which the flags that say whether it has one.
+_MODE_AT: Final[dict[str, tuple[int, ...]]] = {
+    "chmod": (1,),
+    "fchmod": (1,),
+    "fchmodat": (2,),
+    "fchmodat2": (2,),
+    "creat": (1,),
+    "mknod": (1,),
+    "mknodat": (2,),
+    "open": (2, 1),
+    "openat": (3, 2),
+}
 
 # The opcodes: load a word of the call's data; jump where equal, greater, any bit set; and; return.
 _LOAD, _JEQ, _JGT, _JSET, _AND, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
@@ -88,6 +104,12 @@ def _answers(abi: int, profile: Profile, column: int) -> Iterator[tuple[int, _Co
     refused = {"refused": errno.EPERM, "missing": errno.ENOSYS}
     if profile == "safe":
         refused["metadata"] = errno.EPERM
+    else:
+        giving = {**_column("metadata", column), **_column("making", column)}
+        giving |= _column("cutting", column)
+        yield from (
+            (giving[name], _unless_setuid(*at)) for name, at in _MODE_AT.items() if name in giving
+        )
     for group, code in refused.items():
         yield from ((number, [_refuse(code)]) for number in _column(group, column).values())
     looked_into = _column("looked_into", column)
@@ -127,6 +149,17 @@ def _by_arguments(profile: Profile) -> dict[str, _Code]:
         "setpriority": [*_where(0, 0, _only(1, [0])), _refuse(errno.EPERM)],
         "ioprio_set": [*_where(0, 1, _only(1, [0])), _refuse(errno.EPERM)],
     }
+
+
+def _unless_setuid(mode_at: int, flags_at: int | None = None) -> _Code:
+    """Return the beginning of an answer: refused if it makes a program that runs as its owner.
+
+    Anybody on the machine could run it, as the user. Other rules for the call can follow.
+    """
+    refuse = [_refuse(errno.EPERM)]
+    if flags_at is not None:
+        refuse = [_load_argument(flags_at), (_JSET, 0, 1, _O_MAKING), *refuse]
+    return [_load_argument(mode_at), (_JSET, 0, len(refuse), _S_ISUID), *refuse, _load(_NUMBER)]
 
 
 def _unless_truncating(flags_at: int) -> _Code:

@@ -364,7 +364,7 @@ class _WorkRun:
             else:
                 told.append(f"nothing that git did is kept in {layer.git}, since it was stopped")
         if self.aside.exists():
-            found = put_aside_in(self.aside)
+            found = put_aside_in(self.aside, self._root)
             told += [f"{escaped(name)} is put aside: it {reason}" for name, reason in found[:_TOLD]]
             more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
             told.append(f"what is put aside{more} is in {shown_path(self.aside)}")

@@ -22,15 +22,16 @@ from aish_lsp.foundation.text import escaped
 #: What is taken over of a git folder, beside its objects.
 TAKEN: Final = re.compile(
     r"(?:packed-refs|shallow|index|HEAD|ORIG_HEAD|FETCH_HEAD|COMMIT_EDITMSG)"
-    r"|MERGE_(?:HEAD|MSG|MODE|AUTOSTASH)|(?:logs/)?refs/(?!replace/).+|logs/HEAD",
+    r"|MERGE_(?:HEAD|MSG|MODE)|(?:logs/)?refs/(?!replace/).+|logs/HEAD",
     re.DOTALL,
 )
 #: The same of what several work trees share.
 SHARED: Final = re.compile(r"packed-refs|shallow|(?:logs/)?refs/(?!replace/).+", re.DOTALL)
 #: What git itself never removes.
 STAYS: Final = re.compile(r"HEAD|index|packed-refs|logs/HEAD")
-#: What git keeps while an operation of several steps is not finished, in a form that has commands.
-UNFINISHED: Final = ("rebase-merge", "rebase-apply", "sequencer")
+#: What git keeps while an operation of several steps is not finished, in a form that has commands,
+#: or files that the user's next ``git commit`` would write to the work tree.
+UNFINISHED: Final = ("rebase-merge", "rebase-apply", "sequencer", "MERGE_AUTOSTASH")
 #: What git makes again when it needs it, and locks of git processes that were killed.
 NOT_MISSED: Final = re.compile(
     r"(?:.*/)?(?:[^/]*\.lock|tmp_[^/]*|AUTO_MERGE|MERGE_RR|REBASE_HEAD|gc\.(?:log|pid)|info/refs)"

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from aish_lsp.foundation.git import git_command, git_environment
 from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
-from aish_lsp.shell.protected import protected_by
+from aish_lsp.shell.protected import linked_by, protected_by
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import UNKNOWN, table
 
@@ -271,10 +271,13 @@ def is_ignored(path: Path) -> bool:
     return done.returncode == 0
 
 
-def why_protected(path: str) -> str | None:
-    """Return why only the user may change the file ``path``; None if others may."""
+def why_protected(path: str, root: Path | None = None) -> str | None:
+    """Return why only the user may change the file ``path``; None if others may.
+
+    ``root`` is its work tree. If it is given, this blocks.
+    """
     place = normal(path)
-    row = protected_by(place)
+    row = protected_by(place, root) or (linked_by(Path(path), root) if root else None)
     return row.reason if row else _why_not(place, "overwrites")
 
 

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.agent import call as calls
-from aish_lsp.agent.call import RETRIES, Call, Fitting, Received, pause_before
+from aish_lsp.agent import remedies
+from aish_lsp.agent.call import Call, Fitting, Received
 from aish_lsp.agent.events import Notice
+from aish_lsp.agent.remedies import RETRIES, pause_before
 from aish_lsp.agent.session import Session
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
@@ -103,7 +105,7 @@ async def received(
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(remedies, "_FIRST_PAUSE", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
@@ -274,7 +276,7 @@ def test_what_is_yielded_is_one_reply_or_the_beginning_of_one(
         return None
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calls, "_FIRST_PAUSE", 0.0)
+        patch.setattr(remedies, "_FIRST_PAUSE", 0.0)
         raised = asyncio.run(receive())
     said, error = scripts[model.closed - 1]
     assert (events, raised) == (said, error)
@@ -344,6 +346,13 @@ async def test_a_refused_part_is_left_out_once_and_a_refusal_of_everything_is_to
         ("default_api:read_file", "read_file"),
         ("read_file<|channel|>commentary", "read_file"),
         ("Read_File", "read_file"),
+        ("functions.read_file:0", "read_file"),
+        ("to=functions.read_file", "read_file"),
+        ("functions/functions.read_file", "read_file"),
+        ("readFile", "read_file"),
+        ("read-file()", "read_file"),
+        ('"read_file"', "read_file"),
+        ("s.read_file", "s.read_file"),
         ("functions.other", "functions.other"),
         ("look", "look"),
     ],
@@ -360,6 +369,8 @@ async def test_an_empty_reply_is_asked_for_once_more() -> None:
     model = Scripted((Finish("stop", "OTHER"),), (Finish("stop", "OTHER"),), REPLY)
     assert await received(model) == [Finish("stop")] * 2
     assert model.closed == 2
+    model = Scripted((Finish("tool", "tool_calls"),), REPLY)
+    assert await received(model) == [Finish("tool"), *REPLY]
     # Nothing would be different.
     model = Scripted((Finish("length"),), REPLY)
     assert await received(model) == [Finish("length")]

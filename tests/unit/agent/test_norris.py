@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from machine import needs, without_namespaces
 from test_turn import Place, place
 
 from aish_lsp.agent.events import Notice, Output, Step, Text, Usage
@@ -144,3 +146,28 @@ async def test_commands_that_begin_alike_are_told_apart(place: Place) -> None:
     assert (result.outcome, result.steps) == ("complete", 3)
     assert result.summary.startswith("All is well.\nBut the last run of `echo xxx")
     assert result.summary.endswith("(exit 2) failed.")
+
+
+@needs(without_namespaces())
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("cat link", "it seemed only to read"),
+        ("sh attempt.sh", "nothing but the work tree can be changed"),
+    ],
+)
+async def test_what_was_denied_to_a_command_is_told_with_where_it_ran(
+    place: Place, command: str, said: str
+) -> None:
+    root = place.workspace.root
+    assert root is not None
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    (root / "link").symlink_to("/etc/shadow")
+    (root / "attempt.sh").write_text("touch ../outside\n")
+    place.workspace.services.ask_user = agree
+    replies = [f"CMD: {command}\n", "GOAL: complete\n"]
+    place.replies = [(Text(said), Usage(400, 10), Finish("stop")) for said in replies]
+    job = pursue(place.session, Goal("Do it.", allow_caution=True))
+    notices = [event.message async for event in job.events() if isinstance(event, Notice)]
+    assert len([notice for notice in notices if said in notice]) == 1, notices
+    assert not (root.parent / "outside").exists()

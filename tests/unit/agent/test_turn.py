@@ -409,6 +409,7 @@ REFUSALS = (
     "No endpoints found that support tool use. Try disabling tools.",
     "tools param requires --jinja flag",
     "Cannot use custom grammar constraints with tools.",
+    "Failed to initialize samplers: failed to parse grammar",
     '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
     "Function calling is not enabled for models/gemma-3-27b-it",
     "`tools` is not supported with this model",

@@ -257,7 +257,10 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
     [
         ((Text("Well."), Finish("stop")), None),
         ((Finish("stop"),), "The model's answer is empty. Ask again."),
-        ((Reasoning("Hm."), Usage(99, 3), Finish("stop")), "The model's answer is empty."),
+        (
+            (Reasoning("Hm."), Usage(99, 3), Finish("stop")),
+            "The model reasoned, and gave no answer.",
+        ),
         ((Text("Well"), Usage(99, 1024), Finish("length")), "cut at 1,024 tokens, its `max_output"),
         (
             (Text(" ".join(map(str, range(1024)))), Finish("length")),
@@ -273,6 +276,7 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
         ((Text("Well"), Usage(99, 77), Finish("length")), "its window was full, or its server"),
         ((Finish("refusal"),), "plain refused to answer."),
         ((Text("Well"), Finish("refusal")), "plain refused to continue."),
+        ((Text("I look."), Finish("tool", "tool_calls")), "its server sent no call. Ask again."),
     ],
 )
 async def test_an_end_that_is_none_is_told_with_what_to_do(

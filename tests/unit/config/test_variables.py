@@ -15,7 +15,7 @@ ENVIRON = {"A": "one", "B": "two", "EMPTY": "", "NESTED": "${A} ~"}
 def test_variables_and_the_home_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     server = ToolServer(
-        command=["~/bin/${A}", "--at=${A}/${B}", "~", "a~b", "", "$${A}", "$A", "${A-x}"],
+        command=["~/bin/${A}", "--at=${A}/${env:B}", "~", "a~b", "", "$${A}", "$A", "${A-x}"],
         env={"X": "~/${B}", "Y": "${NESTED}"},
         headers={"Z": "Bearer ${A} ~"},
         cwd="~/work",
@@ -65,16 +65,17 @@ def _named(server: ToolServer, name: str) -> ToolServer:
 
 def test_all_variables_are_known_and_which_of_them_are_secret() -> None:
     server = ToolServer(
-        command=["${TOOLS}/x", "--token", "${FIRST}", "--key=${SECOND}", "--port", "${PORT}"],
+        command=["${TOOLS}/x", "--token", "${FIRST}", "--key=${env:SECOND}", "--port", "${PORT}"],
         env={"GITHUB_TOKEN": "${THIRD}", "PATH": "${HOME}/bin"},
         headers={"Authorization": "Bearer ${FOURTH}", "X-Project": "${PROJECT}"},
-        url="https://${HOST}/mcp?apikey=${FIFTH}",
+        url="https://${HOST}/s/${FIFTH}/mcp?apikey=${SIXTH}",
     )
     assert variables_of(server) == [
         *("TOOLS", "FIRST", "SECOND", "PORT", "THIRD", "HOME", "FOURTH", "PROJECT", "HOST"),
-        "FIFTH",
+        *("FIFTH", "SIXTH"),
     ]
-    assert secret_variables_of(server) == ["FIRST", "SECOND", "THIRD", "FOURTH", "FIFTH"]
+    secret = ["FIRST", "SECOND", "THIRD", "FOURTH", "FIFTH", "SIXTH"]
+    assert secret_variables_of(server) == secret
 
 
 @pytest.mark.parametrize(

@@ -584,3 +584,18 @@ def test_a_reply_goes_back_as_it_came(blocks: list[Json]) -> None:
     while sent and "thinking" in sent[-1]["type"]:
         sent.pop()
     assert back == sent
+
+
+def test_thinking_in_a_block_that_began_as_text() -> None:
+    """As LiteLLM sends it, with the beginning twice and the end of a block too often."""
+    end = {"type": "content_block_stop", "index": 0}
+    events = read(
+        BEGIN, BEGIN,
+        start(0, "text", text=""),
+        delta(0, "thinking_delta", thinking="Hm."),
+        end, end,
+        start(1, "text", text=""), delta(1, "text_delta", text="So."), end,
+        stop("end_turn", output_tokens=5), OVER,
+    )  # fmt: skip
+    assert events[:2] == [Reasoning("Hm."), Text("So.")]
+    assert [event for event in events if isinstance(event, Usage)] == [Usage(9, 5)]

@@ -19,7 +19,7 @@ def answering(**replies: Any) -> Script:
     """Return a script that answers paths, written with ``_`` for ``/``, with JSON."""
 
     async def script(request: Request, peer: Peer) -> None:
-        name = request.path.strip("/").replace("/", "_")
+        name = request.path.partition("?")[0].strip("/").replace("/", "_")
         if name in replies:
             await peer.reply(replies[name])
         else:
@@ -125,6 +125,57 @@ async def test_servers(
     async with FaultServer(answering(**replies)) as server:
         preset = Preset(provider=provider, endpoint=f"{server.url}/v1", api_key_env="K")
         assert await describe(http, preset, {"K": "sk"}) == info
+
+
+def routed(*models: tuple[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """Return the list of a llama.cpp that loads models when they are asked for."""
+    return {"data": [{"id": name, "status": status, **more} for name, status in models]}
+
+
+COMMAND = ["llama-server", "--ctx-size", "8192", "--model", "/b.gguf"]
+
+
+async def test_a_router_names_the_loaded_model_first_and_its_window(http: HttpClient) -> None:
+    listed = routed(
+        ("a", {"value": "unloaded", "args": COMMAND}),
+        ("broken", {"value": "unloaded", "failed": True, "exit_code": 1}),
+        ("b", {"value": "loaded", "args": COMMAND}),
+        ("c", {"value": "sleeping"}),
+    )
+    listed["data"] += routed(
+        ("decides", {"value": "unloaded"}), architecture={"output_modalities": ["decisions"]}
+    )["data"]
+
+    async def script(request: Request, peer: Peer) -> None:
+        # As the router does: without a model it tells nothing, and it must not load one.
+        match request.path:
+            case "/v1/models":
+                await peer.reply(listed)
+            case "/props?autoload=false&model=b":
+                await peer.reply({"default_generation_settings": {"n_ctx": 4096}})
+            case "/props":
+                await peer.reply({"default_generation_settings": {"n_ctx": 0}})
+            case _:
+                await peer.reply({"error": {"message": "model is not loaded"}}, "400 Bad Request")
+
+    async with FaultServer(script) as server:
+
+        async def info(model: str) -> EndpointInfo:
+            return await describe(http, Preset(endpoint=server.url, model=model), {})
+
+        names = ("b", "c", "a", "broken")
+        assert await info("") == EndpointInfo("llama.cpp", names, 4096)
+        # The window that it will have.
+        assert await info("a") == EndpointInfo("llama.cpp", names, 8192)
+        assert await info("c") == EndpointInfo("llama.cpp", names, None)
+
+
+@pytest.mark.parametrize("arguments", [None, 5, ["-c"], ["-c", 5], ["-c", "0"], ["-c", "x"], [{}]])
+async def test_nonsense_in_a_routers_list_is_passed_over(http: HttpClient, arguments: Any) -> None:
+    listed = routed(("a", {"value": "unloaded", "args": arguments}), ("b", {"value": []}))
+    async with FaultServer(answering(v1_models=listed)) as server:
+        info = await describe(http, Preset(endpoint=server.url, model="a"), {})
+    assert info == EndpointInfo("llama.cpp", ("a", "b"), None)
 
 
 async def test_the_window_is_that_of_the_presets_model(http: HttpClient) -> None:
@@ -234,6 +285,17 @@ async def test_half_a_surrogate_pair_in_a_models_name_does_not_raise(http: HttpC
         ([{"id": "mine", "context_length": "8192"}], EndpointInfo(None, ("mine",), 8192)),
         ({"data": [{"name": "mine"}, {"name": "b"}]}, EndpointInfo(None, ("mine", "b"), None)),
         ({"data": [{"max_model_len": 4096}]}, EndpointInfo(None, ("mine",), 4096)),
+        ({"models": [{"name": "mine"}]}, EndpointInfo(None, ("mine",), None)),
+        ({"data": ["mine", "b"]}, EndpointInfo(None, ("mine", "b"), None)),
+        ({"data": {"mine": {"max_model_len": 4096.0}}}, EndpointInfo(None, ("mine",), 4096)),
+        (
+            {"data": [{"id": "Mine", "limits": {"n_ctx": 4096}}, {"id": "b"}]},
+            EndpointInfo(None, ("Mine", "b"), 4096),
+        ),
+        (
+            [{"id": "mine", "capabilities": {"limits": {"max_context_window_tokens": 4096}}}],
+            EndpointInfo(None, ("mine",), 4096),
+        ),
     ],
 )
 async def test_a_list_in_another_form_counts_for_a_configured_model(

@@ -77,6 +77,10 @@ def refused(body: Any, status: int = 400, headers: dict[str, str] | None = None)
         ),
         (b"[" * 100_000, ("[" * QUOTE_LIMIT) + "…"),
         (b"\xff\xfe", "\ufffd\ufffd"),
+        (
+            {"error": {"type": "request_fail", "upstream": {"error": {"message": "Invalid x"}}}},
+            "Invalid x",
+        ),
     ],
 )
 def test_the_words_in_every_usual_shape(body: Any, words: str) -> None:

@@ -92,6 +92,7 @@ SAID = {
         "messages.2.provider_specific_fields: Extra inputs are not permitted",
         "Item with id 'rs_68' not found. Items are not persisted when `store` is set to false.",
         "Cannot pass both content and thinking in an assistant message with tool calls!",
+        "body -> input -> list[union[ItemReference,ResponseReasoningItem]] -> 3 -> id required",
     ],
     "calls as text": [
         "messages.3: unexpected `tool_use_id` found in `tool_result` blocks",
@@ -122,6 +123,8 @@ def test_a_form_is_asked_for(form: str, words: str) -> None:
     # No form is tried twice, nor one that would change nothing.
     assert first_form(error, REQUEST, form) != form or not form
     assert first_form(error, PLAIN) == ""
+    # OpenAI says with 404 that it did not find an item.
+    assert first_form(refused(words, 404), REQUEST) == form
     assert first_form(refused(words, 429), REQUEST) == ""
 
 
@@ -163,6 +166,17 @@ def test_forms_change_the_conversation_and_nothing_else() -> None:
     assert "text" in text[4].content
 
 
+def test_all_as_one_question() -> None:
+    system, question = formed("one question")
+    assert system == TALK[0]
+    assert question.role == "user"
+    parts = ("[user]\nHello.", "[you]\nYes?", "called read with {}", "[result of a tool]\ntext")
+    at = [question.content.index(part) for part in parts]
+    assert at == sorted(at)
+    assert question.content.endswith("[user]\nAnd b?")
+    assert forms.reformed(PLAIN, ["one question"], "h", "h") == PLAIN
+
+
 def test_a_reply_between_a_result_and_a_question() -> None:
     roles = [message.role for message in formed("a reply after each result")]
     assert roles[4:] == ["assistant", "tool", "tool", "assistant", "user"]
@@ -201,3 +215,7 @@ def test_the_field_that_is_named_is_the_one_in_which_reasoning_goes_back() -> No
     body = request_body(forms.reformed(REQUEST, ["reasoning on every reply"], "h", "h"), "m")
     replies = [message for message in body["messages"] if message["role"] == "assistant"]
     assert [reply["reasoning_content"] for reply in replies] == [" ", "hm"]
+
+
+def test_each_form_that_is_asked_for_can_be_made() -> None:
+    assert {name for name, _, _ in forms._forms()} == set(forms._MADE)

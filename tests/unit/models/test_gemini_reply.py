@@ -223,6 +223,13 @@ def test_no_usage(raw: dict[str, Any]) -> None:
     assert read_usage(raw) is None
 
 
+def test_zeros_after_real_counts_are_passed_over() -> None:
+    reply = CandidateReader("h")
+    reply.feed(chunk("a", usageMetadata={"promptTokenCount": 9, "candidatesTokenCount": 2}))
+    reply.feed(chunk("b", usageMetadata={"promptTokenCount": 0, "candidatesTokenCount": 3}))
+    assert reply.usage() == Usage(9, 3)
+
+
 VALID: list[dict[str, Any]] = [
     chunk({"text": "Hm", "thought": True}, usageMetadata=USAGE, promptFeedback={"blockReason": ""}),
     chunk("a", calling("ls", args={"a": 1}, id="1", more={"thoughtSignature": "S"})),

@@ -118,6 +118,12 @@ async def test_anthropics_headers_and_a_proxys_own(
     assert await headers_of(preset, {"K": "sk-6"} if not extra else {}) == headers
 
 
+async def test_ollamas_cloud_reads_the_key_where_others_have_it() -> None:
+    preset = Preset(provider="anthropic", api_key_env="K", endpoint="https://ollama.com")
+    headers = {"Authorization": "Bearer sk-6", "anthropic-version": "2023-06-01"}
+    assert await headers_of(preset, {"K": "sk-6"}) == headers
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [

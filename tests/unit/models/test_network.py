@@ -104,3 +104,15 @@ async def test_a_proxy_that_cannot_be_used_stops_what_would_go_through_it(
     with pytest.raises(BackendUnavailable, match=r"model\.invalid cannot be reached"):
         await client.fetch_json("http://model.invalid", timeout_s=5)
     await client.aclose()
+
+
+async def test_a_desktops_proxies_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They name a SOCKS proxy for all others, in a scheme of their own."""
+    monkeypatch.setenv("ALL_PROXY", "socks://127.0.0.1:7890/")
+    assert environment_proxies().proxy_for("https://model.invalid") == "socks5://127.0.0.1:7890/"
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "127.0.0.1:7891")
+    assert environment_proxies().proxy_for("https://model.invalid") == "http://127.0.0.1:7891"
+    network = Network()
+    assert network.warnings == []
+    await network.aclose()

@@ -9,7 +9,7 @@ import pytest
 from fault_server import FaultServer, Peer, Request, Script
 from reply_parts import collect
 
-from aish_lsp.config.schema import Preset
+from aish_lsp.config.schema import Preset, Provider
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.http import HttpClient
@@ -245,3 +245,95 @@ async def test_an_unknown_model_and_a_long_request_are_told(http: HttpClient) ->
 
 def test_the_protocol_is_found_by_its_name() -> None:
     assert protocol("ollama") is OllamaModel
+
+
+# Its other protocols, in the shapes that it documents: thoughts are signed by nobody.
+
+RESPONSE: list[Json] = [
+    {"type": "response.created", "response": {"status": "in_progress"}},
+    {
+        "type": "response.output_item.added",
+        "output_index": 0,
+        "item": {"type": "reasoning", "id": "r"},
+    },
+    {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "hm"},
+    {
+        "type": "response.output_item.done",
+        "output_index": 0,
+        "item": {
+            "type": "reasoning",
+            "id": "r",
+            "summary": [{"type": "summary_text", "text": "hm"}],
+            "encrypted_content": "hm",
+        },
+    },
+    {
+        "type": "response.output_item.done",
+        "output_index": 1,
+        "item": {
+            "type": "function_call",
+            "id": "fc",
+            "call_id": "call_1",
+            "name": "ls",
+            "arguments": "{}",
+        },
+    },
+    {
+        "type": "response.completed",
+        "response": {"status": "completed", "usage": {"input_tokens": 26, "output_tokens": 9}},
+    },
+]
+
+MESSAGE: list[Json] = [
+    {"type": "message_start", "message": {"usage": {"input_tokens": 26, "output_tokens": 0}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "thinking_delta", "thinking": "hm"},
+    },
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "content_block_start",
+        "index": 1,
+        "content_block": {"type": "tool_use", "id": "call_1", "name": "ls", "input": {}},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 1,
+        "delta": {"type": "input_json_delta", "partial_json": "{}"},
+    },
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}},
+    {"type": "message_stop"},
+]
+
+
+@pytest.mark.parametrize(
+    ("provider", "events"), [("openai-responses", RESPONSE), ("anthropic", MESSAGE)]
+)
+async def test_a_call_over_its_other_protocols_and_the_thoughts_before_it(
+    http: HttpClient, provider: Provider, events: list[Json]
+) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.head()
+        for event in events:
+            await peer.event(event)
+        await peer.chunk(b"")
+
+    question = RequestMessage("user", "hi")
+    async with FaultServer(script) as server:
+        here = Preset(name="mine", provider=provider, endpoint=server.url, model="qwen3")
+        model = protocol(provider)(http, {})
+        told, error = await collect(model, ModelRequest(here, (question,)))
+        assert error is None
+        call = ToolCall("call_1", "ls", "{}")
+        assert told[:2] == [Reasoning("hm"), call]
+        assert told[-2:] == [Usage(26, 9), Finish("tool")]
+        [metadata] = [event.metadata for event in told if isinstance(event, ReasoningMetadata)]
+        reasoning = StoredReasoning("hm", reasoning_source(here), metadata)
+        reply = RequestMessage("assistant", "", (call,), reasoning=reasoning)
+        result = RequestMessage("tool", "a.py", tool_call_id="call_1")
+        await collect(model, ModelRequest(here, (question, reply, result)))
+    # It goes back before the call that it led to.
+    sent = json.dumps(server.requests[-1].json)
+    assert 0 < sent.index('"hm"') < sent.index('"call_1"')

@@ -171,6 +171,10 @@ def test_a_message_beside_the_delta_is_not_read_twice() -> None:
         ("function_call", "tool"),
         ("content_filter", "refusal"),
         ("eos", "stop"),
+        ("MAX_TOKENS", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("SAFETY", "refusal"),
+        ("sensitive", "refusal"),
         ("", "stop"),
         (None, "stop"),
     ],
@@ -519,3 +523,44 @@ def test_zeros_after_real_counts_are_none() -> None:
     zeros = {"prompt_tokens": 0, "completion_tokens": 0}
     events = read({"usage": real}, delta(content="Yes"), {"usage": zeros}, delta("stop"))
     assert Usage(100, 9) in events
+
+
+@pytest.mark.parametrize("said", ["network_error", "MALFORMED_FUNCTION_CALL"])
+def test_a_reply_that_the_provider_behind_gave_up_is_no_whole_one(said: str) -> None:
+    reply = ChatReader("h")
+    reply.feed(delta(said, content="x"))
+    assert reply.gave_up == said
+
+
+def test_pieces_of_several_calls_together_without_an_index() -> None:
+    pieces = [[call(None, i, name="ls", arguments="{") for i in "ab"]]
+    pieces += [[call(arguments=f'"x": {n}') for n in "12"], [call(arguments="}") for _ in "ab"]]
+    chunks = []
+    for together in pieces:
+        found = [one["choices"][0]["delta"]["tool_calls"][0] for one in together]
+        chunks.append(delta(tool_calls=found))
+    assert [(one.id, one.arguments) for one in calls(*chunks)] == [
+        ("a", '{"x": 1}'), ("b", '{"x": 2}')
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("raw", "counts"),
+    [
+        # Of a proxy that passes on Anthropic's counts, and of one that adds its own names.
+        ({"prompt_tokens": 7, "total_tokens": 1010, "cache_read_input_tokens": 900,
+          "cache_creation_input_tokens": 100}, (1007, 900, 100)),
+        ({"prompt_tokens": 1000, "cache_read_tokens": 900, "cache_write_tokens": 7},
+          (1000, 900, 7)),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0,
+          "cache_write_tokens": None}}, (9, 0, 0)),
+        ({"input_tokens": 70, "input_tokens_details": {"cached_tokens": 60}}, (70, 60, 0)),
+    ],
+)  # fmt: skip
+def test_what_was_cached_under_whatever_name(
+    raw: dict[str, Any], counts: tuple[int, int, int]
+) -> None:
+    usage = read_usage({"completion_tokens": 3, **raw})
+    assert usage is not None
+    assert usage.output_tokens == 3
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == counts

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.agent.call import refuses_tools
+from aish_lsp.agent.remedies import refuses_tools
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable, CostCap
 from aish_lsp.models import refusals
 from aish_lsp.models.faults import error_in_stream, redactor, refusal
@@ -63,6 +63,7 @@ _TEXT = r"""
     4096).
 9000 8192: This model's maximum context length is 8192 tokens. However, your messages resulted in
     9000 tokens. Please reduce the length of the messages.
+- -: max_tokens must be at least 1, got -186.
 201901 128000: This model's maximum context length is 128000 tokens. However, your messages
     resulted in 201901 tokens (including 92 in the response_format schemas.).
 8000 8192: This model's maximum context length is 8192 tokens. However, you requested 9000 tokens
@@ -451,6 +452,10 @@ def test_whatever_is_sent_never_raises_and_counts_are_sane(body: Any, status: in
             Overflow(3434, 3000),
         ),
         ("Your input of 12,345 tokens is over our limit: 8,192", 11000, Overflow(12345, 8192)),
+        ("Cannot truncate prompt with n_keep (3434) >= n_ctx (3000)", 3100, Overflow(3434, 3000)),
+        ("The prompt (3434 tokens) doesn't fit: it holds 3000.", 3100, Overflow(3434, 3000)),
+        ("prompt_tokens=3434 > n_ctx=3000", 3100, Overflow(3434, 3000)),
+        ("Your token count 33k is over the limit of 24k.", 31000, Overflow(33000, 24000)),
         # Neither number is about what we counted.
         ("length of prompt_tokens (3434) must be less than max_seq_len (3000)", 400, None),
         ("temperature must be less than 3000, not 3434", 3100, None),
@@ -507,7 +512,12 @@ def changes(body: dict[str, Any], error: Any, status: int = 400, **own: Any) -> 
             },
             {"reasoning_effort": "none"},
         ),
-        # Loose words may be the prompt's.
+        # What is quoted within a quotation is the prompt's, and loose words may be.
+        ({"message": "messages[8].x is wrong: 'Now I set \"seed\" and `top_p`'"}, {}),
+        (
+            {"message": "[{'loc': ('body', 'stream_options'), 'msg': 'Extra inputs'}]"},
+            {"stream_options": None},
+        ),
         ({"message": "I cannot tell what the seed or the temperature is."}, {}),
         # Nothing that a request needs.
         ({"message": "Invalid 'model', 'messages', 'max_tokens', 'stream' and 'tools'."}, {}),

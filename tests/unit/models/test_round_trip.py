@@ -203,3 +203,35 @@ def test_what_is_not_understood_goes_back_to_the_same_server_and_to_no_other(cas
     assert server_name(HERE) != server_name(ELSEWHERE)
     assert not any(holds(other, part) for part in expected), other
     assert holds(other, {"name": "ls"})
+
+
+#: A call over each protocol, with arguments in the type that the protocol does not have there.
+OTHERWISE: Final[dict[Provider, list[Json]]] = {
+    "openai": [
+        chunk(
+            tool_calls=[{"index": 0, "id": "a", "function": {"name": "ls", "arguments": {"x": 1}}}]
+        )
+    ],
+    "openai-responses": completed(
+        {"type": "function_call", "call_id": "a", "name": "ls", "arguments": {"x": 1}}
+    ),
+    "anthropic": block(0, {"type": "tool_use", "id": "a", "name": "ls", "input": '{"x": 1}'}),
+    "gemini": candidate({"functionCall": {"name": "ls", "args": '{"x": 1}'}}),
+    "ollama": [
+        {"message": {"tool_calls": [{"function": {"name": "ls", "arguments": '{"x": 1}'}}]}}
+    ],
+}
+
+
+@pytest.mark.parametrize("provider", OTHERWISE)
+def test_arguments_are_read_as_an_object_and_as_its_text(provider: Provider) -> None:
+    reader = protocol(provider)(HttpClient(), {})._reader(f"{HERE}/v1", {})
+    events = [event for chunk in OTHERWISE[provider] for event in reader.feed(chunk)]
+    [call] = [event for event in events + reader.end() if isinstance(event, ToolCall)]
+    assert json.loads(call.arguments) == {"x": 1}
+
+
+def test_a_whole_message_beside_a_delta_of_nothing() -> None:
+    reader = protocol("openai")(HttpClient(), {})._reader(f"{HERE}/v1", {})
+    [text] = reader.feed({"choices": [{"delta": None, "message": {"content": "all"}}]})
+    assert text == Text("all")

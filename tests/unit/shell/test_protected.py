@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from aish_lsp.shell.protected import protected_by, rows
@@ -41,6 +43,33 @@ def test_in_dependencies_only_git_counts(folder: str) -> None:
 )
 def test_a_projects_own_work_is_free(name: str) -> None:
     assert protected_by(name) is None
+
+
+@pytest.mark.parametrize(
+    ("link", "leads_to", "names"),
+    [
+        (".envrc", "d/x", ["d/x", "d/../d/x", "l/x"]),
+        (".vscode", "d", ["d", "d/x", "d/new/y"]),
+        (".vscode/tasks.json", "../d/x", ["d/x"]),
+        (".git/hooks/pre-commit", "../../d/x", ["d/x"]),
+        (".git/hooks", "../d", ["d/x", "d/new"]),
+        (".vscode/tasks.json", "../d/new", ["d/new"]),
+    ],
+)
+def test_what_a_link_leads_to_counts_in_its_work_tree(
+    tmp_path: Path, link: str, leads_to: str, names: list[str]
+) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x").touch()
+    (tmp_path / "l").symlink_to("d")
+    (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / link).symlink_to(leads_to)
+    reason = why_protected(str(tmp_path / link), tmp_path)
+    assert reason
+    for name in names:
+        assert why_protected(str(tmp_path / name), tmp_path) == reason, name
+    for name in ("e", "d2/x", "x"):
+        assert why_protected(str(tmp_path / name), tmp_path) is None, name
 
 
 def test_what_nobody_sees_is_ignored() -> None:

@@ -38,6 +38,15 @@ def with_text(**more: Any) -> dict[str, Any]:
         (with_text(type=["object", "null"]), with_text()),
         (with_text(required=True), with_text()),
         (with_text(required="text"), with_text(required=["text"])),
+        (
+            {"type": "object", "properties": {"text": TEXT, "required": ["text"]}},
+            with_text(required=["text"]),
+        ),
+        ({"type": "object", "properties": {"text": "string"}}, with_text()),
+        (
+            {"type": "object", "properties": {"n": {"type": "array"}}},
+            {"type": "object", "properties": {"n": {"type": "array", "items": {}}}},
+        ),
         (with_text(required=["text", "text", "gone", 7]), with_text(required=["text"])),
         (
             {"type": "object", "properties": {"text": {**TEXT, "required": True}}},
@@ -57,6 +66,10 @@ def with_text(**more: Any) -> dict[str, Any]:
         (
             {"$ref": "#/$defs/a", "$defs": {"a": with_text()}},
             {**with_text(), "$defs": {"a": with_text()}},
+        ),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/gone"}, "b": {"$ref": "#"}}},
+            {"type": "object", "properties": {"a": {}, "b": {"$ref": "#"}}},
         ),
         ({**with_text(), "not": {"required": ["text"]}, "enum": [{}]}, with_text()),
     ],

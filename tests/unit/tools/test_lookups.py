@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_builtin_tools import Editor, Place, place
+from test_builtin_tools import PRESET, Editor, Place, place
 
 from aish_lsp.foundation.ports import CodeLocation, Lookup
 
@@ -29,6 +29,17 @@ def names(place: Place) -> list[str]:
 async def test_they_are_offered_where_the_editor_answers(place: Place, editor: Editor) -> None:
     assert editor.offered
     assert names(place) == ["diagnostics", "symbols", "definition"]
+
+
+async def test_they_are_deferred_before_what_reads_and_writes(place: Place, editor: Editor) -> None:
+    assert editor.offered
+    names = [tool.name for tool in place.tools.definitions(PRESET, 7000)]
+    assert names == [
+        *("read_file", "list_files", "search", "edit_file", "write_file", "run_command"),
+        "tool_search",
+    ]
+    search = place.tools.definitions(PRESET, 7000)[-1]
+    assert [name in search.description for name in ("symbols", "read_file")] == [True, False]
 
 
 async def test_they_are_not_where_it_does_not(place: Place) -> None:

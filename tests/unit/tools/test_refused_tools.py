@@ -35,6 +35,7 @@ NAMES = ["read_file", "search", "s__look", "s__look_up", "s__change"]
         ("Failed to compile the grammar of tool `s__look`", "s__look"),
         # Not about a definition, or about none of ours.
         ("Invalid arguments for tool 's__look' in messages[3].tool_calls[0]", ""),
+        ("The function call `s__look` in the 4. content block is missing a thought_signature.", ""),
         ("Invalid schema for function 'other': not an object", ""),
         ("temperature is not supported", ""),
         ("What does search mean?", ""),

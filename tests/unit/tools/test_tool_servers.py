@@ -17,6 +17,7 @@ from test_builtin_tools import PRESET, Place, place
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.tools import connection as connections
+from aish_lsp.tools import parts_of
 from aish_lsp.tools.asking import Elicitation
 from aish_lsp.tools.listing import checked_tools
 
@@ -425,6 +426,91 @@ async def test_a_server_that_speaks_carelessly_is_understood(servers: Servers) -
     assert (await servers.place.call("s__look", text="here")).text.endswith("look: here")
 
 
+@pytest.mark.parametrize(
+    "fault", ["initialize first", "no id", "no line end", "chatty", "wants a version"]
+)
+async def test_an_older_or_a_talkative_server_is_understood(servers: Servers, fault: str) -> None:
+    await servers.configure(fault)
+    async with asyncio.timeout(30):
+        assert await servers.begin() == []
+        for number in range(5):
+            result = await servers.place.call("s__look", text=str(number))
+            assert result.text.endswith(f"look: {number}")
+
+
+async def test_an_older_server_is_spoken_to_in_the_older_way_from_then_on(
+    servers: Servers,
+) -> None:
+    await servers.configure("initialize first")
+    await servers.begin()
+    await servers.place.tools.session_servers.disconnect("s")
+    log = Path(os.environ["AISH_DATA_DIR"]) / "tool-servers" / "s.log"
+    assert await servers.begin() == []
+    assert (await servers.place.call("s__look")).status == "done"
+    assert "ExpectedInitializeRequest" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("fault", "names"),
+    [("the same page", []), ("pages", ["s__page_0", "s__page_1", "s__page_2"])],
+)
+async def test_all_pages_of_a_list_are_read_and_none_twice(
+    servers: Servers, fault: str, names: list[str]
+) -> None:
+    await servers.configure(fault)
+    await servers.begin()
+    assert servers.names == [*names, "s__look", "s__change", "s__hang"]
+    if fault == "the same page":
+        assert servers.file.with_name("lists").read_text().count("listed") == 2
+
+
+async def test_the_details_of_an_error_reach_the_model(servers: Servers) -> None:
+    await servers.configure("says why")
+    await servers.begin()
+    result = await servers.place.call("s__look")
+    assert result.text == 's: Internal error: {"missing": "context"}'
+    await servers.configure("structured error")
+    await servers.begin()
+    result = await servers.place.call("s__look")
+    assert result.status == "failed"
+    assert result.text.endswith('failed\n{\n "field": "path"\n}')
+
+
+async def test_a_call_that_reports_progress_may_take_longer(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aish_lsp.tools import protocol
+
+    monkeypatch.setattr(protocol, "_CALL_SECONDS", 1.0)
+    await servers.configure("slow")
+    await servers.begin()
+    assert (await servers.place.call("s__look", text="5")).text.endswith("look: 5")
+    hung = await servers.place.call("s__hang")
+    assert hung.text == "s: it has not answered for 1 s, and the call was cancelled"
+    assert (await servers.place.call("s__look")).status == "done"
+
+
+async def test_a_server_that_asks_whether_we_are_there_is_answered(servers: Servers) -> None:
+    await servers.configure("pings")
+    await servers.begin()
+    result = await servers.place.call("s__look")
+    # A call without arguments has an empty object all the same.
+    said, _, answer = result.text.rpartition("look: {} ")
+    assert said
+    assert json.loads(answer) == {"jsonrpc": "2.0", "id": "p", "result": {}}
+
+
+async def test_a_server_whose_name_begins_with_a_digit_is_called(servers: Servers) -> None:
+    command = json.dumps([sys.executable, str(SERVER), "none"])
+    servers.place.config.write_text(f"[tools.servers.1mcp]\ncommand = {command}\n")
+    await servers.place.workspace.reload()
+    await servers.begin()
+    # Gemini takes no other names.
+    assert "_1mcp__look" in servers.place.tools.names()
+    assert (await servers.place.call("_1mcp__look")).status == "done"
+    assert parts_of("_1mcp__look") == ("1mcp", "look")
+
+
 async def test_an_error_with_the_code_of_a_closed_connection_is_no_end(servers: Servers) -> None:
     await servers.configure("says closed")
     await servers.begin()
@@ -640,6 +726,30 @@ async def test_a_server_runs_in_the_folder_that_it_is_given(servers: Servers) ->
     await servers.configure("none", cwd="gone")
     [trouble] = await servers.begin()
     assert f"its `cwd` {servers.place.folder}/gone is not a folder" in trouble
+
+
+async def test_a_login_shell_says_where_programs_and_variables_are(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers.place.put("bin/serve", f"#!/bin/sh\nexec {sys.executable} {SERVER} $1\n").chmod(0o755)
+    await servers.configure("none", command=["serve", "${FAULT}"])
+    [trouble] = await servers.begin()
+    assert "the variable FAULT of its `command` is not set" in trouble
+    await servers.configure("none", command=["serve", "none"])
+    [trouble] = await servers.begin()
+    assert "serve is not installed, or not on PATH. If your login shell finds it," in trouble
+
+    async def login_environment() -> dict[str, str]:
+        folder = servers.place.folder / "bin"
+        return {"PATH": f"{folder}:{os.environ['PATH']}", "FAULT": "none"}
+
+    monkeypatch.setattr(servers.place.workspace.services, "login_environment", login_environment)
+    await servers.configure("none", command=["serve", "${FAULT}"])
+    with servers.place.config.open("a") as file:
+        file.write("[shell]\nlogin = true\n")
+    await servers.place.workspace.reload()
+    assert await servers.begin() == []
+    assert (await servers.place.call("s__look")).status == "done"
 
 
 async def test_variables_and_the_home_in_a_command_are_replaced(servers: Servers) -> None:

@@ -56,7 +56,7 @@ def test_a_message_is_read_as_it_is_meant(sent: Any, meant: list[Any]) -> None:
     assert read(json.dumps(sent).encode()) == meant
 
 
-@pytest.mark.parametrize("around", [b"\xef\xbb\xbf%s", b"%s\r", b"  %s "])
+@pytest.mark.parametrize("around", [b"\xef\xbb\xbf%s", b"%s\r", b"  %s ", b"Loading ... %s"])
 def test_what_stands_around_a_message_is_passed_over(around: bytes) -> None:
     assert read(around % json.dumps(RESULT).encode()) == [RESULT]
 

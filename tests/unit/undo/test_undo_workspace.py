@@ -185,11 +185,12 @@ async def test_ignored_files_that_are_gone_are_told_but_not_those_that_come_and_
     repository(root, **{".gitignore": "*.log\n.*.tmp\n.*.swp\n"})
     passing = [root / ".chat.md.7fa55cc508d1.tmp", root / ".a.py.swp"]
     undo = of(root)
-    for name in ("a.log", *passing):
-        (root / name).touch()
+    gone = [root / "a.log", *passing]
+    for path in gone:
+        path.touch()
     await undo.before("one", "python3 x.py", root, "s")
-    for name in ("a.log", *passing):
-        (root / name).unlink()
+    for path in gone:
+        path.unlink()
     [told] = await undo.after()
     assert told.startswith("No undo for a.log: ignored by git")
 
