@@ -48,8 +48,10 @@ class Hands:
         chat, toast = self._chat, self._bench.page.locator(".notification-toast a.monaco-button")
         chat.ask(text, waits=False)
         for _ in range(agreed):
-            toast.first.click()
-            toast.first.wait_for(state="detached")
+            shown = toast.first.element_handle()
+            shown.click()
+            # Another question may come at once.
+            shown.wait_for_element_state("hidden")
         chat.ended()
 
     def run(self, command: str) -> None:
@@ -77,7 +79,10 @@ def test_a_walk(tmp_path: Path) -> None:
     place, model = Place.make(tmp_path, "work 1"), Model()
     with served(model) as url:
         prepare(place, url)
-        with opened(place, tmp_path / "profile", package(tmp_path)) as bench:
+        # Else VS Code asks about the model's port, too.
+        settings = {"remote.autoForwardPorts": False}
+        packaged = package(tmp_path)
+        with opened(place, tmp_path / "profile", packaged, settings=settings) as bench:
             other = copy.copy(bench)
             other.page = bench.page.context.new_page()
             other.load()
