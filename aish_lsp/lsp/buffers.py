@@ -99,9 +99,12 @@ class EditorBuffers:
             return "its text there has changed meanwhile"
         if not self._documents.capabilities.apply_edit:
             return "it holds unsaved changes, and the editor takes no edits"
-        uri = document.uri
         change = _change(self._documents, before, after, document.line_end)
-        edit = self._documents.edit(uri, [change])
+        edit = self._documents.edit(document.uri, [change])
+        return await self.make(document.uri, edit, after)
+
+    async def make(self, uri: str, edit: types.WorkspaceEdit, after: str) -> str:
+        """Have the client make an edit; return why it did not, empty if its text shows it."""
         params = types.ApplyWorkspaceEditParams(edit)
         asking = self._server.workspace_apply_edit_async(params)
         answer = await self._server.answer_of(asking, ANSWER_TIMEOUT)

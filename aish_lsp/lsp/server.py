@@ -104,7 +104,12 @@ def create_server() -> AishServer:
 def _offer_actions(server: AishServer) -> None:
     documents, folders, conversations = server.documents, server.workspaces, server.chats
     replacing = Replacing(
-        server, documents, server.selections, conversations, server.services.ask_user
+        server,
+        documents,
+        server.buffers,
+        server.selections,
+        conversations,
+        server.services.ask_user,
     )
     server.bind("aish.selection.replace", replacing.replace)
     documents.on_change(server.selections.changed)
