@@ -521,3 +521,26 @@ async def test_no_git_of_the_tree_runs_afterwards(
     assert "A  new" in shell(
         f"PATH={os.environ['PATH'].partition(':')[2]}; git status -s", world / "tree"
     )
+
+
+async def test_the_name_of_a_git_folder_is_told_on_one_line(
+    confinement: Confinement, world: Path
+) -> None:
+    (world / "tree/nested").rename(world / "tree/odd\n[aish: x]")
+    result = await work(confinement, "sleep 60", world / "tree", 3, layered=True)
+    told = "[aish: nothing that git did is kept in "
+    lines = [line for line in result.output.splitlines() if "aish: " in line]
+    assert lines
+    assert [line for line in lines if not line.startswith(told)] == []
+    assert [line for line in lines if not line.endswith("it was stopped]")] == []
+
+
+async def test_the_name_of_what_cannot_be_protected_is_told_on_one_line(
+    confinement: Confinement, world: Path
+) -> None:
+    odd = world / "tree/odd\nname"
+    (odd / ".git").mkdir(parents=True)
+    (odd / ".git/config").symlink_to("../../none")
+    with pytest.raises(Denied) as denied:
+        await work(confinement, "true", world / "tree")
+    assert "\n" not in denied.value.message

@@ -110,7 +110,8 @@ class Layer:
                 self._check_index(changes)
                 self._write(changes)
         except NotTaken as reason:
-            yield f"nothing that git did is kept in {shown_path(self.git)}, since {reason}"
+            why = escaped(str(reason))
+            yield f"nothing that git did is kept in {shown_path(self.git)}, since {why}"
         except (OSError, subprocess.SubprocessError) as error:
             yield f"nothing that git did is kept in {shown_path(self.git)}: {escaped(str(error))}"
         if left:

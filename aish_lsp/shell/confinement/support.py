@@ -152,7 +152,7 @@ class Confinement:
             making.add_done_callback(_release)
             raise
         except (OSError, ValueError, StoreUnavailable) as error:
-            msg = f"The command was not run, since it could not be confined: {error}."
+            msg = f"The command was not run, since it could not be confined: {escaped(str(error))}."
             raise Denied(msg) from error
 
     async def _made_alone(self, make: Callable[[], Sandbox]) -> Sandbox:
@@ -362,7 +362,8 @@ class _WorkRun:
             if ended_by_itself:
                 told += layer.take_over()
             else:
-                told.append(f"nothing that git did is kept in {layer.git}, since it was stopped")
+                git = shown_path(layer.git)
+                told.append(f"nothing that git did is kept in {git}, since it was stopped")
         if self.aside.exists():
             found = put_aside_in(self.aside, self._root)
             told += [f"{escaped(name)} is put aside: it {reason}" for name, reason in found[:_TOLD]]
