@@ -2,7 +2,8 @@
 
 A text that was as saved is saved after an edit of ours, if the client saves files when it is asked
 (``initializationOptions.aish.files``). For another client such a file is changed on the disk, and
-its editor reloads it. A text that holds unsaved changes is edited, and stays unsaved.
+its editor reloads it. A text that holds unsaved changes is edited, and stays unsaved. A text that
+holds none, and whose file has changed since the editor read it, does not count: the file does.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ class EditorBuffers:
         self._saving: set[str] = set()
         # What the file of each open document was like when the editor last read or wrote it.
         self._stamps: dict[str, tuple[int, ...]] = {}
+        # The hash of a document's text, and its file's stamp, when both were last seen to be alike.
+        self._alike: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self._compared: set[str] = set()
         self._changed = asyncio.Event()
         documents.on_change(lambda uri, changes: self._on_change(uri, is_opened=not changes))
         documents.on_save(self._on_save)
@@ -63,10 +67,21 @@ class EditorBuffers:
         self._saving.discard(uri)
         return is_ours
 
+    def text(self, path: Path) -> str | None:
+        """Return the text of a file as the editor has it; None if the file on the disk counts."""
+        document = self._documents.document(path)
+        return None if document is None or self._is_behind(document) else document.text
+
+    def _is_behind(self, document: OpenDocument) -> bool:
+        """Return whether a document has no unsaved changes, and its file has changed since."""
+        text, stamp = self._alike.get(document.uri, (0, ()))
+        now = _stamp(document.uri)
+        return bool(stamp and now) and now != stamp and text == hash(document.text)
+
     async def edit(self, path: Path, before: str, after: str) -> EditOutcome:
         """Replace the text of a file that the client has open; see ``ports.EditOpen``."""
         document = self._documents.document(path)
-        if document is None:
+        if document is None or self._is_behind(document):
             return EditOutcome("on disk")
         is_saved = await asyncio.to_thread(_is_on_disk, document)
         if is_saved and not self.can_save() and document.text == before:
@@ -84,9 +99,12 @@ class EditorBuffers:
             return "its text there has changed meanwhile"
         if not self._documents.capabilities.apply_edit:
             return "it holds unsaved changes, and the editor takes no edits"
-        uri = document.uri
         change = _change(self._documents, before, after, document.line_end)
-        edit = self._documents.edit(uri, [change])
+        edit = self._documents.edit(document.uri, [change])
+        return await self.make(document.uri, edit, after)
+
+    async def make(self, uri: str, edit: types.WorkspaceEdit, after: str) -> str:
+        """Have the client make an edit; return why it did not, empty if its text shows it."""
         params = types.ApplyWorkspaceEditParams(edit)
         asking = self._server.workspace_apply_edit_async(params)
         answer = await self._server.answer_of(asking, ANSWER_TIMEOUT)
@@ -155,16 +173,40 @@ class EditorBuffers:
             self._server.protocol.notify("aish/changed", ChangedFiles(tuple(sorted(changed))))
 
     def _on_change(self, uri: str, *, is_opened: bool) -> None:
+        stamp = _stamp(uri)
         if is_opened:
-            self._stamps[uri] = _stamp(uri)
+            self._stamps[uri] = stamp
+        # An editor that has read a changed file again tells of a change like any other.
+        if is_opened or stamp != self._alike.get(uri, (0, ()))[1]:
+            self._compare(uri)
         self._changed.set()
 
     def _on_save(self, uri: str) -> None:
         self._stamps[uri] = _stamp(uri)
+        self._compare(uri)
+
+    def _compare(self, uri: str) -> None:
+        """Note in the background whether a document is like its file."""
+        if uri not in self._compared:
+            self._compared.add(uri)
+            self._server.spawn(self._compare_now(uri), "compare a document with its file")
+
+    async def _compare_now(self, uri: str) -> None:
+        try:
+            # What changes meanwhile is compared, too.
+            seen: OpenDocument | None = None
+            while (document := self._documents.opened(uri)) and document != seen:
+                seen, stamp = document, _stamp(uri)
+                is_alike = await asyncio.to_thread(_is_on_disk, document)
+                if is_alike and stamp == _stamp(uri):
+                    self._alike[uri] = hash(document.text), stamp
+        finally:
+            self._compared.discard(uri)
 
     def _on_close(self, uri: str) -> None:
         self._touched.discard(uri)
         self._stamps.pop(uri, None)
+        self._alike.pop(uri, None)
 
 
 def _stamp(uri: str) -> tuple[int, ...]:

@@ -177,14 +177,6 @@ class OpenDocuments:
             result = await self._server.workspace_apply_edit_async(params)
         return getattr(result, "applied", None) is True
 
-    async def is_made(self, edit: types.WorkspaceEdit) -> bool:
-        """Ask the client to make ``edit``; return whether it did; False also if it fails."""
-        try:
-            return await self.apply_edit(edit)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, it is not made
-            logger.info("the client did not make an edit: %s", type(error).__name__)
-            return False
-
     def show(self, path: Path, line: int) -> None:
         """Ask the client to show ``path``, the cursor on ``line``; do not wait for its answer."""
         cursor = types.Position(line, 0)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.foundation.ports import AskUser
     from aish_lsp.lsp.base_server import BaseServer
+    from aish_lsp.lsp.buffers import EditorBuffers
     from aish_lsp.lsp.calls import Call
     from aish_lsp.lsp.chats import ChatDocuments
     from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
@@ -185,6 +186,7 @@ class Replacing:
 
     server: BaseServer
     documents: OpenDocuments
+    buffers: EditorBuffers
     selections: Selections
     chats: ChatDocuments
     ask_user: AskUser
@@ -208,10 +210,13 @@ class Replacing:
             raise Denied("Not replaced: nobody answered. The block in the chat can be copied.")
         if not answer:
             return Replaced(applied=False)
-        applied = await self.documents.is_made(self.edit_of(asked, block))
-        if not applied:
-            self.server.tell("The editor did not make the edit. Try again.", error=True)
-        return Replaced(applied)
+        document, start, end = self.selections.found(asked)
+        after = _replaced(block, document, start, end)
+        reason = await self.buffers.make(document.uri, self.edit_of(asked, block), after)
+        if reason:
+            message = f"The editor did not make the edit: {reason}. Try again."
+            self.server.tell(message, error=True)
+        return Replaced(not reason)
 
     def actions(self, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
         """Yield the actions that replace what was asked about.
@@ -315,12 +320,19 @@ def _question(
     if path is None:
         return question
     # A document that is a file is also shown as a diff.
-    prefix, suffix = lines[start.line][: start.character], lines[end.line][end.character :]
-    after = "\n".join([*lines[: start.line], f"{prefix}{text}{suffix}", *lines[end.line + 1 :]])
+    after = _replaced(block, document, start, end)
     reasons = tuple(filter(None, (_warning(block).strip(),)))
     diff = Diff(path, document.text, after)
     approval = Approval("edit", asked.name, path.parent, "caution", reasons, diff)
     return replace(question, approval=approval)
+
+
+def _replaced(block: Block, document: OpenDocument, start: Point, end: Point) -> str:
+    """Return a document's text with a block in place of a part of it."""
+    lines = document.text.split("\n")
+    text = replacement(block.text, lines, start, end)
+    prefix, suffix = lines[start.line][: start.character], lines[end.line][end.character :]
+    return "\n".join([*lines[: start.line], f"{prefix}{text}{suffix}", *lines[end.line + 1 :]])
 
 
 def _warning(block: Block) -> str:

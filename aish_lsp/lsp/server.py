@@ -56,7 +56,7 @@ class AishServer(BaseServer):
         self.buffers = EditorBuffers(self, self.documents)
         self.services = Services(
             questions.ask_user,
-            open_text=self._open_text,
+            open_text=self.buffers.text,
             choose=questions.choose,
             edit_open=self.buffers.edit,
             buffers=self.buffers,
@@ -76,10 +76,6 @@ class AishServer(BaseServer):
 
     def _open_workspace(self, root: Path | None) -> Workspace:
         return Workspace(root, self.services, self.configurations.of(root))
-
-    def _open_text(self, path: Path) -> str | None:
-        document = self.documents.document(path)
-        return None if document is None else document.text
 
 
 def create_server() -> AishServer:
@@ -108,7 +104,12 @@ def create_server() -> AishServer:
 def _offer_actions(server: AishServer) -> None:
     documents, folders, conversations = server.documents, server.workspaces, server.chats
     replacing = Replacing(
-        server, documents, server.selections, conversations, server.services.ask_user
+        server,
+        documents,
+        server.buffers,
+        server.selections,
+        conversations,
+        server.services.ask_user,
     )
     server.bind("aish.selection.replace", replacing.replace)
     documents.on_change(server.selections.changed)

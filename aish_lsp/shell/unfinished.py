@@ -11,6 +11,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tree_sitter import Node
 
 #: The word that ends a here-document, as it is written after ``<<`` or ``<<-``.
@@ -25,6 +27,11 @@ _ENDINGS: Final = (
     *(")", "\n}", "\ndone", "\nfi", "\nesac", " ]]", "`", "x;;\nesac"),
     *("\ndo x\ndone", "\nthen x\nfi", "\nx\ndone", "\nx\nfi"),
 )
+#: The words that end or go on with what another one began: no command has such a name.
+_ENDING_WORDS: Final = frozenset(b"do done then elif else fi esac }".split())
+#: What must hold a command, and what may not follow a ``then``.
+_BODIES: Final = frozenset({"do_group", "compound_statement", "subshell", "else_clause"})
+_CLAUSES: Final = frozenset({"elif_clause", "else_clause"})
 #: Characters of a text with which that is tried: it takes some 180 parses.
 _LONGEST_TRIED: Final = 400
 
@@ -124,7 +131,8 @@ class Unfinished:
             return ""
         if quote in ("'", '"'):
             return f"the closing {quote}"
-        return "the end of the command" if _is_cut_off(code) else ""
+        # A line that makes it wrong does not complete it.
+        return "the end of the command" if _is_cut_off(code) else self.missing
 
 
 def _is_cut_off(code: str) -> bool:
@@ -140,19 +148,35 @@ def _is_cut_off(code: str) -> bool:
 def _is_sound(code: str) -> bool:
     """Return whether a text has no fault in its grammar, as far as that is looked for."""
     root = _parsed(code.encode("utf-8", "replace"))
-    return root is None or not root.has_error
+    return root is None or not (root.has_error or any(map(_is_misplaced, _nodes(root))))
+
+
+def _is_misplaced(node: Node) -> bool:
+    """Return whether a node is a command with the name of an ending word, or a body without one.
+
+    The grammar has both, and no POSIX shell.
+    """
+    if node.type in ("command_name", "then"):
+        after = node.next_sibling
+        word = node if node.type == "command_name" else after
+        return word is not None and (word.text in _ENDING_WORDS or word.type in _CLAUSES)
+    return node.type in _BODIES and all(one.type == "comment" for one in node.named_children)
 
 
 def _heredoc_start(code: bytes) -> int:
     """Return where the word after the first ``<<`` of a text begins; 0 if there is none."""
     root = _parsed(code)
+    starts = (node.start_byte for node in _nodes(root) if node.type == "heredoc_start")
+    return next(starts, 0)
+
+
+def _nodes(root: Node | None) -> Iterator[Node]:
+    """Yield a node and all below it, in the order of the text."""
     nodes = [root] if root else []
     while nodes:
         node = nodes.pop()
-        if node.type == "heredoc_start":
-            return node.start_byte
+        yield node
         nodes += reversed(node.children)
-    return 0
 
 
 def _parsed(code: bytes) -> Node | None:

@@ -12,6 +12,9 @@
 ;;
 ;;     (global-set-key (kbd "C-c a") 'aish-command-map)
 ;;
+;; A project's files are saved, if you agree, before a message or a command is sent, and read again
+;; once they have changed on the disk.
+;;
 ;; All of it goes by a class of Eglot's servers of our own, so that no other server is touched.
 
 ;;; Code:
@@ -30,6 +33,11 @@
 (defcustom aish-command '("aish-lsp")
   "The server, a program and its arguments."
   :type '(repeat string))
+
+(defcustom aish-ask-about-save t
+  "Whether to ask before unsaved files of the project are saved for the server.
+It reads them from the disk."
+  :type 'boolean)
 
 (defclass aish-server (eglot-lsp-server)
   ((working :initform nil :accessor aish-server-working
@@ -155,12 +163,36 @@ Nothing waits for its end."
 
 (cl-defmethod eglot-execute-command ((server aish-server) command arguments)
   "Have SERVER execute COMMAND with ARGUMENTS, without waiting for its end."
+  (unless (equal (format "%s" command) "aish.cancel")
+    (save-some-buffers (not aish-ask-about-save)
+                       (lambda () (memq (current-buffer) (aish--files server)))))
   (jsonrpc-async-request
    server :workspace/executeCommand (list :command (format "%s" command) :arguments arguments)
    :success-fn #'ignore
    ;; A reply may take as long as it likes.
    :timeout nil
    :error-fn (jsonrpc-lambda (&key message &allow-other-keys) (message "aish: %s" message))))
+
+(defun aish--files (server)
+  "Return the buffers with files of SERVER's project, but for the chat."
+  (let ((root (expand-file-name (project-root (eglot--project server)))))
+    (seq-filter (lambda (buffer)
+                  (let ((file (buffer-file-name buffer)))
+                    (and file
+                         (string-prefix-p root file)
+                         (not (string-prefix-p (concat root ".aish/") file)))))
+                (buffer-list))))
+
+(defun aish--read-again (server)
+  "Read the files of SERVER's project again that have changed.
+Those with unsaved changes are left."
+  (dolist (buffer (aish--files server))
+    (unless (or (buffer-modified-p buffer)
+                (verify-visited-file-modtime buffer)
+                (not (file-exists-p (buffer-file-name buffer))))
+      (with-current-buffer buffer
+        (let ((inhibit-message t))
+          (revert-buffer t t t))))))
 
 (defun aish-send ()
   "Send what stands below the last heading of the chat."
@@ -300,6 +332,8 @@ There is no question and no message for each piece of a reply."
           (dolist (buffer (eglot--managed-buffers server))
             (with-current-buffer buffer
               (eglot--signal-textDocument/didChange)))
+          ;; What changes files ends with a text in the chat.
+          (aish--read-again server)
           (list :applied t))
       (error (list :applied :json-false :failureReason (error-message-string failure))))))
 

@@ -14,6 +14,7 @@ import termios
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -179,14 +180,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return made
 
 
-@pytest.fixture
-def emacs(place: Place, tmp_path: Path) -> Iterator[Emacs]:
-    place.ask_always()
-    init = tmp_path / "init.el"
+@contextmanager
+def opened(folder: Path, file: Path) -> Iterator[Emacs]:
+    """Open a file in the Emacs of somebody who has copied the page's lines to a folder."""
+    init = folder / "init.el"
     [page] = blocks("emacs.md", "elisp")
-    shutil.copy(PACKAGE, tmp_path / "aish.el")
-    init.write_text(page.replace("~/src/aish-lsp/editors/emacs", str(tmp_path)))
-    started = Emacs(init, place.folder / "main.py")
+    shutil.copy(PACKAGE, folder / "aish.el")
+    init.write_text(page.replace("~/src/aish-lsp/editors/emacs", str(folder)))
+    started = Emacs(init, file)
     try:
         yield started
         said = started.evaluate('(with-current-buffer "*Messages*" (buffer-string))')
@@ -195,6 +196,13 @@ def emacs(place: Place, tmp_path: Path) -> Iterator[Emacs]:
     # What fails behind the user's back is told nowhere else.
     assert said is not None
     assert not re.search("error (in|during)|invalid json", said, re.IGNORECASE), said
+
+
+@pytest.fixture
+def emacs(place: Place, tmp_path: Path) -> Iterator[Emacs]:
+    place.ask_always()
+    with opened(tmp_path, place.folder / "main.py") as started:
+        yield started
 
 
 def in_the_chat(emacs: Emacs) -> None:

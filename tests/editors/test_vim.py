@@ -98,13 +98,18 @@ def configure(text: str) -> None:
     (home / ".vimrc").write_text(text)
 
 
-@pytest.fixture
-def vim(place: Place) -> Iterator[Vim]:
+def needs_ale() -> None:
+    """Skip where Vim has no ALE."""
     probe = "if globpath(&packpath, 'pack/*/opt/ale') == '' | cquit | else | quit | endif"
     answer = subprocess.run([find(), "-Nes", "-c", probe], check=False).returncode
     assert answer in (0, 1)
     if answer == 1:
         pytest.skip("Vim has no ALE: apt-get install vim-ale")
+
+
+@pytest.fixture
+def vim(place: Place) -> Iterator[Vim]:
+    needs_ale()
     [page] = blocks("vim.md", "vim")
     configure(page)
     started = Vim(place.folder / "main.py")

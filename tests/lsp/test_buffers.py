@@ -258,3 +258,24 @@ async def test_a_command_that_changes_an_open_file_is_told(tmp_path: Path) -> No
         assert editor.told_of() == []
         await run(client, "echo '# more' >> calc.py")
         assert editor.told_of() == [[editor.uri]]
+
+
+@pytest.mark.parametrize("files", [True, False])
+async def test_a_file_that_changed_outside_counts_where_the_buffer_has_no_changes(
+    tmp_path: Path, *, files: bool
+) -> None:
+    async with editing(tmp_path, files=files) as (editor, model, client):
+        await run(client, "cat calc.py")
+        # The editor has not read it again yet.
+        editor.path.write_text("def double(x):\n    return x + 1\n\n\nLIMIT = 4\n")
+        result = await edit(client, model, "LIMIT = 4", "LIMIT = 5")
+        assert result.startswith("Changed calc.py")
+        assert client.asked("workspace/applyEdit") == []
+        assert editor.path.read_text() == "def double(x):\n    return x + 1\n\n\nLIMIT = 5\n"
+        # Unsaved changes count for more than the file.
+        await editor.type("# mine\ndef double(x):\n    return x + 1\n")
+        editor.path.write_text("def double(x):\n    return x + 3\n")
+        result = await edit(client, model, "x + 1", "x * 2")
+        assert "not saved yet" in result
+        assert editor.text == "# mine\ndef double(x):\n    return x * 2\n"
+        assert editor.path.read_text() == "def double(x):\n    return x + 3\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,19 @@ async def opened(
         client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
         await client.initialize(folder, capabilities=capabilities, options=options)
         document = await Document(client, (folder / "a.py").as_uri()).open(text)
+        client.answers["workspace/applyEdit"] = partial(make, document)
         yield document
+
+
+async def make(document: Document, params: Any) -> Any:
+    """Make an edit as an editor does, which tells of the change before it answers."""
+    edit = params["edit"]
+    by_uri = [(one["textDocument"]["uri"], one["edits"]) for one in edit.get("documentChanges", ())]
+    for uri, changes in [*edit.get("changes", {}).items(), *by_uri]:
+        if uri == document.uri:
+            [change] = changes
+            await document.change(change["newText"], change["range"])
+    return {"applied": True}
 
 
 async def asked(document: Document, range_: Any = SELECTED, token: str = "t") -> str:
@@ -232,6 +245,14 @@ async def test_an_edit_that_is_not_made_is_told(folder: Path, model: Model, says
         assert await replace(document, await asked(document)) == {"applied": False}
         [told] = document.client.notified("window/showMessage")
         assert "did not make the edit" in told["message"]
+
+
+async def test_an_edit_that_is_not_seen_is_not_made(folder: Path, model: Model) -> None:
+    async with opened(folder) as document:
+        document.client.answers["workspace/applyEdit"] = lambda _: {"applied": True}
+        assert await replace(document, await asked(document)) == {"applied": False}
+        [told] = document.client.notified("window/showMessage")
+        assert "its text is another" in told["message"]
 
 
 async def test_what_changes_while_the_user_is_asked_is_not_replaced(

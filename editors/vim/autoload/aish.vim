@@ -64,6 +64,21 @@ function! aish#stop() abort
   endif
 endfunction
 
+" Have Vim read files again that have changed on the disk, where no change of yours is lost.
+function! aish#follow() abort
+  call timer_start(500, function('s:reload'), {'repeat': -1})
+endfunction
+
+function! s:reload(timer) abort
+  if mode() ==# 'n'
+    for l:buffer in getbufinfo({'bufloaded': 1})
+      if !l:buffer.changed && filereadable(l:buffer.name)
+        silent! execute 'checktime' l:buffer.bufnr
+      endif
+    endfor
+  endif
+endfunction
+
 " List what can be done here; `mode` is that of a selection, empty for none.
 function! aish#actions(mode) abort
   if s:is_ready()

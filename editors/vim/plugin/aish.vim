@@ -37,6 +37,9 @@ augroup aish
   autocmd User lsp_setup call aish#vim_lsp#register()
 augroup END
 
+if !empty(aish#client())
+  call aish#follow()
+endif
 if aish#client() ==# 'ale'
   call aish#ale#register()
 endif

@@ -3,7 +3,7 @@
 " Languages whose files have the commands of the last reply.
 let s:languages = ['markdown', 'text', 'python', 'sh', 'c', 'javascript']
 
-" Have ALE know the server, and Vim look at the chat's file.
+" Have ALE know the server.
 function! aish#ale#register() abort
   let g:ale_linters = get(g:, 'ale_linters', {})
   for l:language in get(g:, 'aish_languages', s:languages)
@@ -18,13 +18,6 @@ function! aish#ale#register() abort
           \ })
     let g:ale_linters[l:language] = l:chosen + ['aish']
   endfor
-  call timer_start(500, function('s:reload'), {'repeat': -1})
-endfunction
-
-function! s:reload(timer) abort
-  if expand('%:p') =~# '/\.aish/chat\.md$' && !&modified && mode() ==# 'n'
-    silent! checktime %
-  endif
 endfunction
 
 " List what can be done here. The server reads the chat's file, so it is written first.
