@@ -32,10 +32,12 @@ _SECONDS: Final = 5.0
 
 
 def names_in_tree(root: Path) -> set[str]:
-    """Return the files and folders that git's settings name, relative to ``root``. Blocks.
+    """Return the files and folders that git's settings name in the work tree ``root``. Blocks.
 
-    These are the settings that a ``git`` of the user's would read there. A relative name is given
-    as it stands, too, since it counts in each repository of the tree.
+    These are the settings that a ``git`` of the user's would read there. Each name begins with
+    ``/`` for the root of the tree. A relative one of several parts, or of a file, is given as it
+    stands, too, since it counts in each repository of the tree; there, of a folder such as
+    ``hooks``, only the names that git's hooks have count.
     """
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
     real_root = os.path.realpath(root)
@@ -56,9 +58,11 @@ def names_in_tree(root: Path) -> set[str]:
             for place in (*places, *map(os.path.realpath, places)):
                 below = os.path.relpath(place, real_root)
                 if below != "." and not below.startswith(".."):
-                    names.add(below)
-            if not os.path.isabs(name) and not os.path.normpath(name).startswith("."):  # noqa: PTH117
-                names.add(os.path.normpath(name))
+                    names.add(f"/{below}")
+            relative = os.path.normpath(name)
+            counts_anywhere = "/" in relative or key != "core.hookspath"
+            if counts_anywhere and not relative.startswith(("/", "..")):
+                names.add(relative)
     return names
 
 

@@ -107,6 +107,9 @@ def protected_by(name: str, root: Path | None = None) -> Row | None:
     table = _table_of(root) if root else _table()
     _, _, dependencies, everywhere, _ = table
     parts = [part for part in map(folded, name.split("/")) if part]
+    if root and Path(root, name).is_relative_to(root):
+        below = Path(root, name).relative_to(root).parts
+        parts = ["", *map(folded, below)]
     inside = False
     for at, part in enumerate(parts):
         row = row_of(table, part, parts[:at])
@@ -123,7 +126,7 @@ def linked_by(path: Path, root: Path) -> Row | None:
     """
     root, path = Path(os.path.realpath(root)), Path(os.path.realpath(path))
     table = _table_of(root)
-    by_place = {root / name: row_of(table, folded(name), ()) for name in os.listdir(root)}
+    by_place = {root / name: row_of(table, folded(name), ("",)) for name in os.listdir(root)}
     by_place = {place: row for place, row in by_place.items() if row >= 0}
     for top, place in _linked(by_place, root):
         by_place.setdefault(place, by_place[top])

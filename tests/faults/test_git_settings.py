@@ -24,6 +24,7 @@ SETTINGS = [
     ("core.fsmonitor", "tools/watch", "tools/watch", EVIL, "git status"),
     ("core.fsmonitor", "sh watch.sh", "watch.sh", EVIL, "git status"),
     ("core.hooksPath", "tools/hooks", "tools/hooks/reference-transaction", EVIL, "git tag -f b"),
+    ("core.hooksPath", "hooks", "hooks/reference-transaction", EVIL, "git tag -f b"),
     ("core.hooksPath", "tools/odd", "tools/odd/post-commit", EVIL, "git commit --allow-empty -m x"),
     (
         "include.path",
@@ -127,7 +128,7 @@ async def test_work_cannot_write_what_a_setting_of_git_names(
 )
 def test_names_in_tree_has_what_any_command_of_git_runs(tree: Path, key: str) -> None:
     git(tree, "config", key, "!tools/run" if key.endswith("update") else f"{tree}/tools/run")
-    assert names_in_tree(tree) == {"tools/run"}
+    assert {name.lstrip("/") for name in names_in_tree(tree)} == {"tools/run"}
 
 
 def test_names_in_tree_leaves_out_folders_programs_and_what_is_elsewhere(tree: Path) -> None:
@@ -145,3 +146,12 @@ def test_names_in_tree_leaves_out_folders_programs_and_what_is_elsewhere(tree: P
     ):
         git(tree, "config", key, value)
     assert names_in_tree(tree) == set()
+
+
+def test_a_folder_of_hooks_protects_no_other_folders_of_that_name(tree: Path) -> None:
+    git(tree, "config", "core.hooksPath", "hooks")
+    assert protected_by("hooks/use", tree) is not None
+    assert protected_by(str(tree / "hooks/use"), tree) is not None
+    assert protected_by("src/hooks/useThing.ts", tree) is None
+    assert protected_by(str(tree / "src/hooks/useThing.ts"), tree) is None
+    assert protected_by("sub/hooks/pre-commit", tree) is not None

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     #: The names that are protected, in types that ``marshal`` can write: by the last part of a
-    #: name, the parts before it and the number of its row; the same for what such a last part
-    #: begins and ends with; the folders of dependencies; the numbers of the rows that count in
-    #: these, too, of which the first is git's; the names of manifests.
+    #: name, the parts before it, of which "" is the root of the work tree, and the number of its
+    #: row; the same for what such a last part begins and ends with; the folders of dependencies;
+    #: the numbers of the rows that count in these, too, of which the first is git's; the names of
+    #: manifests.
     Table: TypeAlias = tuple[
         dict[str, list[tuple[tuple[str, ...], int]]],
         list[tuple[str, str, tuple[str, ...], int]],
@@ -73,7 +74,7 @@ def find(
     _, _, dependencies, everywhere, manifests = table
     found: list[tuple[str, int, Identity]] = []
     projects = []
-    waiting: list[tuple[str, tuple[str, ...], bool]] = [("", (), False)]
+    waiting: list[tuple[str, tuple[str, ...], bool]] = [("", ("",), False)]
     while waiting:
         folder, above, is_dependency = waiting.pop()
         path = os.path.join(root, folder[:-1])
