@@ -17,10 +17,25 @@ if TYPE_CHECKING:
 #: The options if there are no arguments.
 _ON_STDIO = SimpleNamespace(ws=None, log_level=None, log_file=None)
 
+#: What a person sees who starts the server by hand, which would only wait for an editor's messages.
+_FOR_EDITORS = """\
+aish-lsp is a language server: an editor starts it and talks to it on stdin and stdout.
+In a terminal, use one of these:
+
+  aish-lsp chat           a conversation
+  aish-lsp ask QUESTION   a single question
+  aish-lsp setup          find a model and connect it
+  aish-lsp doctor         see what works here, and what to do about the rest
+
+`aish-lsp --help` lists all commands; `aish-lsp serve` serves an editor even from a terminal."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``; return the exit code. Serving ends the process itself."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments and sys.stdin and sys.stdin.isatty():
+        print(_FOR_EDITORS)  # noqa: T201 - as below
+        return 0
     if not arguments or arguments[0] == "serve":
         return serve(arguments[1:])
     if arguments == ["--version"]:

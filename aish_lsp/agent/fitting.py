@@ -233,7 +233,8 @@ class ConversationFitting(Fitting):
             # This count says nothing about later requests, which have no tools.
             workspace.services.catalog.refused_tools(self._preset)
             message = (
-                f"The template of {self._preset.name} leaves out tools, so none are offered to it."
+                f"{self._preset.name} cannot use tools (its chat template leaves them out), so none"
+                " are offered to it."
             )
             return message if self.session.first_time(message) else ""
         if limit is not None:

@@ -136,7 +136,7 @@ class CommandTable:
         near = difflib.get_close_matches(command.name.casefold(), self.rows)
         meant = f" Did you mean {' or '.join(f'`:{other}`' for other in near)}?" if near else ""
         shown = command.name[:40].replace("`", "'")
-        raise NotFound(f"There is no command `:{shown}`.{meant} `:help` lists all.")
+        raise NotFound(f"There is no command `:{shown}`.{meant} `:help all` lists all.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +197,17 @@ def command_below(message: str, table: CommandTable) -> CommandBelow | None:
     return CommandBelow(command, all(_MENTIONS.fullmatch(line) for line in above))
 
 
-def help_text(table: CommandTable) -> str:
-    """Return the table as a Markdown list, and what distinguishes a command from a question."""
-    rows = "".join(f"- `{heading(row)}`: {row.help}\n" for row in table.rows.values())
+def help_text(table: CommandTable, names: Sequence[str] = ()) -> str:
+    """Return the table, or the commands ``names``, as a Markdown list.
+
+    It also says what distinguishes a command from a question.
+    """
+    shown = [row for row in table.rows.values() if not names or row.name in names]
+    rows = "".join(f"- `{heading(row)}`: {row.help}\n" for row in shown)
+    more = "" if len(shown) == len(table.rows) else " `:help all` lists all commands."
     return f"""{rows}
 A command is a message of one line. Below lines that only name files (`@src/app.py`) it is carried
-out too; below any other text you are asked whether the command or a question is meant.
+out too; below any other text you are asked whether the command or a question is meant.{more}
 """
 
 
@@ -257,20 +262,26 @@ class Carried:
     job: Job[Any] | None = None
 
 
+#: The commands that are needed first.
+_FIRST: Final = ("run", "undo", "retry", "model", "remember", "sessions", "context", "norris")
+_TOPICS: Final = ("all", "offline")
+
+
 @dataclass(frozen=True, slots=True)
 class _Help:
     topic: str = ""
 
 
 async def _help(_caller: Caller, params: _Help) -> Answer[Nothing]:
-    if params.topic not in ("", "offline"):
-        raise InvalidArgument("Use `:help` or `:help offline`.")
-    if params.topic:
+    if params.topic not in ("", *_TOPICS):
+        raise InvalidArgument("Use `:help`, `:help all` or `:help offline`.")
+    if params.topic == "offline":
         from aish_lsp.offline.ranking import ranking  # noqa: PLC0415 - for this alone
         from aish_lsp.offline.table import listed  # noqa: PLC0415
 
         return Answer(Nothing(), listed(ranking().table))
-    return Answer(Nothing(), help_text(COLON_COMMANDS))
+    names = () if params.topic == "all" else _FIRST
+    return Answer(Nothing(), help_text(COLON_COMMANDS, names))
 
 
 #: Only the chat has this operation: it says what can be typed there.
@@ -281,10 +292,10 @@ _HELP: Final = Operation(
     (
         Line(
             "help",
-            "[offline]",
+            "[all|offline]",
             "what can be typed here, or what the offline model knows",
             lambda _caller, argument: _Help(argument),
-            choices=("offline",),
+            choices=_TOPICS,
         ),
     ),
     shows=True,

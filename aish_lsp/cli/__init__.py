@@ -8,10 +8,14 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from aish_lsp import __version__
 from aish_lsp.cli import terminal
 from aish_lsp.foundation.errors import AishError
+
+#: What a command with actions does if none is named.
+_USUAL_ACTIONS: Final = {"sessions": "list", "memory": "list", "config": "show"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -19,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
     _prepare_streams()
     try:
         try:
-            return _run(parser().parse_args(argv))
+            return _run(parser().parse_args(_with_action(argv)))
         finally:
             # Report a write error here, not when the interpreter exits.
             sys.stdout.flush()
@@ -31,6 +35,15 @@ def main(argv: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _with_action(argv: Sequence[str]) -> Sequence[str]:
+    """Return the command line with the action that a command has if none is named."""
+    command, *rest = argv
+    names_none = not rest or (rest[0].startswith("-") and not {"-h", "--help"} & set(rest))
+    if command in _USUAL_ACTIONS and names_none:
+        return [command, _USUAL_ACTIONS[command], *rest]
+    return argv
 
 
 def _prepare_streams() -> None:

@@ -45,7 +45,9 @@ _PIPED_END: Final = 1 << 17
 def add_parser(commands: Any) -> None:
     """Add ``ask`` to the command line."""
     ask = add_command(commands, "ask", run, "ask a question")
-    ask.add_argument("question", help="the question; - reads it from stdin")
+    ask.add_argument(
+        "question", nargs="+", help="the question, quoted or not; - reads it from stdin"
+    )
     ask.add_argument("--no-stdin", action="store_true", help="do not send along what is piped in")
     ask.add_argument("--model", metavar="M", help="the model that answers")
     ask.add_argument(
@@ -55,10 +57,11 @@ def add_parser(commands: Any) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     """Ask, stream the reply and offer its commands; return the exit code."""
-    if arguments.question == "-":
+    if arguments.question == ["-"]:
         question, attached = sys.stdin.read(), None
     else:
-        question, attached = arguments.question, None if arguments.no_stdin else await _piped()
+        question = " ".join(arguments.question)
+        attached = None if arguments.no_stdin else await _piped()
     async with open_workspace(arguments) as workspace:
         params = {"prompt": question, "model": arguments.model}
         caller = replace(caller_of(workspace), face=_Asking(attached))

@@ -53,9 +53,13 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+#: What ends the conversation, beside the end of the input.
+_ENDS: Final = frozenset({"exit", "quit", ":exit", ":quit", ":q"})
+
 _DESCRIPTION: Final = (
     "Talk with the model in this terminal. :help lists the commands, @FILE names a file; Tab"
-    " completes both. Ctrl-C stops a reply or a command, Ctrl-D ends the chat."
+    " completes both. !COMMAND runs a command. Ctrl-C stops a reply or a command; exit or Ctrl-D"
+    " ends the chat."
 )
 
 
@@ -156,6 +160,8 @@ class TerminalChat(Face):
                 finally:
                     # The reader may have removed the handler.
                     loop.add_signal_handler(signal.SIGINT, self._interrupt)
+                if message.strip() in _ENDS:
+                    return
                 if message.strip():
                     await self._interruptible(self._answer(message))
         finally:
@@ -182,6 +188,8 @@ class TerminalChat(Face):
     async def _answer(self, message: str) -> None:
         """Carry out a command, or ask the model."""
         command = parse(message)
+        if message.startswith("!") and message[1:].strip():
+            command = ColonCommand("run", message[1:].strip())
         if command is None and (below := command_below(message, COLON_COMMANDS)):
             command = below.command
             if not below.alone:

@@ -168,7 +168,7 @@ async def forget(caller: Caller, params: MemoryForget) -> Answer[Forgotten]:
     memory = caller.workspace.memory
     forgotten = await asyncio.to_thread(memory.forget, params.id, params.scope)
     if not forgotten:
-        text = f"Forgot 0 items: there is no item {params.id} to forget."
+        text = f"There is no item {params.id} in the memory."
         return Answer(Forgotten(0), text, is_told=True, failed=NotFound)
     return Answer(Forgotten(forgotten), f"Forgot {count_of(forgotten, 'item')}.")
 

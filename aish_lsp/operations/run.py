@@ -70,8 +70,9 @@ def _numbered(session: Session, number: str) -> str:
     if number in waiting:
         return waiting[number].id
     numbers = ", ".join(sorted(waiting, key=int))
-    there = f"There are {numbers}." if waiting else "None is waiting."
-    raise NotFound(f"The last reply has no suggestion {number[:20]} that is waiting. {there}")
+    if not waiting:
+        raise NotFound("The last reply has no command left to run.")
+    raise NotFound(f"The last reply has no command {number[:20]} left to run, only {numbers}.")
 
 
 def block_of(argument: str) -> Block | None:

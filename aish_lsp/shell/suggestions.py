@@ -492,7 +492,7 @@ def question_for(
     if origin == "document":
         reasons.append("it is in a document, not in a reply")
     elif origin == "reply" and not _seen_whole(text):
-        reasons.append("a menu does not show all of it")
+        reasons.append("it is long, or has several lines: see all of it here")
     # Indented, so that no line of the command looks like ours about the folder and the reasons.
     lines = [f"    {escaped(line)}" for line in text.split("\n")]
     by = f", by {escaped(shell)}" if shell else ""

@@ -87,8 +87,8 @@ class Changing:
             )
         if not now.is_there and await self._workplace.files.ignores(now.place.name):
             raise Denied(
-                f"{shown_path(named)} would be ignored by git, and could not be undone. If it has"
-                " to be there, make it by a command."
+                f"{shown_path(named)} would be ignored by git, so that it could not be undone. If"
+                " it is needed all the same, create it with run_command."
             )
         after = with_line_feeds(content).removeprefix(BOM)
         return await self._changed("write_file", now, after, around)
@@ -311,7 +311,7 @@ def _question(now: Seen, after: str) -> Question:
     is_cut = len(rows) > _SHOWN_LINES or any(len(row) > _SHOWN for row in rows[:_SHOWN_LINES])
     if len(rows) > _SHOWN_LINES:
         shown.append(f"    ... {len(rows) - _SHOWN_LINES} more lines")
-    reasons = ["a tool of the model changes it" if is_there else "a tool of the model makes it"]
+    reasons = ["the model asks for this change" if is_there else "the model asks for this file"]
     if now.is_open:
         reasons.append("it is open in the editor, and is changed there, unsaved")
     elif _broken_link(now):

@@ -411,12 +411,12 @@ def _name_list(names: Sequence[str]) -> str:
 def _told(ended: Ended, words: Sequence[bytes]) -> list[str]:
     """Return what to tell the user about what a command did to files that an undo may not reach."""
     texts = {
-        "No undo for {}: ignored by git, git's own, an editor's, too large or unreadable, so in no"
-        " snapshot.": (*words, *ended.gone),
-        "No undo for {}: what it held is gone with git's objects.": ended.lost,
-        "{} changed under its other names, too (hard links), wherever they are; `:undo` puts all"
-        " back.": ended.linked,
-        "What git takes for repositories has changed: {}. `:undo` takes that back.": ended.gits,
+        "`:undo` cannot bring back {}: undo covers no files that git ignores, that belong to git or"
+        " an editor, that are over 64 MiB or that cannot be read.": (*words, *ended.gone),
+        "`:undo` cannot bring back {}: the command also removed git's copy of it.": ended.lost,
+        "{} changed under all of its names (hard links), also those elsewhere; `:undo` restores"
+        " them all.": ended.linked,
+        "Git repositories inside this one have changed: {}. `:undo` reverts that.": ended.gits,
     }
     return [
         text.format(_name_list([one.decode("utf-8", "backslashreplace") for one in names]))

@@ -80,7 +80,9 @@ async def test_each_line_is_carried_out_or_refused_with_a_sentence(
 async def test_what_comes_whole_is_its_text(client: Client) -> None:
     shown = (await asked(client, "how do I list the files here?"))["sessionId"]
     done = await sent(client, ":help")
-    assert ":memory" in done["text"]
+    assert ":undo" in done["text"]
+    assert ":memory" not in done["text"]
+    assert ":memory" in (await sent(client, ":help all"))["text"]
     assert done == {"session": shown, "text": done["text"], "comes": None, "result": None}
     told = await sent(client, ":remember tests run by ./dev test")
     assert told["text"].startswith("Remembered as item 1.")

@@ -207,9 +207,9 @@ async def test_a_suggestion_runs_by_its_number_and_by_approval(project: Path, mo
         await ask(client, "how?", "t")
         await said(client, ":run 2", "fill in <url> first")
         await said(client, ":run 3", "it is for fish, which is not installed here")
-        await said(client, ":run 9", "no suggestion 9 that is waiting. There are 1, 2, 3, 4, 5.")
+        await said(client, ":run 9", "no command 9 left to run, only 1, 2, 3, 4, 5.")
         await said(client, ":run 4", "hi\n````\n\n> exit 0")
-        await said(client, ":run 4", "There are 1, 2, 3, 5.")
+        await said(client, ":run 4", "left to run, only 1, 2, 3, 5.")
         # Nobody answers the question: what was asked is shown, and runs by its id.
         text = await said(client, ":run 1", ":approve")
         assert ">     cd sub\n>     touch made\n>     echo done\n" in text

@@ -206,7 +206,9 @@ async def test_ignored_files_are_named_when_a_command_takes_them(repository: Pat
         await client.initialize(repository)
         await run(client, "rm a.log; echo b > kept.txt")
         [notice] = notices(client)
-        assert notice.startswith("No undo for a.log: ignored by git")
+        assert notice.startswith(
+            "`:undo` cannot bring back a.log: undo covers no files that git ignores"
+        )
 
 
 async def test_what_the_user_saves_while_a_command_runs_is_theirs(repository: Path) -> None:

@@ -134,7 +134,7 @@ def _by_rows(
     if rule is None:
         level, reason = _by_its_words(arguments) or (
             CAUTION,
-            f"not known to only read: {_shown_name(words, entry, arguments)}",
+            f"may change files: {_shown_name(words, entry, arguments)}",
         )
     elif rule.level == SAFE:
         level, reason = _reading(review, rule, name, words, known=known)
@@ -163,8 +163,8 @@ def _judge_wrapping(review: Review, words: Sequence[str], entry: CommandRules) -
 
 def _shown_name(words: Sequence[str], entry: CommandRules, arguments: Arguments) -> str:
     """Return how a command is named to the user: ``git pull``, not all of its words."""
-    name = words[0].replace(UNKNOWN, "…")[:60]
-    return f"{name} {arguments.operands[0][:30]}" if entry.by_word and arguments.operands else name
+    last = words.index(arguments.operands[0]) if entry.by_word and arguments.operands else 0
+    return " ".join(word[:60] for word in words[: last + 1])[:90].replace(UNKNOWN, "…")
 
 
 def _reading(

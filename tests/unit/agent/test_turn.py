@@ -439,8 +439,8 @@ async def test_a_template_that_leaves_tools_out_is_noticed_by_the_servers_count(
         await place.ask()
         told += [notice.message for notice in place.told(Notice)]
     assert [bool(request.tools) for request in place.requests] == [True, False, False]
-    assert [one for one in told if "leaves out tools" in one or "likely" in one] == [
-        "The template of first leaves out tools, so none are offered to it."
+    assert [one for one in told if "leaves them out" in one or "likely" in one] == [
+        "first cannot use tools (its chat template leaves them out), so none are offered to it."
     ]
 
 

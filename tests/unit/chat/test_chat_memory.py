@@ -47,7 +47,7 @@ async def test_add_edit_forget(workspace: Workspace) -> None:
     assert "- 2 " in await memory_command(workspace, "list")
     assert "told 1 item," in await memory_command(workspace, "inject")
     assert await memory_command(workspace, "forget 2") == "Forgot 1 item."
-    assert "Forgot 0 items" in await memory_command(workspace, "forget 2")
+    assert "There is no item 2" in await memory_command(workspace, "forget 2")
     with pytest.raises(NotFound, match="no item 2"):
         await memory_command(workspace, "edit 2 x")
 

@@ -123,7 +123,7 @@ def test_what_is_not_understood_is_told_what_is(registry: CommandTable, argument
 
 @pytest.mark.parametrize("name", ["modle", "MODEL", "mode"])
 def test_an_unknown_command_is_told_with_the_nearest(registry: CommandTable, name: str) -> None:
-    with pytest.raises(NotFound, match=f"`:{name}`. Did you mean `:model`.*`:help` lists all"):
+    with pytest.raises(NotFound, match=f"`:{name}`. Did you mean `:model`.*`:help all` lists all"):
         registry.find(ColonCommand(name, ""))
 
 

@@ -187,8 +187,9 @@ async def test_a_conversation(project: Path, program: tuple[str, ...]) -> None:
         await chat.until("and now?")
         await chat.line(":modle")
         await chat.until("Did you mean `:model`")
-        await chat.prompted()
-        chat.type("\x04")
+        await chat.line("!echo $((6 * 7))")
+        await chat.until("42\n")
+        await chat.line("exit")
         assert await chat.ended() == 0
     data = project.parent / "data"
     [log] = data.glob("workspaces/*/sessions/*.jsonl")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from aish_lsp.cli import main
 
 
 def start(
@@ -99,9 +103,54 @@ def test_a_closed_pipe_is_no_trouble(tmp_path: Path) -> None:
     assert done.stderr == "exit 1\n"
 
 
+@pytest.mark.slow
+def test_on_a_terminal_it_says_what_to_start_instead_of_waiting(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "aish_lsp"],
+        env={**os.environ, "HOME": str(tmp_path)},
+        stdin=theirs,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert "is a language server" in done.stdout
+    assert "aish-lsp chat" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "same_as"),
+    [
+        (["sessions"], ["sessions", "list"]),
+        (["memory"], ["memory", "list"]),
+        (["memory", "--json"], ["memory", "list", "--json"]),
+        (["config"], ["config", "show"]),
+        (["sessions", "--help"], ["sessions", "-h"]),
+    ],
+)
+def test_a_command_without_an_action_shows_what_there_is(
+    command: list[str],
+    same_as: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outputs = []
+    for arguments in (command, same_as):
+        with suppress(SystemExit):
+            assert main(arguments) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "stdin", "shown"),
     [
+        ('exec "$@"', ("ask", "list", "the", "files", "here"), b"", b"ls -la"),
         ('exec "$@"', ("ask", "-"), b"help \xff\n", b"Ask me"),
         ('exec "$@"', ("chat",), b"\xff\n:help\n", b":help"),
         ('PYTHONIOENCODING=ascii exec "$@"', ("doctor",), b"", b"\\u2713 aish-lsp"),

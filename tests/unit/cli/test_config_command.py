@@ -122,7 +122,7 @@ def test_schema(file: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_wrong_use(file: Path, root: Path) -> None:
-    for arguments in ([], ["shwo"], ["show", "--what"]):
+    for arguments in (["shwo"], ["show", "--what"]):
         with pytest.raises(SystemExit) as caught:
             run(*arguments, root=root)
         assert caught.value.code == 2

@@ -112,7 +112,6 @@ def test_a_failure_exits_with_1_and_tells_why(
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["learn"],
         ["add"],
         ["forget", "x"],

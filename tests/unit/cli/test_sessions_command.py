@@ -152,7 +152,7 @@ def test_a_session_that_is_not_there_names_the_nearest(
 
 
 def test_wrong_use_exits_with_2() -> None:
-    for arguments in (["sessions"], ["sessions", "drop"], ["sessions", "list", "--all"]):
+    for arguments in (["sessions", "drop"], ["sessions", "list", "--all"]):
         with pytest.raises(SystemExit) as raised:
             main(arguments)
         assert raised.value.code == 2

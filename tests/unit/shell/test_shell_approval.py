@@ -45,7 +45,7 @@ def test_what_no_menu_shows_whole_is_shown_before_it_changes_anything() -> None:
     assert not needs_approval(LONG, caution, "user", always=False)
     message = question_for(LONG, FOLDER, caution, "reply").message
     assert LONG in message
-    assert "does not show all of it" in message
+    assert "see all of it here" in message
 
 
 def test_the_question() -> None:

@@ -170,12 +170,12 @@ async def test_what_a_command_does_to_gits_own_folder_is_told(root: Path) -> Non
     await undo.before("one", "rm -rf .git/hooks", root, "s")
     shutil.rmtree(root / ".git" / "hooks")
     [told] = await undo.after()
-    assert told.startswith("No undo for .git/hooks: ignored by git, git's own")
+    assert told.startswith("`:undo` cannot bring back .git/hooks: undo covers")
     await undo.before("two", "rm -rf *", root, "s")
     shutil.rmtree(root / ".git")
     (root / "a").unlink()
     [told] = await undo.after()
-    assert told.startswith("No undo for .git: ignored by git, git's own")
+    assert told.startswith("`:undo` cannot bring back .git: undo covers")
     assert (await undo.undo("s", nobody)).restored == ["a"]
 
 
@@ -192,7 +192,7 @@ async def test_ignored_files_that_are_gone_are_told_but_not_those_that_come_and_
     for path in gone:
         path.unlink()
     [told] = await undo.after()
-    assert told.startswith("No undo for a.log: ignored by git")
+    assert told.startswith("`:undo` cannot bring back a.log: undo covers")
 
 
 async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Path) -> None:

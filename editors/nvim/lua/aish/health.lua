@@ -35,7 +35,7 @@ function M.check()
     health.ok(("A server runs for %s"):format(one.root_dir or "no folder"))
     local status = client.statuses[one.id]
     if status then
-      health.info(("It answers by %s"):format(status.model))
+      health.info(("Its model is %s"):format(status.model))
     end
   end
   local doctor = run("doctor")

@@ -97,7 +97,7 @@ local ACTIONS = {
   run = {
     function()
       if not require("aish.suggestions").run() then
-        client.tell("no suggestion stands here", vim.log.levels.INFO)
+        client.tell("there is no suggested command on this line", vim.log.levels.INFO)
       end
     end,
     "Run the suggestion here",

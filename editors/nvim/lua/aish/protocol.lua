@@ -793,7 +793,7 @@ local M = {}
 M.lines = {
   help = {
     help = "what can be typed here, or what the offline model knows",
-    verbs = { "offline" },
+    verbs = { "all", "offline" },
   },
   retry = {
     help = "ask the last question again; `:retry NAME` asks another model",

@@ -253,7 +253,7 @@ end
 local function wanted()
   local one = here()
   if not one then
-    client.tell("no suggestion stands here", vim.log.levels.INFO)
+    client.tell("there is no suggested command on this line", vim.log.levels.INFO)
   end
   return one
 end
