@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.operations.ask import Position as AskPosition
 
-logger = logging.getLogger(__name__)
 
 #: Seconds within which an editor must answer an edit.
 ANSWER_TIMEOUT: Final = 5.0

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from aish_lsp.shell.unfinished import is_joined, without_heredocs
+
 #: What marks a line of a reply as a command.
 PREFIX: Final = "CMD: "
 
@@ -161,14 +163,6 @@ _MORE_OF_POWERSHELL: Final = re.compile(r">> ?")
 #: The prompt for a continued line, and the only prompt of a few shells.
 _MORE: Final = "> "
 
-#: What begins a here-document: ``<<EOF``, ``<<-'EOF'``; not ``<<<``.
-_HEREDOC: Final = re.compile(
-    r"(?<![<(])<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_]\w*))"
-)
-
-#: Where ``<<`` shifts a number.
-_ARITHMETIC: Final = re.compile(r"\(\([^()]*\)\)")
-
 
 def powershell_commands_of(lines: Sequence[str]) -> list[str]:
     """Return the lines that were typed into PowerShell, without their prompts."""
@@ -196,7 +190,7 @@ def commands_of(lines: Sequence[str]) -> list[str]:
     while number < len(lines):
         line = lines[number]
         number += 1
-        goes_on = is_typed and _goes_on(typed[-1])
+        goes_on = is_typed and is_joined(typed[-1])
         prompt = _PROMPT.match(line)
         if prompt and not goes_on:
             text = line[prompt.end() :]
@@ -209,7 +203,7 @@ def commands_of(lines: Sequence[str]) -> list[str]:
             continue
         typed.append(text)
         is_typed = True
-        for word, tabs in _heredocs(text):
+        for word, tabs in without_heredocs(text)[1]:
             end = _end_of_heredoc(lines, number, word, tabs=tabs)
             if end is None:
                 # Its end is unknown, and what follows may be output.
@@ -220,17 +214,6 @@ def commands_of(lines: Sequence[str]) -> list[str]:
             typed += (line.removeprefix(_MORE) for line in body) if is_prompted else body
             number = end + 1
     return typed
-
-
-def _goes_on(line: str) -> bool:
-    r"""Return whether a line ends in a ``\`` that is not escaped itself."""
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
-
-
-def _heredocs(line: str) -> list[tuple[str, bool]]:
-    """Return the words that end the here-documents of a line, and whether tabs may precede each."""
-    found = _HEREDOC.finditer(_ARITHMETIC.sub("", line))
-    return [(m[2] or m[3] or m[4], m[1] == "-") for m in found]
 
 
 def _end_of_heredoc(lines: Sequence[str], start: int, word: str, *, tabs: bool) -> int | None:

@@ -77,8 +77,8 @@ class Unfinished:
         """Add a line."""
         self.lines.append(line)
         if not self._words:
-            self._code.append(line)
-            self._take_heredocs()
+            code, self._words = without_heredocs("\n".join([*self._code, line]))
+            self._code = code.split("\n")
         else:
             word, may_have_tabs = self._words[0]
             if (line.lstrip("\t") if may_have_tabs else line) == word:
@@ -107,25 +107,12 @@ class Unfinished:
         )
         return not is_apostrophe and len(self._code) < _MOST_LINES and len(code) <= _LONGEST
 
-    def _take_heredocs(self) -> None:
-        """Note the here-documents that the last line begins, and leave them out of the code."""
-        while "<<" in self._code[-1]:
-            code = "\n".join(self._code).encode("utf-8", "replace")
-            start = _heredoc_start(code)
-            word = _WORD.match(code[start:].decode()) if start else None
-            if word is None:
-                return
-            before = code[:start].decode().rstrip(" \t")
-            self._words.append((word[1] or word[2] or word[3], before.endswith("-")))
-            rest = code[start:].decode()[word.end() :]
-            self._code = f"{before.rstrip('-').removesuffix('<<')}<_{rest}".split("\n")
-
     def _missing(self) -> str:
         if self._words:
             return f"the line {self._words[0][0]} that ends the here-document"
         code = "\n".join(self._code)
         quote, _ = _open_quote(code)
-        if quote != "#" and (len(code) - len(code.rstrip("\\"))) % 2 == 1:
+        if quote != "#" and is_joined(code):
             return "the line after the \\"
         if _is_sound(code):
             return ""
@@ -133,6 +120,30 @@ class Unfinished:
             return f"the closing {quote}"
         # A line that makes it wrong does not complete it.
         return "the end of the command" if _is_cut_off(code) else self.missing
+
+
+def is_joined(code: str) -> bool:
+    r"""Return whether a text ends in a ``\`` that is not escaped itself."""
+    return (len(code) - len(code.rstrip("\\"))) % 2 == 1
+
+
+def without_heredocs(text: str) -> tuple[str, list[tuple[str, bool]]]:
+    """Return a text without the here-documents that its last line begins, and what ends them.
+
+    That is the word of each, and whether tabs may stand before it.
+    """
+    words = []
+    while "<<" in text.rpartition("\n")[2]:
+        code = text.encode("utf-8", "replace")
+        start = _heredoc_start(code)
+        word = _WORD.match(code[start:].decode()) if start else None
+        if word is None:
+            break
+        before = code[:start].decode().rstrip(" \t")
+        words.append((word[1] or word[2] or word[3], before.endswith("-")))
+        rest = code[start:].decode()[word.end() :]
+        text = f"{before.rstrip('-').removesuffix('<<')}<_{rest}"
+    return text, words
 
 
 def _is_cut_off(code: str) -> bool:

@@ -86,6 +86,7 @@ def test_which_fences_are_commands(text: str, expected: list[tuple[str, int, int
         ("$ echo a\\\\\nb", "echo a\\\\"),
         ("$ for i in 1 2; do\n>   echo $i\n> done\n1\n2", "for i in 1 2; do\n  echo $i\ndone"),
         ("$ echo $((1 << n))\n4", "echo $((1 << n))"),
+        ('$ echo "see <<EOF" # <<EOF\nsee <<EOF\n$ ls', 'echo "see <<EOF" # <<EOF\nls'),
         ("$ cat <<<x\nx\n$ ls", "cat <<<x\nls"),
         ("(venv) $ make\nok\n(base)% pwd\n", "make\npwd"),
         ("me@box:~/a b$ ls\na.txt\nme@box:~/a b$ pwd", "ls\npwd"),
