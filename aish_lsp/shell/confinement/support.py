@@ -33,6 +33,9 @@ _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
 #: Seconds before another try if the machine was too busy for the first.
 _RETRY_SECONDS: Final = 60.0
+#: Seconds to wait for a work tree in which another command is at work, and between two looks.
+_LOCK_SECONDS: Final = 1.0
+_LOCK_PAUSE_SECONDS: Final = 0.01
 #: How many characters of what the probe printed the user is shown.
 _LONGEST_QUOTE: Final = 300
 
@@ -380,6 +383,8 @@ class _WorkRun:
 def _locked(root: Path) -> int:
     """Return a descriptor that holds the work tree for one command, until it is closed everywhere.
 
+    A supervisor that has reported the end of its command still holds it for a moment. Blocks.
+
     Of two commands the first to end would take away what protects the places that are missing.
 
     Raises:
@@ -388,16 +393,21 @@ def _locked(root: Path) -> int:
     import fcntl  # noqa: PLC0415 - not on Windows
 
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    give_up = time.monotonic() + _LOCK_SECONDS
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        msg = f"another command is at work in {root}"
-        raise ValueError(msg) from error
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() > give_up:
+                    msg = f"another command is at work in {root}"
+                    raise ValueError(msg) from error
+                time.sleep(_LOCK_PAUSE_SECONDS)
+            else:
+                return descriptor
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
 
 
 def _release(making: asyncio.Task[Sandbox]) -> None:
