@@ -229,7 +229,7 @@ class Records:
             record = structure(data, Record, camel_case=False)
         except FileNotFoundError:
             return None  # its command is about to begin, or never did
-        except (InvalidArgument, ValueError, RecursionError):
+        except (InvalidArgument, ValueError, RecursionError, IsADirectoryError):
             record = None
         if record is None or not record.is_sound(self._folder):
             self.drop([number])

@@ -99,6 +99,9 @@ class Snapshot:
             found["contents"][at : at + length] for at in range(0, len(found["contents"]), length)
         )
         rows = map(Row, *found["columns"], ids)
+        numbers = [*found["columns"], found["folders"].values()]
+        if any(set(map(type, column)) - {int} for column in numbers):
+            raise ValueError("not all that should be numbers are")
         return cls(
             found["kind"],
             dict(zip(names, rows, strict=True)),

@@ -220,10 +220,17 @@ def unsealed(root: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"some command", b"that command"))
 
 
+def folder_instead(root: Path) -> None:
+    [path] = undo_folder(root).glob("*.record")
+    path.unlink()
+    path.mkdir()
+
+
 DAMAGE: dict[str, Callable[[Path], None]] = {
     "cut": cut,
     "edited": unsealed,
     "empty": lambda root: os.truncate(next(undo_folder(root).glob("*.record")), 0),
+    "a folder": folder_instead,
     "of another folder": lambda root: edited(root, top=f"{root}-other"),
     "of another form": lambda root: edited(root, version=1),
     "with more": lambda root: edited(root, more=1),
@@ -251,6 +258,25 @@ def test_a_damaged_record_is_dropped_and_told_of(
     with Command(root):
         write(root, {"a": "three"})
     assert undo(root).restored == (b"a",)
+
+
+@pytest.mark.parametrize("where", ["columns", "folders"])
+def test_a_snapshot_with_a_mode_that_is_no_number_is_dropped(root: Path, where: str) -> None:
+    repository(root, **{"a": "one", "d/b": "one"})
+    begun = worker(root).begin("g", "some command")
+    begun.close()  # As if the server had been killed.
+    write(root, {"a": "two", "d/b": "two"})
+    [path] = undo_folder(root).glob("*.before")
+    snapshot = json.loads(path.read_bytes().partition(b"\n")[2])
+    if where == "columns":
+        snapshot["columns"][0] = ["x" for _ in snapshot["columns"][0]]
+    else:
+        snapshot["folders"]["d"] = "x"
+    path.write_bytes(_sealed(json.dumps(snapshot)))
+    with Command(root):
+        write(root, {"a": "three"})
+    assert undo(root).restored == (b"a",)
+    assert (root / "a").read_text() == "two"
 
 
 STATE = {"mode": 0o100644, "content": "", "inode": 0}
