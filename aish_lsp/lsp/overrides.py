@@ -591,8 +591,10 @@ class Document(TextDocument):
         before = lines[first][:column] if first < len(lines) else ""
         after = lines[last][end:] if last < len(lines) else ""
         self._source = None
-        if first == last < len(lines) and not re.search("[\r\n]", text):
-            lines[first] = before + text + after
+        is_one_line = first == last < len(lines) and not re.search("[\r\n]", text)
+        # If only its LF is left of the line, a CR before it belongs to that.
+        if is_one_line and (before or text or after[:1] != "\n"):
+            lines[first] = "".join((before, text, after))  # A line may be as long as a file.
             return
         # With the lines around: CR and LF may come together there, or be parted.
         around = slice(max(first - 1, 0), last + 2)
@@ -604,12 +606,15 @@ class Document(TextDocument):
         lines = self._split()
         if at.line >= len(lines):
             return len(lines), 0
-        line = lines[at.line].rstrip("\r\n")
+        line = lines[at.line]
+        length = len(line) - (2 if line.endswith("\r\n") else line.endswith(("\r", "\n")))
         encoding = str(getattr(self.position_codec.encoding, "value", self.position_codec.encoding))
         if line.isascii() or encoding not in _CODECS:
-            return at.line, min(at.character, len(line))
+            return at.line, min(at.character, length)
         codec, width = _CODECS[encoding]
-        return at.line, len(line.encode(codec)[: at.character * width].decode(codec, "ignore"))
+        # No character takes less than one unit.
+        before = line[: min(at.character, length)].encode(codec)[: at.character * width]
+        return at.line, len(before.decode(codec, "ignore"))
 
 
 class Documents(Workspace):

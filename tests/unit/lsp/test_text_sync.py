@@ -72,6 +72,17 @@ def test_edits_land_where_the_client_put_them(
     assert (document.source, list(document.lines)) == (text, lsp_lines(text))
 
 
+def test_a_line_of_which_an_edit_leaves_only_its_lf_joins_the_cr_before_it() -> None:
+    documents = workspace()
+    documents.put_text_document(types.TextDocumentItem(URI, "markdown", 1, "a\raa\n"))
+    gone = types.Range(types.Position(1, 0), types.Position(1, 2))
+    documents.update_text_document(
+        types.VersionedTextDocumentIdentifier(2, URI),
+        types.TextDocumentContentChangePartial(gone, ""),
+    )
+    assert list(documents.get_text_document(URI).lines) == ["a\r\n"]
+
+
 def test_a_place_behind_the_end_of_a_line_is_its_end() -> None:
     documents = workspace()
     documents.put_text_document(types.TextDocumentItem(URI, "markdown", 1, "ab\n\U0001f600d"))
