@@ -594,7 +594,7 @@ class Document(TextDocument):
         is_one_line = first == last < len(lines) and not re.search("[\r\n]", text)
         # If only its LF is left of the line, a CR before it belongs to that.
         if is_one_line and (before or text or after[:1] != "\n"):
-            lines[first] = "".join((before, text, after))  # A line may be as long as a file.
+            lines[first] = f"{before}{text}{after}"  # A line may be as long as a file.
             return
         # With the lines around: CR and LF may come together there, or be parted.
         around = slice(max(first - 1, 0), last + 2)
