@@ -364,7 +364,12 @@ async def completions_at(workspace: Workspace | None, line_prefix: str, chat: st
         return Proposals(await _commands(workspace, line_prefix, chat), are_files=False)
     names = [*await workspace.files.lately()]
     for typed in names_typed:
-        if found := await asyncio.to_thread(proposals, typed.name, names):
+        found = await asyncio.to_thread(proposals, typed.name, names)
+        if typed.has_blanks:
+            # Otherwise it is most likely the sentence that goes on.
+            begun = typed.name.casefold()
+            found = [one for one in found if one.name.casefold().startswith(begun)]
+        if found:
             files = [
                 LineCompletion(
                     one.name, one.insert, "", typed.start, "folder" if one.is_folder else "file"
@@ -372,7 +377,8 @@ async def completions_at(workspace: Workspace | None, line_prefix: str, chat: st
                 for one in found
             ]
             return Proposals(files, are_files=True)
-    return Proposals([], are_files=True)
+    # What no name begins with as it is, blanks and all, does not become one by going on.
+    return Proposals([], are_files=not all(typed.has_blanks for typed in names_typed))
 
 
 async def _commands(

@@ -114,7 +114,7 @@ async def _located(
     """Return what the mentions mean, each once; only so many names are looked up."""
     known: dict[tuple[str, str | None], _NamedFile | None] = {}
     end = looked_up = 0
-    for mention in named:
+    for mention in await asyncio.to_thread(_with_blanks, root, named):
         if mention.start < end:
             continue  # It is part of the name before it.
         key = mention.written, mention.lines
@@ -128,6 +128,21 @@ async def _located(
         if (place := known[key]) is not None:
             end = mention.start + place.end
     return [place for place in known.values() if place is not None]
+
+
+def _with_blanks(root: Path, named: Sequence[Mention]) -> list[Mention]:
+    """Return the mentions, those with their blanks that are names of files only with these."""
+
+    def is_file(name: str) -> bool:
+        try:
+            return (root / name).is_file()
+        except (OSError, ValueError):
+            return False
+
+    return [
+        next((longer for longer, read in mention.longer() if is_file(read.name)), mention)
+        for mention in named
+    ]
 
 
 async def _meant(root: Path, mention: Mention, open_text: OpenText) -> _NamedFile | None:

@@ -2,7 +2,8 @@
 
 Only the text is parsed here; whether such files exist is not checked. Any beginning of what follows
 the ``@`` may be the name, and the longest one that is a file counts: in languages without spaces,
-between quotation marks and in lists, nothing else tells where a name ends.
+between quotation marks and in lists, nothing else tells where a name ends. Without quotes it has
+blanks only if there is such a file: ``@my report.txt``.
 
 ``proposals`` completes a name that the user is typing after an ``@``.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Final
 
@@ -29,6 +30,9 @@ _MENTION: Final = re.compile(
       | (?P<bare>(?:\\[^\n]|[^\s\\"`]){{1,1024}}) )""",
     re.VERBOSE,
 )
+#: How far a name without quotes may go on behind a blank, on its line.
+_BEYOND: Final = re.compile(r"(?:[^\S\r\n]+(?:\\[^\r\n]|[^\s\\\"`]){1,100}){1,8}")
+_MOST_BEYOND: Final = 200
 _LINES_AFTER: Final = re.compile(_LINES)
 _ESCAPE: Final = re.compile(r"\\(.)")
 _SPECIAL: Final = re.compile(r"[\\\"`]")
@@ -76,6 +80,7 @@ class Mention:
         lines: the lines behind a name in quotes; None if the name has no quotes.
         is_clear: whether it begins a word; if not, it is a name only if there is such a file.
         start, end: where ``written`` is in the question without its code.
+        beyond: what is behind a name without quotes, from a blank on, as far as it may go on.
     """
 
     written: str
@@ -83,6 +88,7 @@ class Mention:
     is_clear: bool
     start: int
     end: int
+    beyond: str = ""
 
     @property
     def spoken(self) -> tuple[str, ...]:
@@ -113,10 +119,19 @@ class Mention:
             for name in _forms(self.written):
                 yield len(self.written), _with_lines(name, self.lines)
             return
-        for end in range(len(self.written), 0, -1):
-            if not _IN_WORD.match(self.written, end):
-                for name in _forms(self.written[:end]):
-                    yield end, _with_lines(name, self.written[end:])
+        yield from _beginnings(self.written, 0)
+
+    def longer(self) -> Iterator[tuple[Mention, Named]]:
+        """Yield what is meant if the name has blanks, the longest first.
+
+        Each comes with the mention as it then is, which ends at a blank.
+        """
+        whole = self.written + self.beyond
+        for end, named in _beginnings(whole, len(self.written)):
+            if not named.name[-1].isspace():
+                written = whole[:end] + re.split(r"\s", whole[end:], maxsplit=1)[0]
+                end_at = self.start + len(written)
+                yield replace(self, written=written, end=end_at, beyond=""), named
 
 
 def mentions(question: str) -> list[Mention]:
@@ -134,7 +149,9 @@ def mentions(question: str) -> list[Mention]:
         is_clear = not match.start() or text[match.start() - 1] in " \t\r\n([{"
         lines = None if kind == "bare" else match["lines"] or ""
         start, end = match.span(kind)
-        found.append(Mention(match[kind], lines, is_clear, start, end))
+        more = _BEYOND.match(text, end) if kind == "bare" else None
+        beyond = more[0][:_MOST_BEYOND] if more else ""
+        found.append(Mention(match[kind], lines, is_clear, start, end, beyond))
         at = match.start() + 1 if kind == "bare" else match.end()
     return found
 
@@ -151,6 +168,14 @@ def mention_of(name: str, first: int = 0, last: int = 0) -> str:
     )
     lines = f":{first}" if first == last else f":{first}-{last}"
     return f"@{shown}{lines if first else ''}"
+
+
+def _beginnings(written: str, after: int) -> Iterator[tuple[int, Named]]:
+    """Yield what a text may begin with that ends behind ``after``, the longest first."""
+    for end in range(len(written), after, -1):
+        if not _IN_WORD.match(written, end):
+            for name in _forms(written[:end]):
+                yield end, _with_lines(name, written[end:])
 
 
 def _forms(written: str) -> Iterator[str]:
@@ -180,14 +205,21 @@ MOST: Final = 100
 _TYPED: Final = re.compile(
     rf"""{_AT}(?:"(?P<quoted>(?:[^"\\]|\\.)*)|(?P<bare>(?:\\.|[^\s\\"`])*\\?))\Z"""
 )
+_TYPED_BEYOND: Final = re.compile(
+    rf"""{_AT}((?:\\.|[^\s\\"`])+(?:{_BEYOND.pattern})?[^\S\r\n]*)\Z"""
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The beginning of a name, without escapes, and the position of its ``@`` in the line."""
+    """The beginning of a name, without escapes, and the position of its ``@`` in the line.
+
+    If it has blanks without quotes, it is a name only if a file's name begins with it.
+    """
 
     name: str
     start: int
+    has_blanks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +238,14 @@ class Proposal:
 def typed_names(line_prefix: str) -> Iterator[Typed]:
     """Yield what may be the part of a name before the cursor, the longest first, if any is typed.
 
-    As in ``mentions``, one may begin within another, and a backslash may stand for a slash.
+    As in ``mentions``, one may begin within another, a backslash may stand for a slash, and a name
+    may have blanks.
     """
+    at = 0
+    while match := _TYPED_BEYOND.search(line_prefix, at):
+        if any(map(str.isspace, _ESCAPE.sub("", match[1]))):
+            yield Typed(_ESCAPE.sub(r"\1", match[1]), match.start(), has_blanks=True)
+        at = match.start() + 1
     at = 0
     while match := _TYPED.search(line_prefix, at):
         written = match["bare"] if match["quoted"] is None else match["quoted"]

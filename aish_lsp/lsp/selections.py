@@ -164,7 +164,7 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
     found = [
         (reading, opened)
         for mention in mentions(message)
-        for _, reading in mention.readings()
+        for _, reading in (*mention.longer(), *mention.readings())
         if reading.first and (opened := documents.document(root / reading.name))
     ]
     if len(found) != 1:

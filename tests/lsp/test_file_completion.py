@@ -50,6 +50,9 @@ async def test_they_are_proposed_and_take_the_place_of_what_was_typed(chat: Docu
     ]
     [quoted] = (await completed(chat, '@"a '))["items"]
     assert quoted["textEdit"] == {"range": span(4, 0, 4, 4), "newText": '@"a b.md"'}
+    [blank] = (await completed(chat, "see @A b"))["items"]
+    assert blank["textEdit"] == {"range": span(4, 4, 4, 8), "newText": '@"a b.md"'}
+    assert await completed(chat, "see @b.md and ") == []
     [folder] = [item for item in (await completed(chat, "in (@s"))["items"] if item["kind"] == 19]
     assert folder["textEdit"]["newText"] == "@src/"
 

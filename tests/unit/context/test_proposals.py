@@ -21,7 +21,11 @@ NAMES = ["Makefile", "README.md", "docs/a b.md", "lib/", "src/app.py", "src/main
         (r"in @a\ b", Typed("a b", 3)),
         ("é😀 @wö", Typed("wö", 3)),
         ("me@host", None),
-        ("@done already", None),
+        ("@done already", Typed("done already", 0, has_blanks=True)),
+        ("@my ", Typed("my ", 0, has_blanks=True)),
+        ("@ already", None),
+        ("@one\ntwo", None),
+        ("@1 2 3 4 5 6 7 8 9 10", None),
         ('@"a b" and', None),
         ('@"a b"', None),
         ("none", None),
@@ -35,6 +39,7 @@ def test_a_name_that_is_being_typed(prefix: str, typed: Typed | None) -> None:
 def test_a_name_may_begin_within_another() -> None:
     assert [*typed_names("@a.py,@b")] == [Typed("a.py,@b", 0), Typed("b", 6)]
     assert [*typed_names("请解释@sr")] == [Typed("sr", 3)]
+    assert [*typed_names("@a @b")] == [Typed("a @b", 0, has_blanks=True), Typed("b", 3)]
     assert [*typed_names("@src\\a")] == [Typed("srca", 0), Typed("src/a", 0)]
     assert [*typed_names("@src\\")] == [Typed("src\\", 0), Typed("src/", 0)]
 

@@ -62,6 +62,43 @@ async def test_a_file_is_read(root: Path) -> None:
     assert (linked.path, linked.text) == ("a b.txt", "with a blank\n")
 
 
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("sum up @my quarterly report.txt, please", "my quarterly report.txt"),
+        ("why is @Button (copy).tsx here?", "Button (copy).tsx"),
+        ("@my quarterly report.txt", "my quarterly report.txt"),
+        ("**@my quarterly report.txt**", "my quarterly report.txt"),
+        ("lines @my quarterly report.txt:1-2 only", "my quarterly report.txt"),
+        ("@my docs/to do.md的错误", "my docs/to do.md"),
+        ("is @my the file?", "my"),
+        ("@my\nquarterly report.txt", "my"),
+    ],
+)
+async def test_a_name_has_blanks_if_there_is_such_a_file(
+    root: Path, question: str, name: str
+) -> None:
+    (root / "my docs").mkdir()
+    for one in ("my", "my quarterly report.txt", "Button (copy).tsx", "my docs/to do.md"):
+        (root / one).write_text(f"{one}\n")
+    found = await named(root, question)
+    assert found.notices == []
+    assert [(part.path, part.text) for part in found.attached] == [(name, f"{name}\n")]
+
+
+async def test_a_name_with_blanks_that_goes_on_is_told(root: Path) -> None:
+    found = await named(root, "see @a b.txt.bak and @alice c.txt")
+    assert found.notices == ["There is no file a b.txt.bak: a b.txt was sent."]
+    assert [part.path for part in found.attached] == ["a b.txt"]
+
+
+async def test_many_names_of_one_kind_in_a_pasted_text_are_one(root: Path) -> None:
+    pasted = "\n".join(f"@Override public void f{number}()" for number in range(300))
+    found = await named(root, f"{pasted}\n@src/app.py")
+    assert found.notices == []
+    assert [part.path for part in found.attached] == ["src/app.py"]
+
+
 async def test_what_is_named_twice_is_sent_once(root: Path) -> None:
     found = await named(root, '@"a b.txt", @./link.txt; @src/app.py:1 @src/app.py:2')
     assert [(part.kind, part.first) for part in found.attached] == [
