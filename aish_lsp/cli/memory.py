@@ -99,6 +99,8 @@ async def _opened(run: _Action, arguments: argparse.Namespace) -> int:
 
 
 def _show_items(listed: Items) -> None:
+    if not listed.items:
+        terminal.tell("nothing is remembered here")
     for item in listed.items:
         mark = "" if item.injected else "  [not sent to the model: no room]"
         tags = "".join(f" #{escaped(tag)}" for tag in item.tags)

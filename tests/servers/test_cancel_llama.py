@@ -26,6 +26,8 @@ SOON = 1.0
 def place(tmp_path: Path, llama: LlamaServer) -> Place:
     place = Place.make(tmp_path)
     place.configure(llama.url, grammar=ENDLESS, max_output_tokens=6000)
+    with place.config.open("a") as config:  # What the model says at random may repeat itself.
+        config.write('[suggestions]\nrepetition_guard = "off"\n')
     return place
 
 

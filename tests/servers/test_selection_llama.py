@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from conversing import Place, ask, events, yes
 from llama_server import LlamaServer, says
+from selection_parts import Document
 
 pytestmark = pytest.mark.llama
 
@@ -33,8 +34,14 @@ async def test_what_is_selected_is_explained_and_replaced(place: Place, llama: L
     async with place.client() as client:
         client.answers["window/showMessageRequest"] = yes
         await client.initialize(place.folder)
-        document = {"uri": uri, "languageId": "python", "version": 1, "text": CODE + long}
-        await client.notify("textDocument/didOpen", {"textDocument": document})
+        document = await Document(client, uri).open(CODE + long)
+
+        async def make(params: Any) -> Any:
+            [change] = params["edit"]["documentChanges"][0]["edits"]
+            await document.change(change["newText"], change["range"])
+            return {"applied": True}
+
+        client.answers["workspace/applyEdit"] = make
 
         short = await ask(client, "shorter?", "a", uri=uri, range=span(1, 0, 3, 0))
         assert short["text"] == REPLY
@@ -45,12 +52,12 @@ async def test_what_is_selected_is_explained_and_replaced(place: Place, llama: L
         [change] = request["edit"]["documentChanges"]
         assert change["edits"] == [{"range": span(1, 0, 3, 0), "newText": "    return '😀'\n"}]
 
-        whole = await ask(client, "and this?", "b", uri=uri, range=span(3, 0, 1003, 0))
+        whole = await ask(client, "and this?", "b", uri=uri, range=span(2, 0, 1002, 0))
         assert (whole["text"], whole["error"], whole["evictedTurns"]) == (REPLY, None, 0)
         assert [(part["kind"], part["cut"]) for part in whole["attached"]] == [("selection", True)]
         [start] = events(client, "b", "start")
         # What was counted is what the server read, to the token.
         assert start["contextTokens"] == whole["usage"]["inputTokens"] <= start["tokenBudget"]
-        again = await ask(client, "and this?", "c", uri=uri, range=span(3, 0, 1003, 0))
+        again = await ask(client, "and this?", "c", uri=uri, range=span(2, 0, 1002, 0))
         assert (again["text"], again["error"]) == (REPLY, None)
         assert again["usage"]["inputTokens"] <= start["tokenBudget"]

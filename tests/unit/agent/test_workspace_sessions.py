@@ -692,7 +692,7 @@ async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (":run " + "1" * 5_000, "no suggestion 1"),
+        (":run " + "1" * 5_000, "no command 1"),
         (":session fork 0000012", "before the last one"),
         (":session fork 1" + "0" * 5_000, "before the last one"),
     ],
