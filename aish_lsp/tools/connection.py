@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from aish_lsp.config.variables import with_variables
+from aish_lsp.config.variables import secret_variables_of, with_variables
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound
 from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.text import escaped
@@ -300,6 +300,9 @@ class Connection:
                 server.headers,
                 around.ask_user,
                 self._wait_for_user,
+                secrets=[
+                    around.environ.get(name, "") for name in secret_variables_of(self.configured)
+                ],
                 extra_certificates=around.environ.get("NODE_EXTRA_CA_CERTS", ""),
                 over=self._over.set if self._is_older else None,
             )

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ErrorData, JSONRPCError, JSONRPCResponse
 
 from aish_lsp.foundation.errors import BackendUnavailable, Denied
+from aish_lsp.foundation.masking import Mask
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.models.address import exposes, is_loopback, without_secrets
 from aish_lsp.models.faults import quoted, redactor
@@ -84,10 +85,10 @@ _MOST_REFUSALS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A response that is no reply: ``said`` is how its body begins."""
+    """A response that is no reply, from ``where``: ``said`` is how its body begins."""
 
     status: int
-    url: str
+    where: str
     said: str
     had_session: bool
 
@@ -100,8 +101,9 @@ class RemoteTransport:
 
     The first request may have to wait for the user to sign in. ``headers`` go with each request; if
     they contain ``Authorization``, the user need not sign in. ``wait`` is called with the number of
-    seconds that the user may keep the connection waiting. ``extra_certificates`` is a file with
-    certificates to trust besides the usual ones.
+    seconds that the user may keep the connection waiting. ``secrets`` are parts of the address or
+    of headers that no error may contain. ``extra_certificates`` is a file with certificates to trust
+    besides the usual ones.
 
     Attributes:
         trouble: why the connection is of no more use; empty if it is not known.
@@ -119,6 +121,7 @@ class RemoteTransport:
         ask_user: AskUser,
         wait: Callable[[float], None],
         *,
+        secrets: Iterable[str] = (),
         extra_certificates: str = "",
         over: Callable[[], None] | None = None,
     ) -> None:
@@ -127,7 +130,9 @@ class RemoteTransport:
             raise Denied(f"its {what} would go unencrypted to another machine: use https")
         self._url = url
         self._headers = dict(headers)
-        self._redact = redactor(headers)
+        without_headers, mask = redactor(headers), Mask(secrets)
+        self._redact = lambda text: mask.parts(without_headers(text), "***")
+        self._shown = self._redact(without_secrets(url))
         self._certificates = extra_certificates
         signs_in = "authorization" not in map(str.lower, headers)
         self._sign_in = SignIn(name, url, ask_user, wait) if signs_in else None
@@ -187,7 +192,7 @@ class RemoteTransport:
         """Note that a message could not be sent."""
         if self._over is not None:
             # The SDK tells nobody.
-            self.trouble = transport_fault(error, self._url)
+            self.trouble = transport_fault(error, self._shown)
             self._over()
 
     async def _keep(self, response: httpx2.Response) -> None:
@@ -209,7 +214,7 @@ class RemoteTransport:
             return
         said = self._redact(quoted(body))
         had_session = _SESSION in response.request.headers
-        refusal = Refusal(response.status_code, self._url, said, had_session)
+        refusal = Refusal(response.status_code, self._shown, said, had_session)
         if self._over is not None:
             # There is no other answer to the request.
             self.trouble = _told(refusal)
@@ -233,7 +238,7 @@ LOST: Final = "lost"
 
 
 def _told(refusal: Refusal) -> str:
-    where, status = without_secrets(refusal.url), refusal.status
+    where, status = refusal.where, refusal.status
     said = f": {cut(escaped(refusal.said), 300).rstrip('.')}" if refusal.said else ""
     if status < 400:
         return f"{where} answered with something else{said}. Check the path of `url`"

@@ -226,6 +226,18 @@ async def test_a_key_that_a_refusal_repeats_is_not_told(
     assert "qwerty" not in place.workspace.output_without_secrets("so qwerty-1234-asdf it is")
 
 
+async def test_a_key_in_the_path_of_an_address_is_in_no_error_and_no_log(
+    place: Place, remote: RemoteServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "aish_lsp")
+    environ(place)["PLAIN"] = "qwerty-1234-asdf"
+    await configure(place, f"{remote.url}/${{PLAIN}}/mcp")
+    remote.refuse = lambda *_: (403, {}, b"no access to /mcp/qwerty-1234-asdf/mcp")
+    [trouble] = await place.tools.begin()
+    assert f"{remote.url}/***/mcp refused it (403 Forbidden): no access to /mcp/***/mcp" in trouble
+    assert "qwerty" not in caplog.text
+
+
 async def test_a_server_that_does_not_run_is_told_with_its_address(place: Place) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
