@@ -102,8 +102,8 @@ class RemoteTransport:
     The first request may have to wait for the user to sign in. ``headers`` go with each request; if
     they contain ``Authorization``, the user need not sign in. ``wait`` is called with the number of
     seconds that the user may keep the connection waiting. ``secrets`` are parts of the address or
-    of headers that no error may contain. ``extra_certificates`` is a file with certificates to trust
-    besides the usual ones.
+    of headers that no error may contain. ``extra_certificates`` is a file with certificates to
+    trust besides the usual ones.
 
     Attributes:
         trouble: why the connection is of no more use; empty if it is not known.
@@ -130,8 +130,7 @@ class RemoteTransport:
             raise Denied(f"its {what} would go unencrypted to another machine: use https")
         self._url = url
         self._headers = dict(headers)
-        without_headers, mask = redactor(headers), Mask(secrets)
-        self._redact = lambda text: mask.parts(without_headers(text), "***")
+        self._without_headers, self._mask = redactor(headers), Mask(secrets)
         self._shown = self._redact(without_secrets(url))
         self._certificates = extra_certificates
         signs_in = "authorization" not in map(str.lower, headers)
@@ -182,6 +181,9 @@ class RemoteTransport:
                 async with asyncio.timeout(_TIMEOUT):
                     streams = await stack.enter_async_context(older)
                 yield streams
+
+    def _redact(self, text: str) -> str:
+        return self._mask.parts(self._without_headers(text), "***")
 
     def may_be_older(self, error: BaseException) -> bool:
         """Return whether the server may be of the older kind: it refused the first message."""

@@ -70,6 +70,10 @@ class ToolServers:
             return False
         return self._trust.granted(self._surroundings.root, "server", name, digest)
 
+    def may_start(self, connection: Connection) -> bool:
+        """Return whether a server is still configured as it is in ``connection``, and granted."""
+        return connection in self.all() and self.is_granted(connection.name)
+
     async def start(self, is_on: Callable[[str], bool]) -> list[str]:
         """Start the servers that are not ready, wait a while for them, and return what is wrong."""
         if self.all():
@@ -115,6 +119,8 @@ class ToolServers:
             await asyncio.to_thread(
                 self._trust.grant, self._surroundings.root, "server", name, digest
             )
+            if not self.may_start(connection):
+                raise Denied(f"The tool server {name} was not started: it changed meanwhile.")
         await connection.connect()
 
     async def revoke(self, name: str) -> None:
@@ -182,6 +188,11 @@ class SessionServers:
         async def call(arguments: Mapping[str, Any], around: Around) -> ToolResult:
             if not await permissions.may_call(server, tool, arguments):
                 return ToolResult("Not called: the user did not agree to it.", "denied")
+            # While the user was asked, its settings may have changed, or its grant been revoked.
+            if not self._servers.may_start(connection):
+                return ToolResult(
+                    f"Not called: {server} was changed or revoked meanwhile.", "denied"
+                )
 
             async def progressed(text: str) -> None:
                 await around.emit(Output(tool.schema.name, "stderr", text))

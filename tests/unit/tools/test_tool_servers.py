@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from test_builtin_tools import PRESET, Place, place
 
-from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.tools import connection as connections
 from aish_lsp.tools import parts_of
 from aish_lsp.tools.asking import Elicitation
@@ -873,6 +873,58 @@ async def test_a_server_of_the_workspace_starts_after_a_grant_of_exactly_that(
     configuration.grant(configuration.loaded.requests)
     assert await servers.begin() == []
     assert (servers.status.state, servers.status.granted) == ("off", False)
+
+
+async def test_a_server_that_is_revoked_while_a_call_is_asked_about_does_not_start_again(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = servers.place
+    command = json.dumps([sys.executable, str(SERVER), "none", str(servers.file)])
+    (place.folder / ".aish.toml").write_text(f"[tools.servers.s]\ncommand = {command}\n")
+    await place.workspace.reload()
+    configuration = place.workspace.configuration
+    configuration.grant(configuration.loaded.requests)
+    place.answer = True
+    own = place.tools.session_servers
+    await own.connect("s")
+
+    async def agreed(*_: object) -> bool:
+        await own.revoke("s", "")
+        return True
+
+    monkeypatch.setattr("aish_lsp.tools.asking.Permissions.may_call", agreed)
+    result = await place.call("s__change", text="a")
+    assert (result.status, result.text) == (
+        "denied",
+        "Not called: s was changed or revoked meanwhile.",
+    )
+    assert servers.status.state == "off"
+
+
+async def test_a_server_that_changes_while_its_grant_is_asked_for_does_not_start(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = servers.place
+    command = json.dumps([sys.executable, str(SERVER), "none", str(servers.file)])
+    overlay = place.folder / ".aish.toml"
+    overlay.write_text(f"[tools.servers.s]\ncommand = {command}\n")
+    await place.workspace.reload()
+    configuration = place.workspace.configuration
+    configuration.grant(configuration.loaded.requests)
+
+    async def granted(*_: object) -> bool:
+        overlay.write_text(f"[tools.servers.s]\ncommand = {command}\nenv = {{ A = 'b' }}\n")
+        await place.workspace.reload()
+        configuration.grant(configuration.loaded.requests)
+        return True
+
+    own = place.tools.session_servers
+    surroundings = own._servers._surroundings
+    monkeypatch.setattr(own._servers, "_surroundings", replace(surroundings, ask_user=granted))
+    with pytest.raises(Denied, match="it changed meanwhile"):
+        await own.connect("s")
+    assert (servers.status.state, servers.status.granted) == ("off", False)
+    assert not servers.file.with_name("pid").exists()
 
 
 async def gone(number: int) -> None:
