@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from typing import Any, Final
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools import offered_name
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,10 @@ def checked_tools(server: str, listed: Iterable[Any]) -> tuple[list[ServerTool],
             tool = _checked(server, one)
         except Unfit as problem:
             left_out.append(f"{shown}: {problem}")
+            continue
+        except Exception as error:  # noqa: BLE001 - of an unknown program, and the others are good
+            logger.info("a tool of %s cannot be read: %s", server, type(error).__name__)
+            left_out.append(f"{shown}: its definition cannot be understood")
             continue
         if tool.schema.name in taken:
             left_out.append(f"{shown}: its name is that of another")
@@ -153,6 +160,9 @@ _NAMED: Final = frozenset(
 
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
+#: Keywords whose value is a text for people.
+_WORDS: Final = frozenset({"title", "description"})
+
 #: Keywords whose value may be null.
 _VALUES: Final = frozenset({"const", "default", "enum", "examples", "example"})
 
@@ -225,7 +235,7 @@ def _mended(given: Any) -> Any:
     """Return a schema with what older drafts and careless servers write, as it is written now."""
     if not isinstance(given, dict):
         return given
-    schema = {key: value for key, value in given.items() if value is not None or key in _VALUES}
+    schema = {key: value for key, value in given.items() if _says_something(key, value)}
     for key in _NAMED & schema.keys():
         named = schema[key] if isinstance(schema[key], dict) else {}
         schema[key] = {
@@ -250,6 +260,11 @@ def _mended(given: Any) -> Any:
     if schema.get("type") == "array" and not schema.keys() & {"items", "prefixItems"}:
         schema["items"] = {}  # Some model servers refuse an array of anything.
     return _bounded(schema)
+
+
+def _says_something(key: str, value: Any) -> bool:
+    """Return whether a keyword has a value that can be one of its own."""
+    return isinstance(value, str) if key in _WORDS else value is not None or key in _VALUES
 
 
 def _spelled_out(given: Any) -> Json:

@@ -212,3 +212,21 @@ def test_whatever_a_server_says_of_a_tool_is_in_its_pin(key: str) -> None:
     )
     assert before.pin != after.pin
     assert json.dumps("one") in before.definition
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"description": 5, "anyOf": [{"description": "one"}]}, ""),
+        ({"allOf": [{"description": ["x"], "title": {}}], "description": "y"}, ""),
+        (
+            {"$ref": f"#/anyOf/{'9' * 5000}", "anyOf": [{}]},
+            "odd: its definition cannot be understood",
+        ),
+    ],
+)
+def test_one_odd_schema_does_not_spoil_the_other_tools(schema: Any, reason: str) -> None:
+    listed = [{"name": "odd", "inputSchema": schema}, {"name": "good", "inputSchema": {}}]
+    tools, left_out = checked_tools("s", listed)
+    assert [tool.name for tool in tools] == (["good"] if reason else ["odd", "good"])
+    assert left_out == ([reason] if reason else [])
