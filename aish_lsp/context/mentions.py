@@ -241,7 +241,7 @@ def typed_names(line_prefix: str) -> Iterator[Typed]:
     As in ``mentions``, one may begin within another, a backslash may stand for a slash, and a name
     may have blanks.
     """
-    at = 0
+    at = max(0, len(line_prefix) - _MOST_BEYOND)
     while match := _TYPED_BEYOND.search(line_prefix, at):
         if any(map(str.isspace, _ESCAPE.sub("", match[1]))):
             yield Typed(_ESCAPE.sub(r"\1", match[1]), match.start(), has_blanks=True)

@@ -24,6 +24,7 @@ NAMES = ["Makefile", "README.md", "docs/a b.md", "lib/", "src/app.py", "src/main
         ("@done already", Typed("done already", 0, has_blanks=True)),
         ("@my ", Typed("my ", 0, has_blanks=True)),
         ("@ already", None),
+        (f"@{'long' * 50} already", None),
         ("@one\ntwo", None),
         ("@1 2 3 4 5 6 7 8 9 10", None),
         ('@"a b" and', None),
