@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import stat
-import subprocess
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Final
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.files import put_in_place
-from aish_lsp.foundation.git import git_command, git_environment
+from aish_lsp.foundation.git import run_git
 from aish_lsp.foundation.opening import ignored_folder
 from aish_lsp.foundation.text import shown_path
 
@@ -159,23 +158,8 @@ class ChatFile:
     def _is_tracked(self) -> bool:
         """Return whether git tracks the file; False if git cannot say."""
         arguments = ("ls-files", "--error-unmatch", "--", ":(icase).aish/chat.md")
-        command = git_command(self.root, *arguments)
-        if command is None:
-            return False
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self.root,
-                env=git_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=_GIT_TIMEOUT,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-        return done.returncode == 0
+        done = run_git(self.root, *arguments, seconds=_GIT_TIMEOUT)
+        return done is not None and done.returncode == 0
 
     def _put_aside(self) -> str:
         """Rename the file if it is too large; return its new name, or an empty one."""

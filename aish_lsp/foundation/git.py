@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 _NOTHING_RUNS = (
@@ -61,3 +62,32 @@ def git_environment() -> dict[str, str]:
     """Return the environment for a ``git_command``."""
     kept = {key: value for key, value in os.environ.items() if key not in _OTHER_REPOSITORY}
     return kept | _NOTHING_IS_FETCHED
+
+
+def run_git(
+    root: Path, *arguments: str, seconds: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[bytes] | None:
+    """Run a ``git_command`` in ``cwd``, or else in ``root``, and return how it ended. Blocks.
+
+    None if there is no git, or it cannot be started, or it takes longer than ``seconds``.
+    """
+    command = git_command(root, *arguments)
+    if command is None:
+        return None
+    try:
+        return subprocess.run(
+            command,
+            cwd=cwd or root,
+            env=git_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def top_above(folder: Path) -> Path | None:
+    """Return the nearest folder with a ``.git``, from ``folder`` upwards; None if there is none."""
+    return next((at for at in (folder, *folder.parents) if (at / ".git").exists()), None)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.git import git_command, git_environment
+from aish_lsp.foundation.git import run_git, top_above
 
 #: The keys whose value is one path: of more settings, of hooks, or of what new repositories get.
 _PATHS: Final = re.compile(r"include(if\..*)?\.path|core\.hookspath|init\.templatedir", re.DOTALL)
@@ -39,21 +38,20 @@ def names_in_tree(root: Path) -> set[str]:
     stands, too, since it counts in each repository of the tree; there, of a folder such as
     ``hooks``, only the names that git's hooks have count.
     """
-    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    top = top_above(root) or root
     real_root = os.path.realpath(root)
     names: set[str] = set()
     for origin, key, value in _settings(top):
         above = (top / origin.removeprefix("file:")).parent if origin.startswith("file:") else top
         if _PATHS.fullmatch(key):
             bases = (above, top) if key.startswith("include") else (top,)
-            spelled = {value} if value else set()
+            spelled = {_expanded(value)} if value else set()
         elif _COMMANDS.fullmatch(key) and (value[:1] == "!" or not key.startswith("alias.")):
             bases = (top,)
             spelled = set(_files(value.removeprefix("!"), top))
         else:
             continue
         for name in spelled:
-            name = os.path.expanduser(os.path.expandvars(name))  # noqa: PLW2901, PTH111 - a string
             places = [os.path.normpath(base / name) for base in bases]
             for place in (*places, *map(os.path.realpath, places)):
                 below = os.path.relpath(place, real_root)
@@ -73,29 +71,22 @@ def _files(command: str, top: Path) -> Iterator[str]:
     except ValueError:
         words = command.split()
     for number, word in enumerate(words):
-        name = os.path.expanduser(os.path.expandvars(word.rpartition("=")[2]))  # noqa: PTH111
+        name = _expanded(word.rpartition("=")[2])
         path = top / name
         is_file_name = "/" in name or (number and (path.is_file() or "." in name))
         if is_file_name and name[:1] != "-" and not path.is_dir():
             yield name
 
 
+def _expanded(name: str) -> str:
+    """Return a name with the variables and the ``~`` that git's shell replaces."""
+    return os.path.expanduser(os.path.expandvars(name))  # noqa: PTH111 - a string
+
+
 def _settings(folder: Path) -> list[tuple[str, str, str]]:
     """Return the origin of each setting of git, its key and its value; none if git fails."""
-    command = git_command(folder, "config", "--list", "--show-origin", "-z")
-    if command is None:
-        return []
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=git_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
+    done = run_git(folder, "config", "--list", "--show-origin", "-z", seconds=_SECONDS)
+    if done is None:
         return []
     parts = os.fsdecode(done.stdout).split("\0")
     pairs = zip(parts[::2], parts[1::2], strict=False)

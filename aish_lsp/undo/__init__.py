@@ -24,7 +24,7 @@ from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.ports import AskUser, EditOpen, EditOutcome, Question, not_open
 from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
-from aish_lsp.undo.listing import is_editors_own, left_out
+from aish_lsp.undo.listing import SIZE_LIMIT, is_editors_own, left_out
 from aish_lsp.undo.reverting import Reverted, make
 from aish_lsp.undo.work import Begun, Ended, Worker
 
@@ -412,7 +412,10 @@ def _told(ended: Ended, words: Sequence[bytes]) -> list[str]:
     """Return what to tell the user about what a command did to files that an undo may not reach."""
     texts = {
         "`:undo` cannot bring back {}: undo covers no files that git ignores, that belong to git or"
-        " an editor, that are over 64 MiB or that cannot be read.": (*words, *ended.gone),
+        f" an editor, that are over {SIZE_LIMIT >> 20} MiB or that cannot be read.": (
+            *words,
+            *ended.gone,
+        ),
         "`:undo` cannot bring back {}: the command also removed git's copy of it.": ended.lost,
         "{} changed under all of its names (hard links), also those elsewhere; `:undo` restores"
         " them all.": ended.linked,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from aish_lsp.foundation.git import git_command, git_environment
+from aish_lsp.foundation.git import git_command, git_environment, top_above
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.confinement.tree import folded, identity_of
 from aish_lsp.shell.confinement.written import (
@@ -332,7 +332,8 @@ def layers_for(root: Path, nested: Iterable[Path], at: Path) -> list[Layer]:
         OSError: it cannot be made.
     """
     folders = {git: False for git in nested if os.path.isfile(git / "HEAD")}  # noqa: PTH113 - or an error
-    own = next((at / ".git" for at in (root, *root.parents) if (at / ".git").exists()), None)
+    top = top_above(root)
+    own = top / ".git" if top else None
     if own is not None and own.is_dir():
         folders[own.resolve()] = False
     elif own is not None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.git import top_above
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
@@ -275,5 +276,4 @@ def _find(name: str, path: str) -> str | None:
 def _top(folder: str, _now: int) -> str:
     """Return the top of the work tree that ``folder`` is in, or ``folder`` itself."""
     real = Path(os.path.realpath(folder))
-    tops = (place for place in (real, *real.parents) if (place / ".git").exists())
-    return str(next(tops, real))
+    return str(top_above(real) or real)

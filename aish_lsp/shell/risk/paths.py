@@ -10,13 +10,12 @@ import os
 import posixpath
 import re
 import stat
-import subprocess
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
 
-from aish_lsp.foundation.git import git_command, git_environment
+from aish_lsp.foundation.git import run_git, top_above
 from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
 from aish_lsp.shell.protected import linked_by, protected_by
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
@@ -252,23 +251,12 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
 
 def is_ignored(path: Path) -> bool:
     """Return whether git ignores a file: then it is generated, or not needed."""
-    root = next((folder for folder in path.parents if (folder / ".git").exists()), None)
-    command = root and git_command(root, "check-ignore", "-q", "--", str(path))
-    if not command:
+    root = top_above(path.parent)
+    if root is None:
         return False
-    try:
-        done = subprocess.run(
-            command,
-            cwd=path.parent,
-            env=git_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0
+    arguments = ("check-ignore", "-q", "--", str(path))
+    done = run_git(root, *arguments, seconds=_GIT_SECONDS, cwd=path.parent)
+    return done is not None and done.returncode == 0
 
 
 def why_protected(path: str, root: Path | None = None) -> str | None:
