@@ -95,42 +95,56 @@ def _table_of(root: Path) -> Table:
     return plain, patterns, dependencies, everywhere, manifests
 
 
-def protected_by(name: str, root: Path | None = None) -> Row | None:
+def protected_by(name: str) -> Row | None:
     """Return the row that protects a file or folder, or a folder that it is in; None if none does.
-
-    If ``root`` is given, what the settings of git name in this work tree counts, too: this blocks.
 
     ``name`` is its path, relative to the work tree. An absolute one, or one that begins with ``~``,
     counts as outside the folders of dependencies. As some file systems do, it ignores case,
     characters that are not seen, and dots at the end.
     """
-    table = _table_of(root) if root else _table()
+    parts = [part for part in name.split("/") if part]
+    return _row_of(_table(), parts, may_depend=name[:1] not in {"/", "~"})
+
+
+def protected_in(path: Path, root: Path) -> Row | None:
+    """Return the row that protects a file or folder of the work tree ``root``, None if none does.
+
+    What the settings of git name there counts, too, and so does what leads by a link to the path,
+    or to a folder that it is in, where the link is directly in the work tree or within what is
+    protected there. Blocks.
+    """
+    table = _table_of(root)
+    real_root, real = Path(os.path.realpath(root)), Path(os.path.realpath(path))
+    for place, top in ((path, root), (real, real_root)):
+        if place.is_relative_to(top):
+            # Its first part is the root of the tree.
+            parts = ["", *place.relative_to(top).parts]
+            if row := _row_of(table, parts, may_depend=False):
+                return row
+    by_place = {
+        real_root / name: row_of(table, folded(name), ("",)) for name in os.listdir(real_root)
+    }
+    by_place = {place: row for place, row in by_place.items() if row >= 0}
+    for top, place in _linked(by_place, real_root):
+        by_place.setdefault(place, by_place[top])
+    return next((rows()[by_place[at]] for at in (real, *real.parents) if at in by_place), None)
+
+
+def _row_of(table: Table, parts: Iterable[str], *, may_depend: bool) -> Row | None:
+    """Return the row that protects what has these parts, or something above it.
+
+    If it ``may_depend``, the folders of dependencies are looked for among them.
+    """
     _, _, dependencies, everywhere, _ = table
-    parts = [part for part in map(folded, name.split("/")) if part]
-    if root and Path(root, name).is_relative_to(root):
-        below = Path(root, name).relative_to(root).parts
-        parts = ["", *map(folded, below)]
+    above: list[str] = []
     inside = False
-    for at, part in enumerate(parts):
-        row = row_of(table, part, parts[:at])
+    for part in map(folded, parts):
+        row = row_of(table, part, above)
         if row >= 0 and (not inside or row in everywhere):
             return rows()[row]
-        inside = inside or (name[:1] not in {"/", "~"} and part in dependencies)
+        inside = inside or (may_depend and part in dependencies)
+        above.append(part)
     return None
-
-
-def linked_by(path: Path, root: Path) -> Row | None:
-    """Return the row of what leads by a link to a file or folder, or one that it is in. Blocks.
-
-    What is protected counts directly in the work tree ``root``, and the links in it.
-    """
-    root, path = Path(os.path.realpath(root)), Path(os.path.realpath(path))
-    table = _table_of(root)
-    by_place = {root / name: row_of(table, folded(name), ("",)) for name in os.listdir(root)}
-    by_place = {place: row for place, row in by_place.items() if row >= 0}
-    for top, place in _linked(by_place, root):
-        by_place.setdefault(place, by_place[top])
-    return next((rows()[by_place[at]] for at in (path, *path.parents) if at in by_place), None)
 
 
 def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
@@ -264,7 +278,7 @@ def _way_of(link: Path) -> Iterator[Path]:
         place = place.parent
 
 
-def put_aside_in(folder: Path, root: Path) -> list[tuple[str, str]]:
-    """Return what of the work tree ``root`` was put aside in ``folder``: each name, and why."""
-    found, _ = find(os.fspath(folder), _table_of(root))
+def put_aside_in(folder: Path, table: Table) -> list[tuple[str, str]]:
+    """Return what was put aside in ``folder`` by the table of its work tree: each name, and why."""
+    found, _ = find(os.fspath(folder), table)
     return [(name, rows()[row].reason) for name, row, _ in found]

@@ -196,7 +196,7 @@ def _protection_reason(root: Path, place: Place, named: str) -> str:
     from aish_lsp.shell.risk.paths import why_protected  # noqa: PLC0415 - as above
 
     spelled = os.path.normpath(Path(root, named))
-    for path in (str(place.path), spelled):
+    for path in dict.fromkeys((str(place.path), spelled)):
         if reason := why_protected(path, root):
             return reason
     own = map(os.path.realpath, (data_dir(), config_file()))

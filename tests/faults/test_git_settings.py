@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from test_work_profile import work
 
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.git_settings import names_in_tree
-from aish_lsp.shell.protected import protected_by
+from aish_lsp.shell.protected import protected_in
+from aish_lsp.shell.risk import paths
 
 pytestmark = test_work_profile.pytestmark
 
@@ -114,7 +116,7 @@ async def test_work_cannot_write_what_a_setting_of_git_names(
     await work(confinement, write, tree)
     subprocess.run(then, shell=True, cwd=tree, capture_output=True, check=False)
     assert not canary.exists()
-    assert protected_by(str(place), tree) is not None
+    assert protected_in(place, tree) is not None
     # Where nobody hinders it, it does run.
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text.format(canary=canary))
@@ -150,8 +152,19 @@ def test_names_in_tree_leaves_out_folders_programs_and_what_is_elsewhere(tree: P
 
 def test_a_folder_of_hooks_protects_no_other_folders_of_that_name(tree: Path) -> None:
     git(tree, "config", "core.hooksPath", "hooks")
-    assert protected_by("hooks/use", tree) is not None
-    assert protected_by(str(tree / "hooks/use"), tree) is not None
-    assert protected_by("src/hooks/useThing.ts", tree) is None
-    assert protected_by(str(tree / "src/hooks/useThing.ts"), tree) is None
-    assert protected_by("sub/hooks/pre-commit", tree) is not None
+    link = tree.with_name("link")
+    link.symlink_to(tree)
+    for root in (tree, link):
+        assert protected_in(root / "hooks/use", root) is not None
+        assert protected_in(root / "src/hooks/useThing.ts", root) is None
+        assert protected_in(root / "sub/hooks/pre-commit", root) is not None
+
+
+def test_why_protected_names_what_a_setting_includes_in_a_tree_in_the_home(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "_HOME", re.compile(re.escape(os.fspath(tree.parent))))
+    git(tree, "config", "include.path", "../more.conf")
+    assert paths.normal(str(tree / "more.conf")) == "~/tree/more.conf"
+    assert paths.why_protected(str(tree / "more.conf"), tree) is not None
+    assert paths.why_protected(str(tree / "other.conf"), tree) is None

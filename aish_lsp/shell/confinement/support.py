@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aish_lsp.foundation.errors import AishError, Denied, StoreUnavailable
 from aish_lsp.foundation.files import data_dir, private_dir, workspace_dir
@@ -230,7 +230,7 @@ class Confinement:
         run = _WorkRun(root)
         lock = _locked(root)
         try:
-            protected, nested = protection(root, run.aside)
+            protected, nested = run.protect()
             if layered:
                 run.add_layers(nested)
             temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
@@ -343,7 +343,14 @@ class _WorkRun:
         _remove_old(own, "*", _ASIDE_SECONDS)
         self.aside = own / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(3).hex()}"
         self._folder: Path | None = None
+        self._table: Any = None
         self.layers: list[Layer] = []
+
+    def protect(self) -> tuple[dict[str, Any], list[Path]]:
+        """Return how the work tree is protected, and the git folders in it: see ``protection``."""
+        plan, nested = protection(self._root, self.aside)
+        self._table = plan["table"]
+        return plan, nested
 
     def add_layers(self, nested: Iterable[Path]) -> None:
         """Make the layers; ``nested`` are the git folders in the work tree.
@@ -368,7 +375,7 @@ class _WorkRun:
                 git = shown_path(layer.git)
                 told.append(f"nothing that git did is kept in {git}, since it was stopped")
         if self.aside.exists():
-            found = put_aside_in(self.aside, self._root)
+            found = put_aside_in(self.aside, self._table)
             told += [f"{escaped(name)} is put aside: it {reason}" for name, reason in found[:_TOLD]]
             more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
             told.append(f"what is put aside{more} is in {shown_path(self.aside)}")

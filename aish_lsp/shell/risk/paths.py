@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from aish_lsp.foundation.git import run_git, top_above
 from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
-from aish_lsp.shell.protected import linked_by, protected_by
+from aish_lsp.shell.protected import protected_by, protected_in
 from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import UNKNOWN, table
 
@@ -265,7 +265,7 @@ def why_protected(path: str, root: Path | None = None) -> str | None:
     ``root`` is its work tree. If it is given, this blocks.
     """
     place = normal(path)
-    row = protected_by(place, root) or (linked_by(Path(path), root) if root else None)
+    row = protected_by(place) or (protected_in(Path(path), root) if root else None)
     return row.reason if row else _why_not(place, "overwrites")
 
 
