@@ -72,8 +72,10 @@ async def _calls_two_tools(request: Request, peer: Peer) -> None:
     await send_events(peer, *chunks, chunk_of("", finish_reason="tool_calls"), "[DONE]")
 
 
-def refusing(provider: str, words: Sequence[str], sent: list[Json]) -> Script:
-    """Refuse a new request for each of ``words``, and then answer."""
+def refusing(
+    provider: str, words: Sequence[str], sent: list[Json], then: Script | None = None
+) -> Script:
+    """Refuse a new request for each of ``words``; do what comes ``then``, or answer."""
     left = list(words)
 
     async def script(request: Request, peer: Peer) -> None:
@@ -84,6 +86,8 @@ def refusing(provider: str, words: Sequence[str], sent: list[Json]) -> Script:
             # A template's own error has llama.cpp's status.
             status = "500 Internal Server Error" if "Jinja" in message else "400 Bad Request"
             await peer.reply({"error": {"message": message}}, status)
+        elif then is not None:
+            await then(request, peer)
         else:
             await ANSWERS[provider](peer)
 
@@ -157,16 +161,11 @@ async def test_a_server_that_refuses_every_form_leaves_the_session_usable(
 async def test_a_cancel_between_two_refusals(served: Any) -> None:
     name, _ = await begun(served, "openai")
     sent: list[Json] = []
-    refuses = refusing("openai", COMMON[:3], sent)
 
-    async def script(request: Request, peer: Peer) -> None:
-        if len(sent) < 2:
-            await refuses(request, peer)
-        else:
-            sent.append(request.json)
-            await peer.wait_closed()
+    async def wait(_: Request, peer: Peer) -> None:
+        await peer.wait_closed()
 
-    served.script = script
+    served.script = refusing("openai", COMMON[:2], sent, wait)
     asked = {"prompt": "Well?", "partialResultToken": "t", "model": name}
     _, answer = await begin(served.client, "aish.ask", asked)
     while len(sent) < 3:
@@ -216,16 +215,7 @@ async def test_a_goal_is_refused_and_reached(served: Any) -> None:
     served.client.answers["window/showMessageRequest"] = yes
     name, _ = await begun(served, "openai")
     sent: list[Json] = []
-    refuses = refusing("openai", COMMON[:5], sent)
-
-    async def script(request: Request, peer: Peer) -> None:
-        if len(sent) < 5:
-            await refuses(request, peer)
-        else:
-            sent.append(request.json)
-            await says("GOAL: complete\nDone.\n")(request, peer)
-
-    served.script = script
+    served.script = refusing("openai", COMMON[:5], sent, says("GOAL: complete\nDone.\n"))
     text = served.place.config.read_text(encoding="utf-8")
     _, _, rest = text.partition("\n")
     served.place.config.write_text(f'default_model = "{name}"\n{rest}', encoding="utf-8")

@@ -40,6 +40,12 @@ def remote() -> Iterator[RemoteServer]:
         yield server
 
 
+async def started(place: Place, remote: RemoteServer) -> list[str]:
+    """Have the server started; return what is wrong."""
+    await configure(place, remote.url)
+    return list(await place.tools.begin())
+
+
 async def configure(place: Place, url: str, *more: str) -> None:
     lines = ["[tools.servers.r]", f"url = {json.dumps(url)}", *more, ""]
     place.config.write_text("\n".join(lines))
@@ -72,8 +78,7 @@ NO_SESSION = json.dumps(
 async def test_a_session_that_is_lost_is_opened_anew_and_the_call_made_once_more(
     place: Place, remote: RemoteServer, status: int, body: bytes
 ) -> None:
-    await configure(place, remote.url)
-    assert await place.tools.begin() == []
+    assert await started(place, remote) == []
     remote.lose(status, body)
     remote.seen.clear()
     result = await place.call("r__look")
@@ -86,8 +91,7 @@ async def test_a_session_that_is_lost_is_opened_anew_and_the_call_made_once_more
 async def test_calls_that_lose_a_session_at_once_open_one(
     place: Place, remote: RemoteServer
 ) -> None:
-    await configure(place, remote.url)
-    await place.tools.begin()
+    await started(place, remote)
     remote.lose(404)
     remote.seen.clear()
     results = await asyncio.gather(*(place.call("r__look", number=n) for n in range(4)))
@@ -96,8 +100,7 @@ async def test_calls_that_lose_a_session_at_once_open_one(
 
 
 async def test_a_session_that_is_lost_again_is_told(place: Place, remote: RemoteServer) -> None:
-    await configure(place, remote.url)
-    await place.tools.begin()
+    await started(place, remote)
     remote.refuse = lambda message, _: (404, {}, b"") if message["method"] == "tools/call" else None
     remote.seen.clear()
     result = await place.call("r__look")
@@ -109,8 +112,7 @@ async def test_a_session_that_is_lost_again_is_told(place: Place, remote: Remote
 async def test_a_tool_that_is_another_in_the_new_session_is_not_called(
     place: Place, remote: RemoteServer
 ) -> None:
-    await configure(place, remote.url)
-    await place.tools.begin()
+    await started(place, remote)
     remote.lose(404)
     remote.tool = {**TOOL, "description": "Delete."}
     remote.seen.clear()
@@ -124,8 +126,7 @@ async def test_a_tool_that_is_another_in_the_new_session_is_not_called(
 async def test_a_session_that_may_be_lost_is_opened_anew_and_the_call_not_made_again(
     place: Place, remote: RemoteServer
 ) -> None:
-    await configure(place, remote.url)
-    await place.tools.begin()
+    await started(place, remote)
     lost = b'event: message\ndata: {"error":"Session not found"}\n\n'
     remote.forget()
 
@@ -143,8 +144,7 @@ async def test_a_session_that_may_be_lost_is_opened_anew_and_the_call_not_made_a
 async def test_a_call_with_wrong_arguments_is_not_made_again(
     place: Place, remote: RemoteServer
 ) -> None:
-    await configure(place, remote.url)
-    await place.tools.begin()
+    await started(place, remote)
     wrong = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no such path"}}
     body = json.dumps(wrong).encode()
 
@@ -162,8 +162,7 @@ async def test_a_call_with_wrong_arguments_is_not_made_again(
 async def test_a_call_that_is_cancelled_while_a_session_is_opened_leaves_the_server_usable(
     place: Place, remote: RemoteServer
 ) -> None:
-    await configure(place, remote.url)
-    await place.tools.begin()
+    await started(place, remote)
     remote.lose(404)
     calling = asyncio.create_task(place.call("r__look"))
     while "initialize" not in remote.seen[3:]:
@@ -279,8 +278,7 @@ async def test_a_server_on_this_machine_is_reached_without_a_proxy(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "localhost,fd00::/8")
-    await configure(place, remote.url)
-    assert await place.tools.begin() == []
+    assert await started(place, remote) == []
 
 
 async def test_another_server_is_reached_through_the_proxy(
@@ -343,8 +341,7 @@ async def test_certificates_of_the_environment_are_trusted(
 ) -> None:
     file = certificate(tmp_path / "own.pem")
     with remote_server(file) as remote:
-        await configure(place, remote.url)
-        [trouble] = await place.tools.begin()
+        [trouble] = await started(place, remote)
         assert f"the connection to {remote.url} is not secure" in trouble
         assert "Name the file of its certificates in SSL_CERT_FILE or NODE_EXTRA" in trouble
         environ(place)["NODE_EXTRA_CA_CERTS"] = str(file)
@@ -433,8 +430,7 @@ TEXT = {"content": [{"type": "text", "text": "seen"}]}
 async def test_a_reply_of_a_careless_server_is_read_as_it_is_meant(
     place: Place, remote: RemoteServer, kind: str, made: Any, text: str
 ) -> None:
-    await configure(place, remote.url)
-    await place.tools.begin()
+    await started(place, remote)
 
     def refuse(message: Any, _: bool) -> Any:
         if message["method"] != "tools/call":
@@ -452,8 +448,7 @@ async def test_a_server_that_wants_a_key_and_offers_no_sign_in_is_told(
 ) -> None:
     unauthorized = b'{"jsonrpc":"2.0","error":{"code":-32001,"message":"Unauthorized"},"id":null}'
     remote.refuse = lambda *_: (401, {"Content-Type": "application/json"}, unauthorized)
-    await configure(place, remote.url)
-    [trouble] = await place.tools.begin()
+    [trouble] = await started(place, remote)
     assert "Set a key in its `headers`" in trouble
     assert place.asked == []
 
@@ -462,8 +457,7 @@ async def test_a_redirect_to_the_same_server_is_followed(
     place: Place, remote: RemoteServer
 ) -> None:
     remote.moved = "/mcp/"
-    await configure(place, remote.url)
-    assert await place.tools.begin() == []
+    assert await started(place, remote) == []
     assert (await place.call("r__look")).text == SEEN
 
 
@@ -483,16 +477,14 @@ async def test_a_version_that_a_refusal_names_is_asked_for(
         return None if is_old else (400, {"Content-Type": "application/json"}, body)
 
     remote.refuse = refuse
-    await configure(place, remote.url)
-    assert await place.tools.begin() == []
+    assert await started(place, remote) == []
     assert asked[-1] == "2025-06-18"
     assert (await place.call("r__look")).text == SEEN
 
 
 async def test_a_server_of_the_older_kind_is_reached(place: Place, remote: RemoteServer) -> None:
     remote.is_older = True
-    await configure(place, remote.url)
-    assert await place.tools.begin() == []
+    assert await started(place, remote) == []
     assert (await place.call("r__look")).text == SEEN
     # What has forgotten the session does not take a call, and leaves nobody waiting.
     remote.events.put(b"")
@@ -508,8 +500,7 @@ async def test_a_server_that_fails_is_not_taken_for_one_of_the_older_kind(
     place: Place, remote: RemoteServer
 ) -> None:
     remote.refuse = lambda *_: (503, {}, b"")
-    await configure(place, remote.url)
-    [trouble] = await place.tools.begin()
+    [trouble] = await started(place, remote)
     assert "503" in trouble
     assert not [one for one in remote.seen if one.startswith("GET")]
     # And the guess does not hide what was wrong.

@@ -48,6 +48,18 @@ class Servers:
         self.place.config.write_text("\n".join(["[tools.servers.s]", *lines, ""]))
         await self.place.workspace.reload()
 
+    async def ask_for(self, *more: str) -> None:
+        """Have the workspace itself ask for the server, with ``more`` lines of settings."""
+        command = json.dumps([sys.executable, str(SERVER), "none", str(self.file)])
+        lines = ["[tools.servers.s]", f"command = {command}", *more, ""]
+        (self.place.folder / ".aish.toml").write_text("\n".join(lines))
+        await self.place.workspace.reload()
+
+    def trust(self) -> None:
+        """Have the user trust what the workspace asks for."""
+        configuration = self.place.workspace.configuration
+        configuration.grant(configuration.loaded.requests)
+
     async def begin(self) -> list[str]:
         return list(await self.place.tools.begin())
 
@@ -844,15 +856,11 @@ async def test_a_server_of_the_workspace_starts_after_a_grant_of_exactly_that(
     servers: Servers,
 ) -> None:
     place = servers.place
-    command = json.dumps([sys.executable, str(SERVER), "none", str(servers.file)])
-    overlay = place.folder / ".aish.toml"
-    overlay.write_text(f"[tools.servers.s]\ncommand = {command}\n")
-    await place.workspace.reload()
+    await servers.ask_for()
     # Nothing of it counts before the folder is trusted.
     assert await servers.begin() == []
     assert place.tools.servers() == ["aish"]
-    configuration = place.workspace.configuration
-    configuration.grant(configuration.loaded.requests)
+    servers.trust()
     # Then each server is asked about.
     assert await servers.begin() == []
     assert (servers.status.state, servers.status.granted) == ("off", False)
@@ -868,9 +876,8 @@ async def test_a_server_of_the_workspace_starts_after_a_grant_of_exactly_that(
     await place.tools.session_servers.revoke("s", "")
     assert (servers.status.state, servers.status.granted) == ("off", False)
     await place.tools.session_servers.connect("s")
-    overlay.write_text(f"[tools.servers.s]\ncommand = {command}\nenv = {{ A = 'b' }}\n")
-    await place.workspace.reload()
-    configuration.grant(configuration.loaded.requests)
+    await servers.ask_for("env = { A = 'b' }")
+    servers.trust()
     assert await servers.begin() == []
     assert (servers.status.state, servers.status.granted) == ("off", False)
 
@@ -879,11 +886,8 @@ async def test_a_server_that_is_revoked_while_a_call_is_asked_about_does_not_sta
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = servers.place
-    command = json.dumps([sys.executable, str(SERVER), "none", str(servers.file)])
-    (place.folder / ".aish.toml").write_text(f"[tools.servers.s]\ncommand = {command}\n")
-    await place.workspace.reload()
-    configuration = place.workspace.configuration
-    configuration.grant(configuration.loaded.requests)
+    await servers.ask_for()
+    servers.trust()
     place.answer = True
     own = place.tools.session_servers
     await own.connect("s")
@@ -905,17 +909,12 @@ async def test_a_server_that_changes_while_its_grant_is_asked_for_does_not_start
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = servers.place
-    command = json.dumps([sys.executable, str(SERVER), "none", str(servers.file)])
-    overlay = place.folder / ".aish.toml"
-    overlay.write_text(f"[tools.servers.s]\ncommand = {command}\n")
-    await place.workspace.reload()
-    configuration = place.workspace.configuration
-    configuration.grant(configuration.loaded.requests)
+    await servers.ask_for()
+    servers.trust()
 
     async def granted(*_: object) -> bool:
-        overlay.write_text(f"[tools.servers.s]\ncommand = {command}\nenv = {{ A = 'b' }}\n")
-        await place.workspace.reload()
-        configuration.grant(configuration.loaded.requests)
+        await servers.ask_for("env = { A = 'b' }")
+        servers.trust()
         return True
 
     own = place.tools.session_servers
