@@ -18,7 +18,7 @@ from aish_lsp.agent.remedies import POLICY, pause_before
 from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.providers import reasoning_source
+from aish_lsp.models.providers import reasoning_source, reply_limit
 from aish_lsp.models.refusals import told_too_long
 from aish_lsp.models.repetition import RepetitionGuard
 from aish_lsp.models.request import (
@@ -280,13 +280,16 @@ class Call:
         if received.has_begun or received.finish not in {"stop", "tool"} or self._was_empty:
             return False
         self._was_empty = True
-        if received.usage is not None:
-            # It costs something, too.
-            self.account()
-            await self.record_usage()
-            received.usage = None
+        await self._charge_attempt()
         await self._notice("info", f"The answer of {self.preset.name} is empty. Trying it again.")
         return True
+
+    async def _charge_attempt(self) -> None:
+        """Charge an attempt of which nothing is left but its usage: it costs something, too."""
+        if self.received.usage is not None:
+            self.account()
+            await self.record_usage()
+            self.received.usage, self.received.is_cut = None, False
 
     def _guards(self) -> dict[type[ModelEvent], RepetitionGuard]:
         """Return guards for text and for reasoning, if the model's replies are guarded."""
@@ -299,7 +302,9 @@ class Call:
         Raises:
             AishError: none helps; the error says why, and ``error`` itself if it is the only one.
         """
-        told_too_long(error, self._fitting.tokens)
+        await self._charge_attempt()
+        limits = {self._request.max_output_tokens, reply_limit(self.preset)}
+        told_too_long(error, self._fitting.tokens, limits)
         for number, remedy in enumerate(POLICY):
             if self._tried[number] < remedy.times and remedy.helps(error):
                 self._tried[number] += 1

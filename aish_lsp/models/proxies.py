@@ -60,6 +60,9 @@ def environment_proxies() -> Proxies:
     from urllib.request import getproxies  # noqa: PLC0415 - brings much; httpx loads it anyway
 
     given, proxies = getproxies(), Proxies()
+    if given.get("http") and given.get("https"):
+        # Nothing goes through it, so nobody needs to hear what is wrong with it.
+        given.pop("all", None)
     for scheme in ("http", "https", "all"):
         if url := given.get(scheme):
             if "#" in url.rpartition("@")[0]:
@@ -69,9 +72,6 @@ def environment_proxies() -> Proxies:
             # As desktops write it.
             url = re.sub(r"^socks:", "socks5:", url, flags=re.IGNORECASE)
             proxies.by_scheme[scheme] = url if "://" in url else f"http://{url}"
-    if {"http", "https"} <= proxies.by_scheme.keys():
-        # Nothing goes through it, so nobody needs to hear what is wrong with it.
-        proxies.by_scheme.pop("all", None)
     odd = []
     for entry in filter(None, re.split(r"[\s,;]+", given.get("no", ""))):
         if match := _ENTRY.fullmatch(entry):

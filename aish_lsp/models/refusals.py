@@ -20,7 +20,7 @@ from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.loose_json import Json, as_dict, as_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from aish_lsp.foundation.errors import AishError
 
@@ -133,8 +133,12 @@ _ANY_NUMBER: Final = re.compile(
 _ABOUT: Final = 2
 
 
-def told_too_long(error: AishError, tokens: int) -> None:
-    """Note in ``error`` if it says that a request, which we counted as ``tokens``, is too long."""
+def told_too_long(error: AishError, tokens: int, limits: Container[int | None] = ()) -> None:
+    """Note in ``error`` if it says that a request, which we counted as ``tokens``, is too long.
+
+    ``limits`` are what was sent as the limit of the reply: what is said of these is not about the
+    prompt, and nothing that is left out would help.
+    """
     words = str(error.data.get("provider_message", ""))
     is_known = overflow_of(error) is not None or error.data.get("status") in _OTHER_REASONS
     if is_known or not may_be_about_request(error):
@@ -148,7 +152,7 @@ def told_too_long(error: AishError, tokens: int) -> None:
         }
     )
     for window, prompt in itertools.pairwise(numbers):
-        if tokens / _ABOUT <= prompt <= tokens * _ABOUT:
+        if prompt not in limits and tokens / _ABOUT <= prompt <= tokens * _ABOUT:
             error.data |= {"code": _LLAMA_CPP, "n_prompt_tokens": prompt, "n_ctx": window}
 
 
@@ -255,7 +259,7 @@ def changed_fields(error: AishError, body: Json, own: Mapping[str, Any]) -> Chan
     words = str(error.data.get("provider_message", ""))
     sent = dict(_paths(body, own))
     for name, value in _ASKED_FOR.findall(words):
-        if _plain(name) in sent or name == _EFFORT:
+        if _plain(name) in sent or (name == _EFFORT and name not in own):
             return {sent.get(_plain(name), name): value}
     names = [str(error.data.get("param") or "")]
     names += [

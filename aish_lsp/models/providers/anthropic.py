@@ -31,16 +31,21 @@ from aish_lsp.models.providers.reply import (
     plain,
     written,
 )
+from aish_lsp.models.refusals import STATUSES
 from aish_lsp.models.request import exchanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from aish_lsp.config.schema import Preset
+    from aish_lsp.foundation.errors import AishError
     from aish_lsp.models.refusals import Changes
     from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 _BETA_HEADER = "anthropic-beta"
+
+# The field of a block that marks it for the cache.
+_CACHE = "cache_control"
 
 # These do not look for the key in Anthropic's header: https://docs.ollama.com.
 _BEARER_HOSTS = frozenset({"ollama.com"})
@@ -74,15 +79,25 @@ class AnthropicModel(CountingModel):
         others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
         return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}
 
-    def _body(self, request: ModelRequest, model: str, _changes: Changes) -> Json:
-        return request_body(request, model)
+    def _body(self, request: ModelRequest, model: str, changes: Changes) -> Json:
+        return request_body(request, model, is_cached=_CACHE not in changes)
 
     def _reader(self, url: str, _body: Json) -> MessageReader:
         return MessageReader(server_name(url))
 
+    def _changes(self, error: AishError, body: Json, own: Json) -> Changes:
+        """Return what to change; the marks for the cache are within messages."""
+        words = str(error.data.get("provider_message"))
+        if _CACHE in words and _CACHE not in own and error.data.get("status") in STATUSES:
+            return {_CACHE: None}
+        return super()._changes(error, body, own)
 
-def request_body(request: ModelRequest, model: str) -> Json:
-    """Return the JSON of a request; ``extra_body`` comes last and replaces what it names."""
+
+def request_body(request: ModelRequest, model: str, *, is_cached: bool = True) -> Json:
+    """Return the JSON of a request; ``extra_body`` comes last and replaces what it names.
+
+    ``is_cached`` says whether its server takes marks for its cache.
+    """
     preset = request.preset
     extra = preset.extra_body
     limit = request.max_output_tokens or preset.max_output_tokens
@@ -90,7 +105,7 @@ def request_body(request: ModelRequest, model: str) -> Json:
     body: Json = {"max_tokens": limit, "stream": True}
     if model:
         body["model"] = model
-    if not preset.local_compress:
+    if is_cached and not preset.local_compress:
         # With it, turns are omitted and shortened, so no request begins like the previous one.
         mark_for_cache(messages)
     body["messages"] = messages
@@ -100,7 +115,8 @@ def request_body(request: ModelRequest, model: str) -> Json:
         if message.role == "system" and message.content.strip()
     )
     if system:
-        body["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
+        mark = {_CACHE: CACHE_MARK} if is_cached else {}
+        body["system"] = [{"type": "text", "text": system, **mark}]
     if request.tools:
         body["tools"] = [tool.declared("input_schema") for tool in request.tools]
         for tool in body["tools"]:
@@ -184,11 +200,11 @@ def mark_for_cache(messages: list[Json]) -> None:
 
     The last mark caches the whole request for the next one. The mark before it finds what the
     previous request cached, even if there have been more calls since than the server looks back.
-    Behind a proxy, Claude costs ten times as much without the marks. Servers without such a cache
-    accept them, because Anthropic's own programs send them.
+    Behind a proxy, Claude costs ten times as much without the marks. Most servers without such a
+    cache accept them, because Anthropic's own programs send them.
     """
     for message in [message for message in messages if message["role"] == "user"][-2:]:
-        message["content"][-1] = {**message["content"][-1], "cache_control": CACHE_MARK}
+        message["content"][-1] = {**message["content"][-1], _CACHE: CACHE_MARK}
 
 
 def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> list[Json]:

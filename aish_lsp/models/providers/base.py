@@ -166,6 +166,8 @@ class StreamingModel(ABC):
                             has_begun = True
                             yield event
                     reader.check(url, headers)
+                    # A reply of calls alone has none of its events before its end.
+                    self._form(preset, model).accept()
                     for event in reader.end():
                         yield event
                     await _drain(events)

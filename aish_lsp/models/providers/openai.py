@@ -260,7 +260,7 @@ class ChatReader(ReplyReader):
             is_whole = choice.get("delta") is None
             delta = as_dict(choice.get("message" if is_whole else "delta"))
             self.error = choice.get("error") or self.error
-            if choice.get("index"):
+            if choice.get("index") not in (None, 0, "0"):
                 # Some servers put the calls of one reply into a choice of their own.
                 self._read_calls(delta)
                 continue

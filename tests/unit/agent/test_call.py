@@ -140,6 +140,44 @@ async def test_a_refusal_is_not_tried_again() -> None:
     assert model.closed == 1
 
 
+@pytest.mark.parametrize("reported", [Usage(30, 4), None])
+async def test_an_attempt_without_a_reply_is_charged_by_itself(
+    monkeypatch: pytest.MonkeyPatch, reported: Usage | None
+) -> None:
+    """Its server may have told what the prompt costs, and then nothing more."""
+    charged: list[tuple[Usage | None, bool]] = []
+
+    class Told(Scripted):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            if len(self.scripts) == 2:
+                request.tell_cut(Usage(20, 1))
+            async with aclosing(super().stream(request)) as events:
+                async for event in events:
+                    yield event
+
+    async def record(_: Call) -> None:
+        pass
+
+    def account(call: Call) -> Usage:
+        charged.append((call.received.usage, call.received.is_cut))
+        return Usage(0, 0)
+
+    monkeypatch.setattr(remedies, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(Call, "account", account)
+    monkeypatch.setattr(Call, "record_usage", record)
+    last = () if reported is None else (reported,)
+    model = Told((BUSY,), (REPLY[0], *last, REPLY[1]))
+
+    async def emit(_: Event) -> None:
+        pass
+
+    call = Call(Fixed(model, emit), Preset(name="mine"))
+    await call.fit()
+    assert [event async for event in call.reply()] == [REPLY[0], *last, REPLY[1]]
+    assert charged == [(Usage(20, 1), True)]
+    assert (call.received.usage, call.received.is_cut) == (reported, False)
+
+
 @pytest.mark.slow
 async def test_the_last_try_begins_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "PATIENCE", 0.3)

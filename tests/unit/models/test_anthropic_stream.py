@@ -12,6 +12,7 @@ from fault_server import FaultServer, Peer, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replies import text_of
+from reply_parts import collect, saying
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
@@ -599,3 +600,31 @@ def test_thinking_in_a_block_that_began_as_text() -> None:
     )  # fmt: skip
     assert events[:2] == [Reasoning("Hm."), Text("So.")]
     assert [event for event in events if isinstance(event, Usage)] == [Usage(9, 5)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "messages.0.content.0.cache_control: Extra inputs are not permitted",
+        "system.0.cache_control: Extra inputs are not permitted",
+        "Unknown field 'cache_control'",
+    ],
+)
+async def test_a_server_that_refuses_marks_for_its_cache(http: HttpClient, words: str) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        if "cache_control" in json.dumps(request.json):
+            await peer.reply({"type": "error", "error": {"message": words}}, "400 Bad Request")
+        else:
+            await saying(BEGIN, start(0, "text", text="Yes."), stop("end_turn"), OVER)(
+                request, peer
+            )
+
+    messages = (RequestMessage("system", "Be short."), RequestMessage("user", "hi"))
+    async with FaultServer(script) as server:
+        asked = ModelRequest(Preset(provider="anthropic", endpoint=server.url, model="m"), messages)
+        model = AnthropicModel(http)
+        for _ in range(2):
+            events, error = await collect(model, asked)
+            assert (error, text_of(events)) == (None, "Yes.")
+    # It is asked without them from then on.
+    assert len(server.requests) == 3

@@ -564,3 +564,10 @@ def test_what_was_cached_under_whatever_name(
     assert usage is not None
     assert usage.output_tokens == 3
     assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == counts
+
+
+@pytest.mark.parametrize("index", [None, 0, "0", "1"])
+def test_the_first_choice_is_the_one_that_is_shown(index: Any) -> None:
+    reply = ChatReader("h")
+    events = reply.feed({"choices": [{"index": index, "delta": {"content": "x"}}]})
+    assert events == ([] if index == "1" else [Text("x")])

@@ -454,3 +454,27 @@ async def test_the_usage_of_a_reply_that_broke_off_counts(http: HttpClient) -> N
         events, error = await collect(OpenAIModel(http), request)
     assert isinstance(error, BackendUnavailable)
     assert (events, used) == ([Text("part")], [Usage(9, 2)])
+
+
+async def test_a_form_is_kept_that_was_answered_with_a_call_alone(http: HttpClient) -> None:
+    piece = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    call = {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}
+    asked: list[bool] = []
+    refusals = ["No."]
+
+    async def script(request: Request, peer: Peer) -> None:
+        asked.append("temperature" in request.json)
+        words = "Unsupported parameter: 'temperature'" if asked[-1] else ""
+        if not words and len(asked) > 2 and refusals:
+            words = refusals.pop()
+        if words:
+            await peer.reply({"error": {"message": words}}, "400 Bad Request")
+        else:
+            await saying(call, STOP, "[DONE]")(request, peer)
+
+    async with FaultServer(script) as server:
+        model = OpenAIModel(http)
+        for _ in range(3):
+            await collect(model, ask(server.url, temperature=0.5))
+    # What no form mended has changed nothing.
+    assert asked == [True, False, False, False]

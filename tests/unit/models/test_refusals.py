@@ -472,6 +472,24 @@ def test_two_numbers_one_of_which_is_about_ours(
     assert overflow_of(error) == read
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens for m",
+        "max_tokens is too large: 8192. This model supports at most 4096 completion tokens",
+        "max_completion_tokens (8192) exceeds the maximum of 4096 tokens",
+    ],
+)
+def test_the_limit_of_the_reply_is_not_the_prompt(words: str) -> None:
+    error = refused({"error": {"message": words}})
+    refusals.told_too_long(error, 9000, {8192})
+    assert overflow_of(error) is None
+    # As the window, the same number counts.
+    error = refused({"error": {"message": "prompt_tokens (9000) exceed max_seq_len (8192)"}})
+    refusals.told_too_long(error, 9000, {8192})
+    assert overflow_of(error) == Overflow(9000, 8192)
+
+
 # --- fields ---------------------------------------------------------------------------------------
 
 BODY: dict[str, Any] = {
@@ -549,4 +567,6 @@ def test_what_the_user_configured_is_not_changed_and_other_refusals_are_not_read
     assert changes(BODY, error, seed=1) == {}
     assert changes(GEMINI, error, generationConfig={"seed": 1}) == {}
     assert changes(BODY, error, status=401) == {}
+    asked_for = {"message": "Set reasoning_effort to 'none'."}
+    assert changes(BODY, asked_for, reasoning_effort="low") == {}
     assert refusals.not_own({"seed": None, "top_p": None}, {"seed": 1}) == {"top_p": None}
