@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,16 @@ class Place:
     def ask_always(self) -> None:
         """Have the user asked about every command."""
         self.config.write_text('[safety]\nconfirm = "always"\n')
+
+    def runs(self, command: str) -> bool:
+        """Return whether ``command`` runs in the workspace. Other tests may run the same elsewhere."""
+        words = ["pgrep", "-f", command]
+        found = subprocess.run(words, capture_output=True, text=True, check=False)
+        for pid in found.stdout.split():
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/cwd").samefile(self.folder):
+                    return True
+        return False
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return the records of the sessions' logs, in their order."""

@@ -216,12 +216,13 @@ def test_a_day(place: Place, profile: Path, calling: llama_server.LlamaServer) -
         neovim.until("the second", lambda: "CMD: sleep 600" in neovim.lines)
         neovim.until("it runs", lambda: any("> Running " in line for line in neovim.lines))
         neovim.until("it is described", lambda: "CMD: sleep 600 |" in str(neovim.lua(VIRTUAL)))
+        assert place.runs("sleep 600")
         screens.take("A goal", neovim)
         neovim.keys("<C-w>pq")
         headings(neovim, 5)
         steps = "return vim.tbl_map(function(item) return item.text end, vim.fn.getloclist(0))"
         neovim.until("the list has grown", lambda: len(neovim.lua(steps)) == 2)
-        assert subprocess.run(["pgrep", "-f", "sleep 600"], check=False).returncode == 1
+        assert not place.runs("sleep 600")
         neovim.keys(":lclose<CR>")
 
         ask(neovim, ":remember the tests run by sh test.sh")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -157,12 +156,12 @@ def talk(bench: Workbench, place: Place, caller: Streaming) -> None:
     buttons = bench.page.locator(".notification-toast a.monaco-button")
     buttons.first.click()
     chat.frame.locator(".step", has_text="Step 2").wait_for()
-    bench.until("it runs", _sleeps)
+    bench.until("it runs", lambda: place.runs("sleep 600"))
     shot(bench, "09-goal")
     chat.frame.locator(".composer").get_by_role("button", name="Stop").click()
     chat.ended()
     assert "stopped" in chat.last
-    bench.until("nothing is left", lambda: not _sleeps())
+    bench.until("nothing is left", lambda: not place.runs("sleep 600"))
 
     bench.command("aish: Remember")
     bench.answer("The tests run by sh test.sh")
@@ -181,10 +180,6 @@ def talk(bench: Workbench, place: Place, caller: Streaming) -> None:
     assert context.locator("svg.bar rect").count() > 3
     sound(context, "the context page")
     shot(bench, "11-context")
-
-
-def _sleeps() -> bool:
-    return subprocess.run(["pgrep", "-f", "sleep 600"], check=False).returncode == 0
 
 
 def section(bench: Workbench, name: str) -> Any:
