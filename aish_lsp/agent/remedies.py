@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
-from aish_lsp.models.refusals import may_be_about_request, overflow_of
+from aish_lsp.models.refusals import is_quoted, may_be_about_request, overflow_of
 from aish_lsp.models.request import WithoutPart
 
 if TYPE_CHECKING:
@@ -62,7 +62,13 @@ class Remedy:
 
 def refuses_tools(error: AishError) -> bool:
     """Return whether a server says that it, or its model, does not support tools at all."""
-    return _REFUSES_TOOLS.search(str(error.data.get("provider_message", ""))) is not None
+    words = str(error.data.get("provider_message", ""))
+    matches = _REFUSES_TOOLS.finditer(words)
+    # If both ends are within a quotation, these are the words of the question.
+    return any(
+        not (is_quoted(words[: match.start()]) and is_quoted(words[: match.end()]))
+        for match in matches
+    )
 
 
 #: In this order.

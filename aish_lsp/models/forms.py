@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.models.loose_json import Json, as_dict
-from aish_lsp.models.request import RequestMessage, StoredReasoning, exchanges
+from aish_lsp.models.request import NO_RESULT, RequestMessage, StoredReasoning, exchanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -118,7 +118,9 @@ def _one_by_one(messages: Iterable[RequestMessage]) -> Iterator[RequestMessage]:
         for number, call in enumerate(reply.tool_calls):
             one = replace(reply, tool_calls=(call,))
             yield one if number == 0 else replace(one, content="", reasoning=None)
-            yield RequestMessage("tool", results[number] or "", tool_call_id=call.id)
+            result = results[number]
+            content = NO_RESULT if result is None else result
+            yield RequestMessage("tool", content, tool_call_id=call.id)
         yield from exchange.others
 
 

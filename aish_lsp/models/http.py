@@ -390,10 +390,11 @@ class _Body:
         self._has_ended = False
 
     async def start(self) -> bytes:
-        """Return how the body begins, without blanks; it is still to be read."""
-        while len(start := self._read.lstrip(_BLANK)) < _FIELD_NAME and await self._read_more():
-            pass
-        return bytes(start[:_FIELD_NAME])
+        """Drop the blanks in front of the body; return how it begins, which is still to be read."""
+        while len(self._read) < _FIELD_NAME and await self._read_more():
+            # A server may send blanks for minutes.
+            self._read = self._read.lstrip(_BLANK)
+        return bytes(self._read[:_FIELD_NAME])
 
     async def rest(self) -> bytes:
         """Return what is left of the body, truncated after about ``REFUSAL_LIMIT`` bytes."""

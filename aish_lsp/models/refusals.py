@@ -101,7 +101,9 @@ def overflow_of(error: AishError) -> Overflow | None:
         return None
     status, words = data.get("status"), str(data["provider_message"])
     names = {str(data.get(field)).lower() for field in ("type", "code")}
-    if status in _OTHER_REASONS or any(_RATE_LIMIT.search(text) for text in (words, *names)):
+    if any(_RATE_LIMIT.search(text) for text in (words, *names)):
+        return _over_a_minute(words)
+    if status in _OTHER_REASONS:
         return None
     numbers = _numbers_in(words)
     if numbers is None and status != _TOO_LARGE and not names & _CODES:
@@ -115,6 +117,22 @@ def overflow_of(error: AishError) -> Overflow | None:
     if prompt is None and reply is not None and total is not None:
         prompt = as_tokens(total - reply)
     return Overflow(prompt, window)
+
+
+#: How Groq and OpenAI refuse a request that alone exceeds the limit for a minute: no pause helps.
+_REQUESTED: Final = re.compile(
+    rf"\btokens per .{{0,40}}?\bLimit:? ({_NUMBER}), .{{0,40}}?Requested:? ({_NUMBER})",
+    re.IGNORECASE,
+)
+
+
+def _over_a_minute(words: str) -> Overflow | None:
+    """Return what a refusal says whose request alone exceeds the limit for a minute, or None."""
+    if (found := _REQUESTED.search(words)) is None:
+        return None
+    limit, requested = (int(re.sub("[,_]", "", number)) for number in found.groups())
+    # What is requested includes the limit of the reply, so it says nothing about our count.
+    return Overflow(None, limit) if requested > limit else None
 
 
 # A refusal that no sentence of the table matches is about the length if it has words for the prompt
@@ -171,7 +189,7 @@ def _numbers_in(words: str) -> dict[str, int] | None:
     """Return the numbers in the first of the table's sentences that ``words`` contain, or None."""
     for pattern in _patterns():
         match = pattern.search(words)
-        if match and not _is_quoted(words[: match.start("sentence")]):
+        if match and not is_quoted(words[: match.start("sentence")]):
             numbers = match.groupdict()
             del numbers["sentence"]
             return {name: int(re.sub("[,_]", "", number)) for name, number in numbers.items()}
@@ -193,13 +211,15 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
     return tuple(pattern(" ".join(lines.split())) for lines in _SENTENCE.findall(table))
 
 
-def _is_quoted(before: str) -> bool:
+def is_quoted(before: str) -> bool:
     """Return whether what follows ``before`` is quoted: it is then the user's text.
 
     The value of an error's field counts as the server's own words.
     """
     rest = re.split(_FIELD, before)[-1]
-    opened = len(re.findall(r"(?<!\w)'", rest)) > len(re.findall(r"'(?!\w)", rest))
+    opened = len(re.findall(r"(?<![^\s(\[{:=,<])'", rest)) > len(
+        re.findall(r"(?<=\S)'(?!\w)", rest)
+    )
     curly = rest.rfind("\u201c") > rest.rfind("\u201d")
     return opened or curly or any(rest.count(mark) % 2 for mark in '"`')
 
@@ -267,7 +287,7 @@ def changed_fields(error: AishError, body: Json, own: Mapping[str, Any]) -> Chan
         for found in _NAMED.finditer(words)
         for name in found.groups()
         # What is within a longer quotation is the user's text.
-        if name and not _is_quoted(words[: found.start()])
+        if name and not is_quoted(words[: found.start()])
     ]
     parts = [_plain(part) for name in names for part in name.split(".")]
     changes: Changes = {sent[part]: None for part in parts if part in sent}

@@ -134,6 +134,10 @@ def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
         yield exchange
 
 
+#: In place of a result that is missing: servers refuse a call without one.
+NO_RESULT: Final = "There is no result."
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
     """A tool that the model may call; ``parameters`` is a JSON schema."""

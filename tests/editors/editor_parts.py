@@ -110,7 +110,7 @@ class Place:
         self.config.write_text('[safety]\nconfirm = "always"\n')
 
     def runs(self, command: str) -> bool:
-        """Return whether ``command`` runs in the workspace. Other tests may run the same elsewhere."""
+        """Return whether ``command`` runs in this workspace; other tests may run the same."""
         words = ["pgrep", "-f", command]
         found = subprocess.run(words, capture_output=True, text=True, check=False)
         for pid in found.stdout.split():

@@ -32,7 +32,7 @@ from aish_lsp.models.providers.reply import (
     written,
 )
 from aish_lsp.models.refusals import STATUSES
-from aish_lsp.models.request import exchanges
+from aish_lsp.models.request import NO_RESULT, exchanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -191,7 +191,7 @@ def _result(call_id: str, text: str | None) -> Json:
     """Return the result of a call; an error if there is none."""
     block: Json = {"type": "tool_result", "tool_use_id": call_id}
     if text is None:
-        return {**block, "content": "There is no result.", "is_error": True}
+        return {**block, "content": NO_RESULT, "is_error": True}
     return {**block, "content": text} if text.strip() else block
 
 
@@ -427,6 +427,13 @@ class MessageReader(ReplyReader):
     def _keep_usage(self, usage: Any) -> None:
         """Keep the latest counts, which grow; some servers send 0 instead of repeating a count."""
         counts = as_dict(usage)
+        # Some proxies pass on the names of chat completions.
+        for name, other in (
+            ("input_tokens", "prompt_tokens"),
+            ("output_tokens", "completion_tokens"),
+        ):
+            if name not in counts and other in counts:
+                counts = {**counts, name: counts[other]}
         for name in _INPUT_COUNTS:
             if count := as_count(counts.get(name)):
                 self._counts[name] = count

@@ -213,7 +213,7 @@ class StreamingModel(ABC):
             return
         form, preset = self._form(request.preset, model), request.preset
         changes = self._changes(error, body, preset.extra_body)
-        changes = {path: new for path, new in changes.items() if path not in form.changes}
+        changes = {path: new for path, new in changes.items() if form.may_change(path, new)}
         told = ", ".join(filter(None, map(_told, changes.items())))
         known = form.conversation
         for name, told_of_form in () if changes else forms_for(error, known):
@@ -286,6 +286,11 @@ class _Form:
     changes: Changes = field(default_factory=dict)
     conversation: list[str] = field(default_factory=list)
     _accepted: tuple[Changes, list[str]] = field(default_factory=lambda: ({}, []))
+
+    def may_change(self, path: str, new: Any) -> bool:
+        """Return whether a change has not been tried. A field with a new value can be left out."""
+        tried = self.changes.get(path, ...)
+        return tried is ... or (new is None and isinstance(tried, str))
 
     def accept(self) -> None:
         """Keep the form: a request in it was answered."""

@@ -29,7 +29,7 @@ from aish_lsp.models.providers.reply import (
     object_of,
     sendable,
 )
-from aish_lsp.models.request import exchanges
+from aish_lsp.models.request import NO_RESULT, exchanges
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -330,7 +330,7 @@ def _responses(parts: list[Json], results: Mapping[int, str | None]) -> list[Jso
         {
             "functionResponse": {
                 **{name: call[name] for name in ("id", "name") if name in call},
-                "response": {"error": "There is no result."}
+                "response": {"error": NO_RESULT}
                 if results[number] is None
                 else {"output": results[number]},
             }

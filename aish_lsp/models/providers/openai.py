@@ -289,11 +289,7 @@ class ChatReader(ReplyReader):
 
     def _keep_usage(self, usage: Any) -> None:
         if isinstance(usage, dict) and usage:
-            # Some servers send zeros after the real counts.
-            known = self._reported or {}
-            self._reported = known | {
-                name: value for name, value in usage.items() if value or name not in known
-            }
+            self._reported = _counted(self._reported or {}, usage)
 
     def _read_delta(self, delta: Json) -> None:
         parts = {
@@ -367,6 +363,15 @@ class ChatReader(ReplyReader):
         call.id = call.id or call_id
         self._has_begun = True
         return call
+
+
+def _counted(known: Json, usage: Json) -> Json:
+    """Return the usage with later counts. Some servers send zeros after the real ones."""
+    later = {
+        name: _counted(as_dict(known.get(name)), value) if isinstance(value, dict) else value
+        for name, value in usage.items()
+    }
+    return known | {name: value for name, value in later.items() if value or name not in known}
 
 
 def _joined(known: Any, value: Any) -> Any:

@@ -628,3 +628,10 @@ async def test_a_server_that_refuses_marks_for_its_cache(http: HttpClient, words
             assert (error, text_of(events)) == (None, "Yes.")
     # It is asked without them from then on.
     assert len(server.requests) == 3
+
+
+def test_usage_under_the_names_of_chat_completions() -> None:
+    reply = MessageReader("h")
+    usage = {"prompt_tokens": 9, "completion_tokens": 5}
+    reply.feed({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage})
+    assert reply.usage() == Usage(9, 5)

@@ -197,6 +197,13 @@ def test_each_call_as_a_reply_of_its_own_is_followed_by_its_result() -> None:
     assert messages[:4] == list(TALK[:4])
 
 
+def test_each_call_as_a_reply_of_its_own_says_that_a_result_is_missing() -> None:
+    talk = [one for one in TALK if one.tool_call_id != "call_2"]
+    request = ModelRequest(Preset(), tuple(talk))
+    messages = forms.reformed(request, ["one call at a time"], "h", "h").messages
+    assert (messages[7].tool_call_id, messages[7].content) == ("call_2", "There is no result.")
+
+
 def test_reasoning_and_signatures() -> None:
     replies = [m for m in formed("reasoning on every reply") if m.role == "assistant"]
     assert [reply.reasoning and reply.reasoning.text for reply in replies] == [" ", "hm"]

@@ -571,3 +571,13 @@ def test_the_first_choice_is_the_one_that_is_shown(index: Any) -> None:
     reply = ChatReader("h")
     events = reply.feed({"choices": [{"index": index, "delta": {"content": "x"}}]})
     assert events == ([] if index == "1" else [Text("x")])
+
+
+def test_usage_zeros_in_details_do_not_replace_a_count() -> None:
+    reply = ChatReader("h")
+    for cached in (80, 0):
+        counts = {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": cached}}
+        reply.feed({"choices": [], "usage": counts})
+    usage = reply.usage()
+    assert usage is not None
+    assert (usage.input_tokens, usage.cache_read_tokens) == (100, 80)

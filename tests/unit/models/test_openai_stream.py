@@ -478,3 +478,23 @@ async def test_a_form_is_kept_that_was_answered_with_a_call_alone(http: HttpClie
             await collect(model, ask(server.url, temperature=0.5))
     # What no form mended has changed nothing.
     assert asked == [True, False, False, False]
+
+
+async def test_a_value_that_a_server_asked_for_and_then_refuses_is_left_out(
+    http: HttpClient,
+) -> None:
+    asked: list[Any] = []
+
+    async def script(request: Request, peer: Peer) -> None:
+        asked.append(request.json.get("reasoning_effort"))
+        if asked[-1] is None:
+            await saying(chunk_of("Yes."), STOP)(request, peer)
+            return
+        words = "Unsupported parameter: 'reasoning_effort'"
+        if asked[-1] == "high":
+            words = "Please set reasoning_effort to 'none'."
+        await peer.reply({"error": {"message": words}}, "400 Bad Request")
+
+    async with FaultServer(script) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url, reasoning_effort="high"))
+    assert (error, events[0], asked) == (None, Text("Yes."), ["high", "none", None])

@@ -277,7 +277,7 @@ def test_anthropics_413() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "status", "fields"),
+    ("message", "status"),
     [
         (
             (
@@ -286,17 +286,34 @@ def test_anthropics_413() -> None:
                 "run successfully."
             ),
             429,
-            {"type": "tokens", "code": "rate_limit_exceeded"},
         ),
         (
             (
-                "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested "
-                "8000, please reduce your message size and try again."
+                "Request too large for model `x` on tokens per minute (TPM): Limit 30000, "
+                "Requested 35000, please reduce your message size and try again."
             ),
             413,
+        ),
+        ("tokens per minute (TPM): Limit 30,000, Requested 35,000", 413),
+    ],
+)
+def test_a_request_over_the_limit_of_a_minute_is_too_long(message: str, status: int) -> None:
+    fields = {"type": "tokens", "code": "rate_limit_exceeded"}
+    assert says(message, status, **fields) == Overflow(None, 30000)
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "fields"),
+    [
+        (
+            (
+                "Rate limit reached for gpt-4o in organization o on tokens per min (TPM): Limit "
+                "30000, Used 28000, Requested 3500. Please try again in 3s."
+            ),
+            429,
             {"type": "tokens", "code": "rate_limit_exceeded"},
         ),
-        ("tokens per minute (TPM): Limit 30000, Requested 35000", 413, {}),
+        ("Limit on requests per day (RPD): Limit 0, Used 0, Requested 1.", 429, {}),
         ("Number of request tokens has exceeded your rate limit", 400, {"code": "rate_limit"}),
         ("Too many tokens, please wait before trying again.", 400, {}),
         ("prompt is too long", 429, {}),
@@ -560,6 +577,14 @@ def test_a_default_that_is_refused_with_tools_is_set() -> None:
     words = "Function tools with reasoning_effort are not supported for m."
     assert changes(body, {"message": words}) == {"reasoning_effort": "none"}
     assert not refuses_tools(refused({"error": {"message": words}}))
+
+
+@pytest.mark.parametrize("mark", ["'", '"', "`", "\u201c"])
+def test_a_question_about_tools_that_a_refusal_quotes_does_not_refuse_them(mark: str) -> None:
+    end = mark.replace("\u201c", "\u201d")
+    quoted = f"{mark}Why are tools not supported by gemma?{end}"
+    assert not refuses_tools(refused({"error": {"message": f"Invalid input: {quoted} is odd."}}))
+    assert refuses_tools(refused({"error": {"message": f"{quoted} Tools are not supported."}}))
 
 
 def test_what_the_user_configured_is_not_changed_and_other_refusals_are_not_read() -> None:
