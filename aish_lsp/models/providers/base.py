@@ -29,6 +29,7 @@ from aish_lsp.models.refusals import (
     with_changes,
 )
 from aish_lsp.models.request import WithoutPart
+from aish_lsp.models.written_calls import WrittenCalls
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -154,13 +155,13 @@ class StreamingModel(ABC):
             model = await self._model_name(preset, headers)
             body = self._formed_body(request, model)
             headers = self._headers(headers, body)
-            reader = self._reader(url, body)
+            reader, written = self._reader(url, body), WrittenCalls(request.tools)
             has_begun = False
             events = self._http.stream(url, body, headers=headers, timeout_s=preset.timeout)
             try:
                 async with aclosing(events):
                     while (data := await _next(events, reader)) is not None:
-                        for event in reader.read(data, url):
+                        for event in written.read(reader.read(data, url)):
                             if not has_begun:
                                 self._form(preset, model).accept()
                             has_begun = True
@@ -168,7 +169,7 @@ class StreamingModel(ABC):
                     reader.check(url, headers)
                     # A reply of calls alone has none of its events before its end.
                     self._form(preset, model).accept()
-                    for event in reader.end():
+                    for event in written.end(reader.end()):
                         yield event
                     await _drain(events)
             except (asyncio.CancelledError, GeneratorExit):

@@ -18,7 +18,15 @@ from aish_lsp.foundation.events import Usage
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.providers import base
 from aish_lsp.models.providers.openai import OpenAIModel
-from aish_lsp.models.request import Finish, ModelRequest, RequestMessage, Text, WithoutPart
+from aish_lsp.models.request import (
+    Finish,
+    ModelRequest,
+    RequestMessage,
+    Text,
+    ToolCall,
+    ToolSchema,
+    WithoutPart,
+)
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2}
 
@@ -498,3 +506,16 @@ async def test_a_value_that_a_server_asked_for_and_then_refuses_is_left_out(
     async with FaultServer(script) as server:
         events, error = await collect(OpenAIModel(http), ask(server.url, reasoning_effort="high"))
     assert (error, events[0], asked) == (None, Text("Yes."), ["high", "none", None])
+
+
+async def test_a_call_that_the_server_left_in_the_text_is_a_call(http: HttpClient) -> None:
+    tool = ToolSchema("look", "Look.", {"type": "object", "properties": {}})
+    pieces = ("I look.\n", "<tool_", 'call>{"name": "look", ', '"arguments": {}}</tool_call>')
+    async with FaultServer(saying(*map(chunk_of, pieces), STOP, "[DONE]")) as server:
+        request = replace(ask(server.url), tools=(tool,))
+        events, error = await collect(OpenAIModel(http), request)
+    assert error is None
+    text, call, finish = events
+    assert isinstance(call, ToolCall)
+    assert (text, call.name, call.arguments) == (Text("I look.\n"), "look", "{}")
+    assert finish == Finish("tool", "stop")

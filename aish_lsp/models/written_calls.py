@@ -1,0 +1,195 @@
+"""Calls that a model wrote into its text, since its server has no parser for them.
+
+Only what stands at the beginning of a line or of the reply counts, and only the call of a tool that
+was offered: all other text is the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.models.loose_json import as_dict, as_text, decoded
+from aish_lsp.models.request import Finish, Text, ToolCall, tool_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from aish_lsp.models.request import ModelEvent, ToolSchema
+
+#: What models write before a call: Qwen and Hermes, Mistral, Llama 3 and 4, Granite.
+_MARKS: Final = (
+    "<tool_call>",
+    "[TOOL_CALLS]",
+    "<|python_tag|>",
+    "<|python_start|>",
+    "<|tool_call|>",
+)
+
+#: How a reply begins that is only a call, with or without a code block around it.
+_BARE: Final = ("```json\n{", "```\n{", "```json\n[", "```\n[", "{", "[")
+
+#: What stands around calls, and says nothing.
+_AROUND: Final = re.compile(
+    "|".join(map(re.escape, _MARKS))
+    + r"|</tool_call>|<\|python_end\|>|<\|eo[mt]_id\|>|```(?:json)?"
+)
+
+_MARK: Final = re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, _MARKS))})", re.MULTILINE)
+
+#: The name of a called function: in an object, and in the markup of Qwen's coders.
+_NAMED: Final = re.compile(r'"name"\s*:\s*"([^"\n]{0,80})"|<function=([^>\s]{0,80})>')
+
+_BEGIN: Final = re.compile(r"\{|<function=")
+_MARKUP: Final = re.compile(r"<function=([^>\s]+)>(.*?)</function>", re.DOTALL)
+_PARAMETER: Final = re.compile(r"<parameter=([^>\s]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+
+#: Characters within which a call names its function, and the most that a call may have.
+_NAMED_WITHIN: Final = 300
+_LONGEST: Final = 1 << 20
+
+
+class WrittenCalls:
+    """Takes the calls of ``tools`` out of a reply while it streams.
+
+    Text passes at once unless it may begin a call; from there on it waits for the end of the reply.
+    """
+
+    def __init__(self, tools: Sequence[ToolSchema]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        # The beginning of a line that may become a mark.
+        self._line = ""
+        # What begins with a mark, its length, and whether it names one of the tools.
+        self._held: list[str] = []
+        self._length = 0
+        self._is_named = False
+        # Whether no text has passed, and whether what has passed ends with a line.
+        self._at_start = self._at_line_start = True
+
+    def read(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
+        """Yield ``events`` without the text that may be a call."""
+        for event in events:
+            if not (self._tools and isinstance(event, Text)):
+                yield event
+            elif text := self._feed(event.delta):
+                yield replace(event, delta=text)
+
+    def end(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
+        """Yield the text that waits, the calls in it, and the last ``events`` of the reply."""
+        events = list(events)
+        calls, text = list[ToolCall](), "".join([*self._held, self._line])
+        if self._held and not any(isinstance(event, ToolCall) for event in events):
+            calls, text = self._calls_in(text)
+        if text:
+            yield Text(text)
+        yield from calls
+        for event in events:
+            if calls and isinstance(event, Finish) and event.reason == "stop":
+                yield replace(event, reason="tool")
+            else:
+                yield event
+
+    def _feed(self, delta: str) -> str:
+        """Return the text that is certainly no call."""
+        if self._held:
+            return self._hold(delta)
+        text, self._line = self._line + delta, ""
+        first = 0 if self._at_line_start else text.find("\n") + 1 or len(text)
+        last = max(first, text.rfind("\n") + 1)
+        if self._at_start and text.lstrip().startswith(_BARE):
+            begin, may_begin = 0, False
+        elif mark := _MARK.search(text, first):
+            begin, may_begin = mark.start(), False
+        elif self._at_start and any(one.startswith(text.lstrip()) for one in (*_MARKS, *_BARE)):
+            begin, may_begin = 0, True
+        else:
+            begun = text[last:].lstrip(" \t")
+            may_begin = last < len(text) and any(one.startswith(begun) for one in _MARKS)
+            begin = last if may_begin else len(text)
+        passed, rest = text[:begin], text[begin:]
+        if passed:
+            self._at_start, self._at_line_start = False, passed.endswith("\n")
+        if may_begin:
+            self._line = rest
+            return passed
+        return passed + self._hold(rest) if rest else passed
+
+    def _hold(self, text: str) -> str:
+        """Hold a piece back; return all that is held once it cannot be a call."""
+        self._held.append(text)
+        self._length += len(text)
+        limit = _LONGEST
+        if not self._is_named:
+            self._held = ["".join(self._held)]
+            match = _NAMED.search(self._held[0])
+            self._is_named = match is not None and self._named(match[1] or match[2]) is not None
+            limit = _LONGEST if self._is_named else 0 if match else _NAMED_WITHIN
+        if self._length <= limit:
+            return ""
+        text, self._held = "".join(self._held), []
+        self._length, self._is_named = 0, False
+        self._at_start, self._at_line_start = False, text.endswith("\n")
+        return text
+
+    def _named(self, name: str) -> str | None:
+        meant = tool_named(name, self._tools)
+        return meant if meant in self._tools else None
+
+    def _calls_in(self, text: str) -> tuple[list[ToolCall], str]:
+        """Return the calls in ``text``, and what else it says."""
+        calls, rest = [], []
+        place = 0
+        while match := _BEGIN.search(text, place):
+            at = match.start()
+            call, end = self._markup_at(text, at) if text[at] == "<" else self._object_at(text, at)
+            rest.append(text[place:at] if call else text[place:end])
+            calls += [call] if call else []
+            place = end
+        if not calls:
+            return [], text
+        said = _AROUND.sub("", "".join([*rest, text[place:]])).strip(" \t\r\n[],;")
+        return calls, said
+
+    def _object_at(self, text: str, at: int) -> tuple[ToolCall | None, int]:
+        """Return the call in the JSON object that begins at ``at``, if it is one, and its end."""
+        try:
+            value, end = json.JSONDecoder(strict=False).raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return None, at + 1
+        called = as_dict(value.get("function")) or value
+        name = self._named(as_text(called.get("name")))
+        arguments = next(
+            (called[key] for key in ("arguments", "parameters", "args") if key in called), None
+        )
+        if isinstance(arguments, str):
+            arguments = decoded(arguments)
+        if name is None or not isinstance(arguments, dict):
+            return None, end
+        return _call(name, arguments), end
+
+    def _markup_at(self, text: str, at: int) -> tuple[ToolCall | None, int]:
+        """Return the call in the markup that begins at ``at``, if it is one, and its end."""
+        match = _MARKUP.match(text, at)
+        name = self._named(match[1]) if match else None
+        if match is None or name is None:
+            return None, at + 1
+        types = as_dict(self._tools[name].parameters.get("properties"))
+        arguments = {
+            key: value if as_dict(types.get(key)).get("type") == "string" else _value(value)
+            for key, value in _PARAMETER.findall(match[2])
+        }
+        return _call(name, arguments), match.end()
+
+
+def _value(text: str) -> Any:
+    """Return the JSON value that a parameter is the text of, or the text."""
+    value = decoded(text)
+    return text if value is None else value
+
+
+def _call(name: str, arguments: dict[str, Any]) -> ToolCall:
+    written = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(f"call_{uuid.uuid4().hex[:24]}", name, written)
