@@ -51,6 +51,8 @@ class EditorBuffers:
         self._stamps: dict[str, tuple[int, ...]] = {}
         # The hash of a document's text, and its file's stamp, when both were last seen to be alike.
         self._alike: dict[str, tuple[int, tuple[int, ...]]] = {}
+        # The stamp of a document's file when it was last read, and the hash of its text, if any.
+        self._read: dict[str, tuple[tuple[int, ...], int | None]] = {}
         self._compared: set[str] = set()
         self._changed = asyncio.Event()
         documents.on_change(lambda uri, changes: self._on_change(uri, is_opened=not changes))
@@ -197,8 +199,11 @@ class EditorBuffers:
             seen: OpenDocument | None = None
             while (document := self._documents.opened(uri)) and document != seen:
                 seen, stamp = document, _stamp(uri)
-                is_alike = await asyncio.to_thread(_is_on_disk, document)
-                if is_alike and stamp == _stamp(uri):
+                if self._read.get(uri, ((), None))[0] != stamp:
+                    text = await asyncio.to_thread(_text_on_disk, uri)
+                    self._read[uri] = stamp, None if text is None else hash(text)
+                held = self._read[uri][1] if stamp == _stamp(uri) else None
+                if held is not None and held == hash(document.text.removeprefix(_BOM)):
                     self._alike[uri] = hash(document.text), stamp
         finally:
             self._compared.discard(uri)
@@ -207,6 +212,7 @@ class EditorBuffers:
         self._touched.discard(uri)
         self._stamps.pop(uri, None)
         self._alike.pop(uri, None)
+        self._read.pop(uri, None)
 
 
 def _stamp(uri: str) -> tuple[int, ...]:
@@ -221,15 +227,19 @@ def _stamp(uri: str) -> tuple[int, ...]:
 
 def _is_on_disk(document: OpenDocument) -> bool:
     """Return whether a document's text is what its file holds. Blocks."""
-    path = path_of(document.uri)
+    return _text_on_disk(document.uri) == document.text.removeprefix(_BOM)
+
+
+def _text_on_disk(uri: str) -> str | None:
+    """Return the text of a document's file; None if it is too large or not UTF-8. Blocks."""
+    path = path_of(uri)
     data = read_regular(path.resolve(), _LARGEST + 1) if path is not None else None
     if data is None or len(data) > _LARGEST:
-        return False
+        return None
     try:
-        text = data.decode("utf-8")
+        return with_line_feeds(data.decode("utf-8").removeprefix(_BOM))
     except UnicodeDecodeError:
-        return False
-    return with_line_feeds(text.removeprefix(_BOM)) == document.text.removeprefix(_BOM)
+        return None
 
 
 def _change(documents: OpenDocuments, before: str, after: str, line_end: str) -> types.TextEdit:

@@ -46,6 +46,7 @@ from aish_lsp.foundation.errors import AishError, NotFound
 from aish_lsp.foundation.events import camel_case, to_wire
 from aish_lsp.foundation.text import nearest, shown, well_formed
 from aish_lsp.lsp.calls import Call
+from aish_lsp.lsp.edited_text import EditedText
 from aish_lsp.lsp.messages import Malformed, MessageId, encode, first_flaw, parse
 from aish_lsp.lsp.stream import position_encoding
 
@@ -538,10 +539,6 @@ TEXT_SYNC = types.TextDocumentSyncKind.Incremental
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 
 
-#: Of each unit in which positions are counted, but characters: Python's codec and its bytes.
-_CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2)}
-
-
 class Document(TextDocument):
     """A text document whose lines end where LSP says, and whose changes cost what they touch.
 
@@ -549,7 +546,8 @@ class Document(TextDocument):
     which has the same width in UTF-16.
     """
 
-    #: The lines, once they were needed; the text is joined again when it is needed.
+    #: The text once it was edited, and the lines once they were needed.
+    _edited: EditedText | None = None
     _lines: list[str] | None = None
 
     @property
@@ -559,18 +557,15 @@ class Document(TextDocument):
         pygls ends a line where Python does (form feed, U+2028 and more); LSP has three line ends.
         Every position after any other would be off, and an edit would garble the text.
         """
-        return self._split()
-
-    def _split(self) -> list[str]:
         if self._lines is None:
             self._lines = _LINE.findall(self.source)
         return self._lines
 
     @property
     def source(self) -> str:
-        """The text; pygls keeps no lines to make it of."""
-        if self._source is None and self._lines is not None:
-            self._source = "".join(self._lines)
+        """The text, which is put together again when it is needed."""
+        if self._source is None and self._edited is not None:
+            self._source = str(self._edited)
         text: str = super().source
         return text
 
@@ -582,39 +577,13 @@ class Document(TextDocument):
         """
         text = well_formed(change.text)
         if not isinstance(change, types.TextDocumentContentChangePartial):
-            self._source, self._lines = text, None
+            self._source, self._edited, self._lines = text, None, None
             return
-        lines = self._split()
-        start = self._place(change.range.start)
-        last, end = max(start, self._place(change.range.end))
-        first, column = start
-        before = lines[first][:column] if first < len(lines) else ""
-        after = lines[last][end:] if last < len(lines) else ""
-        self._source = None
-        is_one_line = first == last < len(lines) and not re.search("[\r\n]", text)
-        # If only its LF is left of the line, a CR before it belongs to that.
-        if is_one_line and (before or text or after[:1] != "\n"):
-            lines[first] = f"{before}{text}{after}"  # A line may be as long as a file.
-            return
-        # With the lines around: CR and LF may come together there, or be parted.
-        around = slice(max(first - 1, 0), last + 2)
-        above, below = "".join(lines[around.start : first]), "".join(lines[last + 1 : around.stop])
-        lines[around] = _LINE.findall(above + before + text + after + below)
-
-    def _place(self, at: types.Position) -> tuple[int, int]:
-        """Return the line and the character of a position, at most those of the end."""
-        lines = self._split()
-        if at.line >= len(lines):
-            return len(lines), 0
-        line = lines[at.line]
-        length = len(line) - (2 if line.endswith("\r\n") else line.endswith(("\r", "\n")))
-        encoding = str(getattr(self.position_codec.encoding, "value", self.position_codec.encoding))
-        if line.isascii() or encoding not in _CODECS:
-            return at.line, min(at.character, length)
-        codec, width = _CODECS[encoding]
-        # No character takes less than one unit.
-        before = line[: min(at.character, length)].encode(codec)[: at.character * width]
-        return at.line, len(before.decode(codec, "ignore"))
+        if self._edited is None:
+            self._edited = EditedText(self.source, self.position_codec.encoding or "utf-16")
+        start, end = change.range.start, change.range.end
+        self._edited.replace((start.line, start.character), (end.line, end.character), text)
+        self._source = self._lines = None
 
 
 class Documents(Workspace):

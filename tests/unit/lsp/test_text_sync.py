@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from aish_lsp.lsp import overrides
-from aish_lsp.lsp.overrides import _LINE as LINE
+from aish_lsp.lsp import edited_text
 from aish_lsp.lsp.overrides import Documents, open_workspace
 
 URI = "file:///tmp/a%20b.md"
@@ -52,6 +52,14 @@ def place(text: str, offset: int, encoding: str) -> tuple[types.Position, int]:
     return types.Position(len(lines), 0), len(text)
 
 
+@pytest.fixture(scope="module", params=[2, 2048], autouse=True)
+def _blocks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep documents in blocks of two characters, and of as many as a user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edited_text, "_SIZE", request.param)
+        yield
+
+
 @given(TEXT, st.lists(TEXT, min_size=1, max_size=5), st.sampled_from(sorted(UNITS)), st.data())
 def test_edits_land_where_the_client_put_them(
     text: str, edits: list[str], encoding: str, data: st.DataObject
@@ -93,33 +101,6 @@ def test_a_place_behind_the_end_of_a_line_is_its_end() -> None:
             types.TextDocumentContentChangePartial(types.Range(end, end), "!"),
         )
     assert documents.get_text_document(URI).source == "ab!\n\U0001f600d!"
-
-
-@pytest.mark.parametrize("new", ["y", "y\nz"])
-def test_a_change_splits_only_the_lines_around_it(
-    monkeypatch: pytest.MonkeyPatch, new: str
-) -> None:
-    split = 0
-
-    class Counted:
-        def findall(self, text: str) -> list[str]:
-            nonlocal split
-            split += len(text)
-            return LINE.findall(text)
-
-    text = f"{'x' * 49}\n" * 20_000
-    documents = workspace()
-    documents.put_text_document(types.TextDocumentItem(URI, "markdown", 1, text))
-    monkeypatch.setattr(overrides, "_LINE", Counted())
-    for number in range(1_000):
-        at = types.Position(number * 20, 10)
-        documents.update_text_document(
-            types.VersionedTextDocumentIdentifier(2, URI),
-            types.TextDocumentContentChangePartial(types.Range(at, at), new),
-        )
-    document = documents.get_text_document(URI)
-    assert document.source.count(f"{'x' * 10}{new}{'x' * 39}\n") == 1_000
-    assert split <= len(text) + (1_000 * 160 if "\n" in new else 0)
 
 
 @pytest.mark.parametrize("root", [{"root_uri": "file://[bad"}, {"root_path": "/tmp/\ud800"}])
