@@ -83,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
         doctor,
         inspecting,
         memory,
+        purge,
         sessions,
         setup,
     )
@@ -101,6 +102,7 @@ def parser() -> argparse.ArgumentParser:
         *(ask.add_parser, chat.add_parser, ask.add_norris, demo.add_parser, setup.add_parser),
         *(doctor.add_parser, inspecting.add_config, memory.add_parser, sessions.add_parser),
         inspecting.add_parser,
+        purge.add_parser,
     ):
         add(commands)
     return root

@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import dataclasses
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
@@ -48,17 +48,19 @@ def add_command(
     run: Callable[[argparse.Namespace], Any],
     help: str,  # noqa: A002 - as argparse calls it
     description: str = "",
+    *,
+    workspace: Mapping[str, Any] | None = None,
 ) -> argparse.ArgumentParser:
     """Add a command that ``run`` carries out; return its parser, to add more arguments.
 
-    By default, the description is ``help`` as a sentence.
+    By default, the description is ``help`` as a sentence. ``workspace`` says what is different
+    about --workspace.
     """
     description = description or f"{help[0].upper()}{help[1:]}."
     parser: argparse.ArgumentParser = commands.add_parser(name, help=help, description=description)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--workspace", metavar="DIR", type=_folder, help="the workspace (default: here)"
-    )
+    about = {"help": "the workspace (default: here)", **(workspace or {})}
+    parser.add_argument("--workspace", metavar="DIR", type=_folder, **about)
     parser.set_defaults(run=run)
     return parser
 

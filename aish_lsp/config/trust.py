@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -83,6 +84,10 @@ class TrustStore:
         """
         about = {"workspace": _place(workspace), "what": what, "name": name}
         return self._replace({key: value for key, value in about.items() if value is not None})
+
+    def workspaces(self) -> Counter[str]:
+        """Return how many grants each workspace has; the keys are the URIs of their real paths."""
+        return Counter(str(grant.get("workspace") or "") for grant in self._grants({}))
 
     def answer(self, what: Consent, name: str, place: str) -> bool | None:
         """Return the user's answer about sending to ``place`` for ``name``; None if not asked."""

@@ -353,7 +353,7 @@ def _locked_fd(path: Path, lock_path: Path, timeout: float) -> int:
         acquired = _lock(fd, timeout)
     if not acquired:
         msg = (
-            f"{shown_path(path)} is being written by {_holder(lock_path)} and stayed locked for"
+            f"{shown_path(path)} is being written by {holder_of(lock_path)} and stayed locked for"
             f" {timeout:g} s. Try again, or end that process if it hangs."
         )
         raise Busy(msg, path=str(path))
@@ -440,7 +440,7 @@ def _wait_in_queue(fd: int, acquired: Future[None]) -> None:
         acquired.set_result(None)
 
 
-def _holder(lock_path: Path) -> str:
+def holder_of(lock_path: Path) -> str:
     """Return who holds a lock, if the system says so (Linux does)."""
     with contextlib.suppress(OSError, ValueError):
         inode = lock_path.stat().st_ino

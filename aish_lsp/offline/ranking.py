@@ -286,7 +286,7 @@ def _compiled(make: Callable[[], _T]) -> _T:
     has changed. If Python does not or cannot write bytecode, each process makes the index.
     """
     sources = _sources()
-    place = Path(cache_from_source(__file__)).with_suffix(".pickle")
+    place = index_file()
     try:
         with place.open("rb") as file:
             if pickle.load(file) == sources:  # noqa: S301 - see above
@@ -300,6 +300,11 @@ def _compiled(make: Callable[[], _T]) -> _T:
             data = pickle.dumps(sources) + pickle.dumps(made)
             put_in_place(place, data, prefix=f".{place.stem}.", mode=0o644)
     return made
+
+
+def index_file() -> Path:
+    """Return the path of the stored index, whether it exists or not."""
+    return Path(cache_from_source(__file__)).with_suffix(".pickle")
 
 
 def _sources() -> list[tuple[str, int, int]]:

@@ -77,21 +77,34 @@ def work_tree(folder: Path) -> Path:
     raise Nowhere("the folder is not in a git work tree")
 
 
-def drop_old_refs(git: Git) -> bool:
-    """Remove the refs that earlier versions made; return whether there were any.
+def old_refs(git: Git) -> list[str]:
+    """Return the refs that earlier versions made, as ``NAME ID``.
 
-    They stay where a link could lead git to a place outside of the repository.
+    Those that a link could lead git to outside of the repository are not among them.
+
+    Raises:
+        GitFailed, TooSlow: git failed or took too long.
     """
     form = "--format=%(refname) %(objectname)"
     lines = git.ask("for-each-ref", form, "refs/aish/undo").decode("utf-8", "replace")
     folder = git.ask("rev-parse", "--git-common-dir").removesuffix(b"\n")
     common = Path(os.path.abspath(git.top / os.fsdecode(folder)))  # noqa: PTH100 - links count
-    feed = ""
+    found = []
     for line in lines.splitlines():
         if match := _OLD_REF.fullmatch(line):
             places = [common / "packed-refs", common / match[1], common / "logs" / match[1]]
             if all(os.path.realpath(place) == str(place) for place in places):
-                feed += f"delete {line}\n"
+                found.append(line)
+    return found
+
+
+def drop_old_refs(git: Git) -> bool:
+    """Remove the refs that earlier versions made; return whether there were any.
+
+    Raises:
+        GitFailed, TooSlow: git failed or took too long.
+    """
+    feed = "".join(f"delete {line}\n" for line in old_refs(git))
     if feed:
         options = ("-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref", "--stdin")
         git.ask(*options, feed=feed.encode())
