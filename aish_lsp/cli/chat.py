@@ -1,14 +1,12 @@
 """``aish-lsp chat``: the conversation in the terminal, with the same ``:`` commands as the editor.
 
-``prompt_toolkit`` (``pip install aish-lsp[chat]``) reads the user's input, with completion and
-history. Without it, or without a terminal, Python's own ``input`` is used.
+``prompt_toolkit`` reads the user's input, with completion and history. Without a terminal, Python's
+own ``input`` is used.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import importlib.util
 import signal
 import sys
 from functools import partial
@@ -28,7 +26,7 @@ from aish_lsp.cli import terminal
 from aish_lsp.cli.ask import show_event
 from aish_lsp.cli.command import add_command, open_workspace
 from aish_lsp.cli.terminal import read_line
-from aish_lsp.foundation.errors import AishError, StoreUnavailable
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import data_dir, private_dir
 from aish_lsp.foundation.ports import Question
@@ -296,14 +294,6 @@ def escaped_lines(text: str) -> list[str]:
 
 _PROMPT: Final = "aish> "
 
-#: How many messages plain line editing keeps in its history.
-_HISTORY: Final = 1000
-
-_NO_TOOLKIT: Final = (
-    "Without prompt_toolkit there is no completion here, and messages have a single line."
-    " `pip install 'aish-lsp[chat]'` installs it."
-)
-
 
 #: Returns the next message. Raises EOFError at the end of the input, and KeyboardInterrupt if the
 #: user wants to start over.
@@ -311,50 +301,24 @@ _Read: TypeAlias = "Callable[[], Awaitable[str]]"
 
 
 def _reader(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
-    """Return the best available reader of messages; say if a better one could be installed."""
+    """Return a reader of messages, with line editing if there is a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return partial(_read_plainly, "")
-    if importlib.util.find_spec("prompt_toolkit") is None:
-        terminal.tell(_NO_TOOLKIT)
-        with contextlib.suppress(ImportError):
-            _keep_history()
-        return partial(_read_plainly, _PROMPT)
+        return _read_plainly
     return _toolkit(workspace, chat_text)
 
 
-def _keep_history() -> None:
-    """Load and save the history of Python's line editing. Raises ImportError if there is none."""
-    import atexit  # noqa: PLC0415 - only at a terminal
-    import readline  # noqa: PLC0415 - missing on Windows
-
-    path = data_dir() / "chat_history.txt"
-    with contextlib.suppress(OSError):
-        readline.read_history_file(path)
-    readline.set_history_length(_HISTORY)
-
-    def keep() -> None:
-        with contextlib.suppress(OSError, StoreUnavailable):
-            private_dir(path.parent)
-            readline.write_history_file(path)
-
-    atexit.register(keep)
-
-
-async def _read_plainly(prompt: str) -> str:
+async def _read_plainly() -> str:
     """Return a line. This blocks the event loop, but nothing else runs meanwhile."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        if prompt:
-            # Reset colors that earlier output may have set.
-            terminal.out.prompt("")
-        return input(prompt)  # noqa: ASYNC250 - see above
+        return input()  # noqa: ASYNC250 - see above
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def _toolkit(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
     """Return a reader with prompt_toolkit: completion, history, messages with several lines."""
-    from prompt_toolkit import PromptSession  # noqa: PLC0415 - may be missing
+    from prompt_toolkit import PromptSession  # noqa: PLC0415 - only at a terminal
     from prompt_toolkit.history import FileHistory  # noqa: PLC0415 - as above
     from prompt_toolkit.key_binding import KeyBindings  # noqa: PLC0415 - as above
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent  # noqa: PLC0415

@@ -145,8 +145,7 @@ def circles() -> set[frozenset[str]]:
 
 def test_a_library_that_is_imported_is_declared() -> None:
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["chat"], *extras["tools"]]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["tools"]]
     names = {re.split(r"[\[<>=]", one)[0].replace("-", "_") for one in declared}
     # A part of pygls, whose extra brings it.
     assert LIBRARIES.keys() - names == {"websockets"}

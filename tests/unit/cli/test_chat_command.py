@@ -24,14 +24,6 @@ pytestmark = pytest.mark.slow
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()=>].?|\][^\x07]*\x07)")
 
-#: Hides its Python's prompt_toolkit.
-WITHOUT_TOOLKIT = (
-    "import importlib.util as u; find = u.find_spec;"
-    "u.find_spec = lambda name, *a: None if name == 'prompt_toolkit' else find(name, *a);"
-    "import sys; from aish_lsp.__main__ import main; sys.exit(main(sys.argv[1:]))"
-)
-
-
 #: How prompt_toolkit begins to read: pasted text is to be marked.
 _READS = "\x1b[?2004h"
 
@@ -49,8 +41,8 @@ def _cleaned(text: str) -> str:
 class Terminal:
     """A program at a terminal; all that it ever wrote there."""
 
-    def __init__(self, process: subprocess.Popen[bytes], fd: int, reads: str) -> None:
-        self._process, self._fd, self._reads = process, fd, reads
+    def __init__(self, process: subprocess.Popen[bytes], fd: int) -> None:
+        self._process, self._fd = process, fd
         self.raw = ""
         self._seen = 0
         self._changed = asyncio.Event()
@@ -81,8 +73,8 @@ class Terminal:
 
     async def prompted(self) -> None:
         """Wait until it reads a message."""
-        await self._wait(lambda: self._reads in self.raw[self._seen :], "the prompt")
-        self._seen = self.raw.index(self._reads, self._seen) + len(self._reads)
+        await self._wait(lambda: _READS in self.raw[self._seen :], "the prompt")
+        self._seen = self.raw.index(_READS, self._seen) + len(_READS)
 
     async def _wait(self, condition: Callable[[], bool], what: str) -> None:
         try:
@@ -117,9 +109,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def chatting(
-    project: Path, *arguments: str, program: tuple[str, ...] = ("-m", "aish_lsp")
-) -> AsyncIterator[Terminal]:
+async def chatting(project: Path, *arguments: str) -> AsyncIterator[Terminal]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     home = project.parent
@@ -138,7 +128,8 @@ async def chatting(
             "-c",
             LEADER,
             sys.executable,
-            *program,
+            "-m",
+            "aish_lsp",
             "chat",
             "--workspace",
             str(project),
@@ -151,7 +142,7 @@ async def chatting(
         start_new_session=True,
     )
     os.close(theirs)
-    terminal = Terminal(process, ours, _READS if program[0] == "-m" else "aish> ")
+    terminal = Terminal(process, ours)
     try:
         yield terminal
     finally:
@@ -162,17 +153,8 @@ async def chatting(
         os.close(ours)
 
 
-PROGRAMS = (
-    pytest.param(("-m", "aish_lsp"), id="toolkit"),
-    pytest.param(("-c", WITHOUT_TOOLKIT), id="plain"),
-)
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-async def test_a_conversation(project: Path, program: tuple[str, ...]) -> None:
-    async with chatting(project, program=program) as chat:
-        if program[0] == "-c":
-            await chat.until("pip install 'aish-lsp[chat]'")
+async def test_a_conversation(project: Path) -> None:
+    async with chatting(project) as chat:
         await chat.line("how do I list the files here?")
         await chat.until("[1] ls -la  (safe)")
         await chat.line(":run 1")
