@@ -57,7 +57,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool call changed its state."""
+    """A tool call changed its state.
+
+    ``title`` says on one line what is being done, or was done; ``diff`` is a built-in tool's change
+    of a file, as the lines of a unified diff without its heading.
+    """
 
     kind: ClassVar[str] = "tool"
     call_id: str
@@ -65,7 +69,9 @@ class Tool:
     name: str
     arguments: str
     status: ToolStatus
+    title: str
     result: str | None = None
+    diff: str | None = None
 
 
 StepStatus: TypeAlias = Literal["planned", "running", "done", "failed", "denied", "stopped"]

@@ -23,6 +23,7 @@ from aish_lsp.tools.asking import Permissions
 from aish_lsp.tools.builtin import BuiltInTools
 from aish_lsp.tools.connection import Surroundings
 from aish_lsp.tools.servers import SessionServers, ToolServers
+from aish_lsp.tools.titles import call_title
 from aish_lsp.tools.toolbox import Toolbox, call_tool
 
 if TYPE_CHECKING:
@@ -294,13 +295,22 @@ class ToolCalls:
 
     async def _finish(self, call: ToolCall, result: ToolResult) -> None:
         """Keep the result of a call, then report it."""
-        text = self._session.workspace.output_without_secrets(result.text)
+        without_secrets = self._session.workspace.output_without_secrets
+        text = without_secrets(result.text)
         await self._keep_result(call.id, text)
-        await self._report(call, result.status, text)
+        await self._report(call, result.status, text, without_secrets(result.diff) or None)
 
-    async def _report(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
+    async def _report(
+        self,
+        call: ToolCall,
+        status: ToolStatus,
+        result: str | None = None,
+        diff: str | None = None,
+    ) -> None:
         server, name = parts_of(call.name)
-        await self._emit(Tool(call.id, server or OWN_TOOLS, name, call.arguments, status, result))
+        server = server or OWN_TOOLS
+        title = call_title(server, name, call.arguments, status, result or "")
+        await self._emit(Tool(call.id, server, name, call.arguments, status, title, result, diff))
 
     async def _keep_result(self, call_id: str, text: str) -> None:
         """Log a tool's result, then append it to the conversation."""

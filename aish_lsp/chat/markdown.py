@@ -38,10 +38,13 @@ with the code action *Send*, or with the command `aish.chat.send`.
 
 _BOX: Final = re.compile(BOX)
 
+#: What a line begins with about a tool's call that has ended, by its status.
+MARKS: Final = {"done": "✓", "failed": "✗", "denied": "⊘"}
+
 #: The beginnings of our lines about what was done: a model cannot write such a line.
 _REMARKS: Final = (
-    "> Called `",
-    "> Calling (",
+    *(f"> {mark} " for mark in MARKS.values()),
+    "> Now (",
     "> Running (",
     "> Waiting for its turn (",
     "> Step ",

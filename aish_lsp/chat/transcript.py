@@ -10,22 +10,24 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.events import End, Notice, Output, Step, Text, Tool
-from aish_lsp.chat.markdown import ReplyEscaper, quote
+from aish_lsp.chat.markdown import MARKS, ReplyEscaper, quote
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.events import Event
-from aish_lsp.foundation.text import clipped, escaped
+from aish_lsp.foundation.text import clipped, count_of, escaped
 from aish_lsp.operations.markdown import open_fence
+from aish_lsp.tools.titles import call_title
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.execution import RunReport
 
-#: The most that is shown: characters of a tool's call, and of its error; lines of what a command
-#: has printed.
-_CALL: Final = 160
+#: The most that is shown: characters of a line of code, and of a call's error; lines of what a
+#: command has printed, and of a change.
+_WIDTH: Final = 160
 _RESULT: Final = 300
 _LINES: Final = 8
+_DIFF: Final = 40
 #: How many characters of an output are kept, to show its last lines.
 _OUTPUT: Final = 4_000
 
@@ -52,8 +54,9 @@ class ReplyTranscript:
                 self._write(self._escaper.feed(event.delta))
             case Tool():
                 self._end_text()
-                if ended := call_ended(event):
-                    self._append(f"{quote(ended + _printed(event))}\n", apart=True)
+                if ended := call_ended(event, as_code=True):
+                    line = f"{MARKS[event.status]} {ended}{_details(event)}"
+                    self._append(f"{quote(line)}\n", apart=True)
                     self._is_apart = True
             case Step() | Output():
                 self._take_of_goal(event)
@@ -107,25 +110,29 @@ class ReplyTranscript:
         self._append(text)
 
 
-def call_named(call: Tool) -> str:
-    """Return a tool's call as inline code: its server, its name, its arguments."""
-    arguments = "" if call.arguments.strip() in ("", "{}") else call.arguments
-    words = " ".join(filter(None, (call.server, call.name, arguments)))
-    shown = clipped(escaped(words), _CALL).replace("`", "'")
-    return f"`{shown}`"
+def call_ended(call: Tool, *, as_code: bool = False) -> str:
+    """Return how a call ended, and why if it was not made; empty if it has not ended.
+
+    ``as_code``: as for ``call_title``.
+    """
+    if call.status in ("pending", "running"):
+        return ""
+    title = _title(call) if as_code else call.title
+    if call.status == "done" or _has_run(call):
+        return title
+    return f"{title}: {clipped(escaped(call.result or ''), _RESULT)}"
 
 
-def call_ended(call: Tool) -> str:
-    """Return how a call ended; empty if it has not."""
-    match call.status:
-        case "done":
-            return f"Called {call_named(call)}."
-        case "failed":
-            return f"{call_named(call)} failed: {clipped(escaped(call.result or ''), _RESULT)}"
-        case "denied":
-            return f"{call_named(call)} was not allowed."
-        case _:
-            return ""
+def _title(call: Tool) -> str:
+    """Return a call's title as Markdown."""
+    given = (call.server, call.name, call.arguments, call.status, call.result or "")
+    return call_title(*given, as_code=True)
+
+
+def _has_run(call: Tool) -> bool:
+    """Return whether a call ran a command, however that ended."""
+    is_run = (call.server, call.name) == (OWN_TOOLS, "run_command")
+    return is_run and (call.result or "").startswith("[")
 
 
 def step_ended(step: Step) -> str:
@@ -134,13 +141,20 @@ def step_ended(step: Step) -> str:
     return f"Step {step.number}: {step.status}{code}."
 
 
-def _printed(call: Tool) -> str:
-    """Return what a command of the model printed, shortened; empty for any other call."""
-    if (call.server, call.name, call.status) != (OWN_TOOLS, "run_command", "done"):
+def _details(call: Tool) -> str:
+    """Return a file's change, or what a command of the model printed, shortened; else nothing."""
+    if call.diff:
+        lines = call.diff.split("\n")
+        if len(lines) > _DIFF:
+            lines[_DIFF:] = [f"... {count_of(len(lines) - _DIFF, 'more line')}"]
+        return _as_code(lines)
+    # The title already holds the first line: how it ended.
+    lines = (call.result or "").rstrip("\n").split("\n")[1:]
+    if not lines or not _has_run(call):
         return ""
-    lines = (call.result or "").rstrip("\n").split("\n")
     if len(lines) > _LINES:
-        lines = [lines[0], f"... {len(lines) - _LINES} more lines ...", *lines[1 - _LINES :]]
+        left_out = f"... {count_of(len(lines) - _LINES, 'more line')} ..."
+        lines = [lines[0], left_out, *lines[1 - _LINES :]]
     return _as_code(lines)
 
 
@@ -153,7 +167,7 @@ def _last_lines(lines: list[str]) -> str:
 
 def _as_code(lines: Sequence[str]) -> str:
     # Four blanks make it code.
-    return "\n\n" + "\n".join(f"    {clipped(escaped(line), _CALL)}" for line in lines)
+    return "\n\n" + "\n".join(f"    {clipped(escaped(line), _WIDTH)}" for line in lines)
 
 
 def run_ending(report: RunReport) -> str:
@@ -192,7 +206,7 @@ def run_status(report: RunReport, left_out: str) -> str:
 _REMARK: Final = re.compile(
     r"^> (?:Running \(([0-9a-f]{8})\)\. The code action \*Stop\* ends it\."
     r"|Waiting for its turn \(([0-9a-f]{8})\): .*"
-    r"|Calling \(([0-9a-f]{8})\): `.*`"
+    r"|Now \(([0-9a-f]{8})\): .*"
     r"|The last session was \*.*\*\. `:resume` goes on with it\."
     r"|The session \*.*\* goes on\. `:session new` begins another\.)$",
     re.MULTILINE,
@@ -211,7 +225,7 @@ def waits(job_id: str, question: str) -> str:
 
 def calls(job_id: str, call: Tool) -> str:
     """Return the line of a tool's call that has not ended yet."""
-    return quote(f"Calling ({job_id}): {call_named(call)}")
+    return quote(f"Now ({job_id}): {_title(call)}")
 
 
 def last_was(title: str | None) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.norris.run import unfinished
+from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.operations.markdown import found_page, history_page, listed_page
@@ -22,6 +24,8 @@ from aish_lsp.operations.operation import (
 )
 from aish_lsp.sessions.listing import SessionInfo
 from aish_lsp.sessions.rebuild import HistoryMessage, history
+from aish_lsp.tools import parts_of
+from aish_lsp.tools.titles import call_title
 
 if TYPE_CHECKING:
     from aish_lsp.agent.sessions import Resumed
@@ -365,4 +369,21 @@ async def said(caller: Caller, params: SessionHistory) -> Answer[History]:
         for message in caller.session.conversation.messages
         if message.exchange and loaded.id == caller.session.id
     }
-    return Answer(History(history(loaded, asked)), page)
+    return Answer(History(_with_titles(history(loaded, asked))), page)
+
+
+def _with_titles(messages: list[HistoryMessage]) -> list[HistoryMessage]:
+    """Return messages whose tool calls have a ``title``; one without a result was not made."""
+    results = {one.tool_call_id: one.content for one in messages if one.role == "tool"}
+
+    def titled(call: Mapping[str, Any]) -> Mapping[str, Any]:
+        server, name = parts_of(call["name"])
+        result = results.get(call["id"])
+        status = "denied" if result is None else "done"
+        made = (server or OWN_TOOLS, name, call["arguments"])
+        return {**call, "title": call_title(*made, status, result or "")}
+
+    return [
+        dataclasses.replace(message, tool_calls=tuple(map(titled, message.tool_calls)))
+        for message in messages
+    ]

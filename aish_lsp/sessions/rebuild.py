@@ -234,7 +234,7 @@ class HistoryMessage:
         model: who replied.
         finish: why the reply ended.
         commands: what it suggests: ``{"id", "text"}`` each.
-        tool_calls: ``{"id", "name", "arguments"}`` each.
+        tool_calls: ``{"id", "name", "arguments"}`` each; a client also gets its ``title``.
         tool_call_id: the id of the call whose result it is.
         in_force: whether it is sent with the next request: it was neither evicted nor reset, and it
             got an answer.

@@ -45,10 +45,11 @@ ResultStatus: TypeAlias = Literal["done", "failed", "denied"]
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a call, as the model sees it."""
+    """The result of a call, as the model sees it; only the user is shown ``diff``."""
 
     text: str
     status: ResultStatus = "done"
+    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,9 @@ def parts_of(offered: str) -> tuple[str, str]:
 
 #: The digits of a number that is larger than any count.
 _DIGITS: Final = 10
+
+#: What a search says that has found nothing.
+NOTHING_FOUND: Final = "Nothing was found."
 
 #: Where full results are kept, relative to the workspace. Git ignores it; the model may read it.
 OUTPUTS: Final = ".aish/output/"

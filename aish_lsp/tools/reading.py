@@ -24,6 +24,7 @@ from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import count_of, one_line, quoted_path, shown_path, with_line_feeds
 from aish_lsp.project.known import FOLDED
 from aish_lsp.tools import (
+    NOTHING_FOUND,
     OUTPUTS,
     Place,
     Seen,
@@ -229,7 +230,7 @@ class Looking:
         if more or is_cut:
             rows.append("[aish: there is more; search in a folder, or for something rarer]")
         if not rows:
-            return ToolResult("Nothing was found.")
+            return ToolResult(NOTHING_FOUND)
         return ToolResult(await bounded("\n".join(rows) + "\n", around, self._workplace))
 
     async def _visible(

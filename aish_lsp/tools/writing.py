@@ -21,6 +21,7 @@ from aish_lsp.foundation.ports import Approval, Diff, EditOutcome, Question
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.foundation.text import (
     count_of,
+    cut,
     escaped,
     hidden_characters,
     quoted_path,
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 #: Lines of a change that a question shows, and characters of each.
 _SHOWN_LINES: Final = 40
 _SHOWN: Final = 160
+
+#: Lines of a change that is reported once it is made, and characters of each.
+_DIFF_LINES: Final = 400
+_DIFF_WIDTH: Final = 400
 
 #: Lines around a change that are shown.
 _AROUND: Final = 2
@@ -156,7 +161,7 @@ class Changing:
                 asyncio.to_thread(write_keeping, self._workplace.root, again, data)
             )
         self._looking.showed(place.name, after)
-        return ToolResult(_summary(now, after) + _broken_link(now))
+        return _done(now, after, _broken_link(now))
 
     def _edited(self, now: Seen, text: str, edited: EditOutcome) -> ToolResult:
         """Return the result of a change that the editor made in a file that it has open."""
@@ -168,10 +173,12 @@ class Changing:
             )
         self._looking.showed(now.place.name, text)
         if edited.state == "saved":
-            return ToolResult(_summary(now, text))
-        return ToolResult(
-            f"{_summary(now, text)} It is open in the editor and not saved yet: a command"
-            " sees the file as it is on the disk."
+            return _done(now, text)
+        return _done(
+            now,
+            text,
+            " It is open in the editor and not saved yet: a command sees the file as it is on the"
+            " disk.",
         )
 
 
@@ -337,14 +344,20 @@ def _question(now: Seen, after: str) -> Question:
     )
 
 
-def _summary(now: Seen, after: str) -> str:
-    name = quoted_path(now.place.name)
-    if not now.is_there:
-        return f"Made {name} ({count_of(len(after.splitlines()), 'line')})."
-    rows = _difference(now.text, after)
-    more = sum(row.startswith("+") for row in rows)
-    fewer = sum(row.startswith("-") for row in rows)
-    return f"Changed {name}: {count_of(more, 'line')} added, {fewer} removed."
+def _done(now: Seen, after: str, more: str = "") -> ToolResult:
+    """Return the result of a change that was made; ``more`` is what else the model is told."""
+    name, rows = quoted_path(now.place.name), _difference(now.text, after)
+    if now.is_there:
+        added = sum(row.startswith("+") for row in rows)
+        removed = sum(row.startswith("-") for row in rows)
+        told = f"Changed {name}: {count_of(added, 'line')} added, {removed} removed."
+    else:
+        told = f"Made {name} ({count_of(len(after.splitlines()), 'line')})."
+    if len(rows) > _DIFF_LINES:
+        rows[_DIFF_LINES:] = [f"... {count_of(len(rows) - _DIFF_LINES, 'more line')}"]
+    # The text ends after its last line end: that is no line.
+    diff = "\n".join(cut(row, _DIFF_WIDTH) for row in rows).removesuffix("\n ")
+    return ToolResult(f"{told}{more}", diff=diff)
 
 
 def write_keeping(root: Path, now: Seen, data: bytes) -> None:

@@ -82,7 +82,7 @@ def test_each_change_is_asked_about_with_its_diff(
         neovim.until(
             "the question", lambda: any("Change calc.py" in row for row in neovim.lua(FLOAT))
         )
-        neovim.until("the call", lambda: "Calling" in neovim.lua(SCREEN))
+        neovim.until("the call", lambda: "Now (" in neovim.lua(SCREEN))
         screen = neovim.lua(ROWS)
         neovim.keys("2")
         neovim.until(

@@ -54,6 +54,10 @@ async def test_a_call_is_an_event_and_its_result_goes_back(place: Place) -> None
             result = await ask(client, "Is it clean?", "t")
             told = events(client, "t", "tool")
             shown = await client.command_result("aish.prompt.show", {"prompt": "And now?"})
+            past = await client.command_result("aish.session.history", {})
+    calling = ["Calling git status"] * 2
+    assert [event["title"] for event in told] == [*calling, "Could not call git status"]
+    assert past["turns"][1]["toolCalls"][0]["title"] == "Called git status"
     assert [tool["name"] for tool in shown["tools"]] == model.offered
     assert [(event["callId"], event["server"], event["name"]) for event in told] == [
         ("c1", "git", "status")
@@ -82,9 +86,9 @@ async def test_the_chat_shows_how_a_call_ended(place: Place) -> None:
                 await asyncio.sleep(0.05)
                 text = chat.read_text() if chat.exists() else ""
     reply = text.partition("## aish\n\n")[2]
-    assert reply.startswith('> `git status` failed: There is no tool "git__status".')
+    assert reply.startswith('> ✗ Could not call `git status`: There is no tool "git__status".')
     assert "\n\nI see.\n\n## You" in reply
-    assert "Calling" not in text
+    assert "> Now (" not in text
 
 
 @pytest.mark.parametrize(

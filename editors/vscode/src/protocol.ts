@@ -848,7 +848,9 @@ export interface ToolEvent {
   name: string;
   arguments: string;
   status: "pending" | "running" | "done" | "failed" | "denied";
+  title: string;
   result: string | null;
+  diff: string | null;
 }
 
 export interface ToolInfo {

@@ -43,7 +43,9 @@ const EVENTS: Event[] = [
     name: "read_file",
     arguments: "{}",
     status: "running",
+    title: "Reading a.py",
     result: null,
+    diff: null,
   },
   {
     kind: "tool",
@@ -52,7 +54,9 @@ const EVENTS: Event[] = [
     name: "read_file",
     arguments: "{}",
     status: "done",
+    title: "Read a.py (1-2)",
     result: "x",
+    diff: null,
   },
   { kind: "text", delta: "More." },
   { kind: "output", commandId: "c1", stream: "stdout", delta: "a\n" },
@@ -196,7 +200,7 @@ function message(
 }
 
 test("a history is the exchanges that it was", () => {
-  const called = { id: "k", name: "git__log", arguments: "{}" };
+  const called = { id: "k", name: "git__log", arguments: "{}", title: "Called git log" };
   const found = fromHistory(
     [
       message("user", "how?", { n: 1, turnId: "t1" }),
@@ -224,8 +228,8 @@ test("a history is the exchanges that it was", () => {
   const tool = second.parts[0];
   assert.ok(tool?.kind === "tool");
   assert.deepEqual(
-    [tool.call.server, tool.call.status, tool.call.result],
-    ["git", "done", "a log"],
+    [tool.call.server, tool.call.status, tool.call.title, tool.call.result],
+    ["git", "done", "Called git log", "a log"],
   );
   assert.equal(second.commands[0]?.risk, "caution");
 });

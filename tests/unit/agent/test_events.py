@@ -56,7 +56,7 @@ EVENTS: list[tuple[Event, dict[str, object]]] = [
         },
     ),
     (
-        Tool("1", "git", "log", "{}", "pending"),
+        Tool("1", "git", "log", "{}", "pending", "Calling git log"),
         {
             "kind": "tool",
             "callId": "1",
@@ -64,7 +64,9 @@ EVENTS: list[tuple[Event, dict[str, object]]] = [
             "name": "log",
             "arguments": "{}",
             "status": "pending",
+            "title": "Calling git log",
             "result": None,
+            "diff": None,
         },
     ),
     (

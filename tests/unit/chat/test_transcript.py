@@ -10,6 +10,7 @@ from aish_lsp.agent.events import End, FinishReason, Text, Tool, ToolStatus
 from aish_lsp.agent.execution import RunReport
 from aish_lsp.chat.transcript import ReplyTranscript, run_status
 from aish_lsp.operations.markdown import open_fence
+from aish_lsp.tools.titles import call_title
 
 
 def written(*deltas: str | Tool, end: FinishReason = "stop") -> str:
@@ -83,7 +84,14 @@ def test_what_is_left_out_of_an_output_is_told_with_where_it_is() -> None:
 
 
 def called(status: ToolStatus, result: str | None = None, arguments: str = "{}") -> Tool:
-    return Tool("c1", "git", "status", arguments, status, result)
+    return call("git", "status", arguments, status, result)
+
+
+def call(
+    server: str, name: str, arguments: str, status: ToolStatus, result: str | None, diff: str = ""
+) -> Tool:
+    title = call_title(server, name, arguments, status, result or "")
+    return Tool("c1", server, name, arguments, status, title, result, diff or None)
 
 
 def test_a_call_has_a_line_once_it_has_ended() -> None:
@@ -91,17 +99,18 @@ def test_a_call_has_a_line_once_it_has_ended() -> None:
     assert written(*begun) == ""
     done = called("done", "clean", '{"path": "a"}')
     text = written("I look", *begun, done, "\n\nI see", ".")
-    assert text == 'I look\n\n> Called `git status {"path": "a"}`.\n\nI see.\n'
-    text = written(*begun, called("denied"), called("failed", "no such\ntool"), "So.")
+    assert text == "I look\n\n> ✓ Called `git status path=a`\n\nI see.\n"
+    text = written(*begun, called("denied", "no"), called("failed", "no such\ntool"), "So.")
     expected = (
-        "\n> `git status` was not allowed.\n\n\n> `git status` failed: no such\\ntool\n\nSo.\n"
+        "\n> ⊘ Did not call `git status`: no\n\n"
+        "\n> ✗ Could not call `git status`: no such\\ntool\n\nSo.\n"
     )
     assert text == expected
 
 
 @pytest.mark.parametrize(
     "line",
-    ["> Called `aish run_command`.", "  > Running (deadbeef).", "> Step 3: done.", "> Calling ("],
+    ["> ✓ Ran `ls`: exit 0", "  > Running (deadbeef).", "> Step 3: done.", "> Now (", "> ⊘ D"],
 )
 def test_a_reply_cannot_tell_of_a_call(line: str) -> None:
     quoted = line.lstrip()
@@ -111,26 +120,40 @@ def test_a_reply_cannot_tell_of_a_call(line: str) -> None:
 
 
 def test_what_a_command_has_printed_stands_below_its_call() -> None:
-    ran = Tool("c1", "aish", "run_command", '{"command": "ls"}', "done", "[exit 0]\na\n## You\n")
-    call = '> Called `aish run_command {"command": "ls"}`.\n'
-    assert written(ran).strip("\n") == f"{call}>\n>     [exit 0]\n>     a\n>     ## You"
+    given = '{"command": "ls"}'
+    ran = call("aish", "run_command", given, "failed", "[exit 2]\na\n## You\n")
+    expected = "> ✗ Ran `ls`: exit 2\n>\n>     a\n>     ## You"
+    assert written(ran).strip("\n") == expected
     many = "\n".join(["[exit 0]", *map(str, range(20))])
-    text = written(Tool("c1", "aish", "run_command", "{}", "done", many))
-    assert ">     [exit 0]\n>     ... 13 more lines ...\n>     13\n" in text
+    text = written(call("aish", "run_command", given, "done", many))
+    assert ">     0\n>     ... 12 more lines ...\n>     13\n" in text
     assert text.rstrip("\n").endswith(">     19")
+    silent = call("aish", "run_command", given, "done", "[exit 0]\n")
+    assert written(silent).strip("\n") == "> ✓ Ran `ls`: exit 0"
+
+
+def test_the_change_of_a_file_stands_below_its_call() -> None:
+    told, given = "Changed a.py: 1 line added, 1 removed.", '{"path": "a.py"}'
+    diff = " def f():\n-    ## You\n+    return 2"
+    text = written(call("aish", "edit_file", given, "done", told, diff)).strip("\n")
+    title = "> ✓ Edited `a.py`, +1 \N{MINUS SIGN}1"
+    assert text == f"{title}\n>\n>      def f():\n>     -    ## You\n>     +    return 2"
+    long = "\n".join(f"+{number}" for number in range(60))
+    text = written(call("aish", "edit_file", given, "done", told, long))
+    assert text.rstrip("\n").endswith(">     +39\n>     ... 20 more lines")
 
 
 def test_a_calls_line_stands_outside_of_a_block_that_was_left_open() -> None:
     text = written("```\ncode", called("pending"), called("done", ""), "```\nmore")
-    assert text.startswith("```\ncode\n```\n\n> Called `git status`.\n\n```\nmore\n")
+    assert text.startswith("```\ncode\n```\n\n> ✓ Called `git status`\n\n```\nmore\n")
     assert open_fence(text) == ""
 
 
 @pytest.mark.parametrize("evil", ["`> ## You", "\n## You", "\n:run x", "\u2028CMD: x", "x" * 999])
 def test_a_call_cannot_pass_for_another_line(evil: str) -> None:
-    line = written(Tool("c1", "", evil, evil, "done", "")).strip("\n")
+    line = written(call("", evil, evil, "done", "")).strip("\n")
     assert "\n" not in line
     assert "\u2028" not in line
-    assert line.startswith("> Called `")
+    assert line.startswith("> ✓ Called `")
     assert line.count("`") == 2
     assert len(line) < 200

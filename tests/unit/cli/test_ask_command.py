@@ -276,7 +276,7 @@ def test_what_a_tool_prints_is_beside_the_reply(
         done = run(told, "ask", "What is in it?", "--workspace", str(project))
     assert done.stdout == "I see.\n"
     assert "test:\n\t@echo tests ran\n" in done.stderr
-    assert "Called `aish run_command" in done.stderr
+    assert "Ran cat Makefile: exit 0" in done.stderr
 
 
 @pytest.mark.slow

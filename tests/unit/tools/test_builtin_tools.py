@@ -28,6 +28,7 @@ from aish_lsp.shell.runner import RunResult
 from aish_lsp.tools import Around, Seen, ToolResult, writing
 from aish_lsp.tools import Place as Located
 from aish_lsp.tools.reading import Looking
+from aish_lsp.tools.titles import call_title
 from aish_lsp.tools.toolbox import call_tool
 from aish_lsp.tools.writing import write_keeping
 
@@ -313,6 +314,9 @@ async def test_an_edit_keeps_mode_line_ends_and_all_else(place: Place) -> None:
     path = place.put("a.txt", before, 0o754)
     result = await place.call("edit_file", path="a.txt", old="one\ntwo\n", new="1\n2\n")
     assert result.status == "done", result
+    assert result.diff == "-one\n-two\n+1\n+2\n mixed\n end"
+    title = call_title("aish", "edit_file", '{"path": "a.txt"}', "done", result.text)
+    assert title == "Edited a.txt, +2 \N{MINUS SIGN}2"
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\nmixed\nend"
     assert stat.S_IMODE(path.stat().st_mode) == 0o754
     [question] = place.asked
@@ -342,6 +346,9 @@ async def test_a_text_that_is_not_there_once_is_told(place: Place) -> None:
 
 async def test_a_new_file_is_made_and_undone(place: Place) -> None:
     result = await place.call("write_file", path="docs/deep/new.md", content="# New\n")
+    assert result.diff == "+# New"
+    title = call_title("aish", "write_file", '{"path": "new.md"}', "done", result.text)
+    assert title == "Wrote new.md, 1 line"
     path = place.folder / "docs/deep/new.md"
     assert (result.status, path.read_text()) == ("done", "# New\n")
     mask = os.umask(0)

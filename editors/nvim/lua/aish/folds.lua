@@ -29,7 +29,7 @@ local function long(lines)
         end
         fence = nil
       end
-    elseif line:match("^>     ") then
+    elseif line:match("^>     ") or (printed and line == ">") then
       printed = printed or number
     else
       end_printed(number - 1)

@@ -732,7 +732,9 @@ local M = {}
 ---@field name string
 ---@field arguments string
 ---@field status "pending"|"running"|"done"|"failed"|"denied"
+---@field title string
 ---@field result string|nil
+---@field diff string|nil
 
 ---@class aish.ToolInfo
 ---@field name string

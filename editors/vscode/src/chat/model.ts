@@ -302,6 +302,8 @@ function resolveRuns(exchanges: Exchange[], message: HistoryMessage): void {
   }
 }
 
+type PastCall = { id: string; name: string; arguments: string; title: string };
+
 function addReply(found: Exchange, message: HistoryMessage, waiting: readonly CommandInfo[]): void {
   if (message.role === "tool") {
     const part = found.parts.find(
@@ -314,7 +316,7 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
   found.model = message.model ?? found.model;
   found.finishReason = message.finish ?? null;
   if (message.content) addText(found, message.content);
-  for (const call of message.toolCalls as { id: string; name: string; arguments: string }[]) {
+  for (const call of message.toolCalls as PastCall[]) {
     const [server, name] = call.name.includes("__")
       ? call.name.split("__", 2)
       : ["aish", call.name];
@@ -327,7 +329,9 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
         name: name ?? "",
         arguments: call.arguments,
         status: "denied",
+        title: call.title,
         result: null,
+        diff: null,
       },
     });
   }

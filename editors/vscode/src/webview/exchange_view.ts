@@ -315,40 +315,24 @@ const MARKS: Record<string, string> = {
   stopped: "■",
 };
 
+/** Return the attributes of a scrolling part that the keyboard reaches. */
+function region(label: string): Record<string, string> {
+  return { tabindex: "0", role: "region", "aria-label": label };
+}
+
 function toolPart(call: ToolEvent): HTMLElement {
-  const name = call.server === "aish" ? call.name : `${call.server}: ${call.name}`;
-  const line = `${MARKS[call.status] ?? ""} ${name} ${brief(call.arguments)}`;
+  const line = `${MARKS[call.status] ?? ""} ${call.title}`;
   const summary = h("summary", {}, visible(line), h("span", { class: "note" }, ` ${call.status}`));
   return h(
     "details",
     { class: `tool ${call.status}` },
     summary,
-    h(
-      "pre",
-      { class: "growing", tabindex: "0", role: "region", "aria-label": "Arguments" },
-      visible(call.arguments),
-    ),
+    call.diff ? h("pre", { class: "growing", ...region("Change") }, visible(call.diff)) : null,
+    h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
     call.result
-      ? h(
-          "pre",
-          { class: "growing", tabindex: "0", role: "region", "aria-label": "Result" },
-          visible(call.result.slice(0, 20_000)),
-        )
+      ? h("pre", { class: "growing", ...region("Result") }, visible(call.result.slice(0, 20_000)))
       : null,
   );
-}
-
-/** Return a call's arguments in a few words. */
-function brief(given: string): string {
-  try {
-    const values = Object.values(JSON.parse(given) as object).map((value) =>
-      typeof value === "string" ? value : JSON.stringify(value),
-    );
-    const text = values.join(" ").replaceAll("\n", " ");
-    return text.length > 60 ? `${text.slice(0, 59)}…` : text;
-  } catch {
-    return "";
-  }
 }
 
 function stepPart(step: StepEvent): HTMLElement {
