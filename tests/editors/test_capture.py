@@ -38,7 +38,7 @@ def texts(picture: str) -> list[str]:
     These are times, the ids of commits, and the share of the window, which moves a moment after the
     output of a command is there.
     """
-    found = ("".join(text.itertext()) for text in ET.fromstring(picture))
+    found = ("".join(text.itertext()) for text in ET.fromstring(picture).iter("{*}text"))
     moving = {r"\d+\.\d s": "0.0 s", r"\b[0-9a-f]{7}\b": "1a2b3c4", r"\b\d+%": "0%"}
     shown = "\n".join(filter(None, found))
     for pattern, fixed in moving.items():

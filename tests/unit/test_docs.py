@@ -53,6 +53,23 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        linked = re.findall(r"\]\((?!https?://|#)([^)#]+\.md)", page.read_text())
+        waiting += {(page.parent / target).resolve() for target in linked} - reached
+    assert set(PAGES) <= reached
+
+
+def test_every_source_that_the_readme_cites_is_given() -> None:
+    text = (ROOT / "README.md").read_text()
+    given = re.findall(r"^\[(\w+)\]: https://", text, re.MULTILINE)
+    assert sorted(set(re.findall(r"\]\[(\w+)\]", text))) == sorted(given)
+
+
 def test_what_contributing_shows_is_there_as_it_is_shown() -> None:
     shown, protocol = re.findall(
         r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL

@@ -1,4 +1,4 @@
-"""Hold a conversation in Neovim with the plugin and write what its screen shows as an SVG.
+"""Hold a conversation in Neovim with the plugin and write its screens as one animated SVG.
 
     .venv/bin/python tools/capture_neovim >docs/images/neovim.svg
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -61,12 +61,14 @@ def main() -> None:
         command = [str(Path(sys.executable).with_name("nvim")), "--embed", "--headless", "--clean"]
         nvim = pynvim.attach("child", argv=[*command, "-u", str(init), "prices.py"])
         nvim.ui_attach(COLUMNS, ROWS, rgb=True, ext_linegrid=True)
+        screen = Screen()
+        frames = []
         try:
-            converse(nvim)
-            nvim.command("redraw!")
-            screen = Screen()
-            screen.follow(nvim)
-            sys.stdout.write(picture(screen.cells))
+            for seconds in converse(nvim):
+                nvim.command("redraw!")
+                screen.follow(nvim)
+                frames.append((seconds, [list(row) for row in screen.cells]))
+            sys.stdout.write(picture(frames))
         finally:
             nvim.command("qa!", async_=True)
             nvim.close()
@@ -98,8 +100,8 @@ def prepare(root: Path) -> Path:
     return project
 
 
-def converse(nvim: Any) -> None:
-    """Ask, run what is suggested, ask again."""
+def converse(nvim: Any) -> Iterator[float]:
+    """Ask, run what is suggested, ask again; yield for each screen to show how many seconds."""
 
     def until(condition: Callable[[], object]) -> None:
         end = time.monotonic() + PATIENCE
@@ -111,20 +113,32 @@ def converse(nvim: Any) -> None:
     def headings(count: int) -> Callable[[], bool]:
         return lambda: list(nvim.current.buffer[:]).count("## You") == count
 
+    def settle(keys: str) -> None:
+        time.sleep(1)
+        nvim.command(f"nohlsearch | vertical resize 60 | normal! {keys}")
+        nvim.command("mode")
+        time.sleep(1)
+
     nvim.input(":Aish<CR>")
     until(headings(1))
-    nvim.input("GiShow the last 3 commits.<Esc><CR>")
+    nvim.input("GiShow the last 3 commits.<Esc>")
+    settle("G$")
+    yield 2.5
+    nvim.input("<CR>")
     until(headings(2))
-    time.sleep(1)
+    settle("Gzb")
+    yield 2.5
     nvim.input("gg/^CMD: <CR>gx")
     until(lambda: any("exit 0" in line for line in nvim.current.buffer[:]))
-    nvim.input("GiUndo the last commit, but keep the changes.<Esc><CR>")
+    settle("Gzb")
+    yield 3.5
+    nvim.input("GiUndo the last commit, but keep the changes.<Esc>")
+    settle("Gzb$")
+    yield 2.5
+    nvim.input("<CR>")
     until(headings(3))
-    time.sleep(1)
-    time.sleep(1)
-    nvim.command("nohlsearch | vertical resize 60 | normal! Gzb")
-    nvim.command("mode")
-    time.sleep(1)
+    settle("Gzb")
+    yield 5
 
 
 class Screen:
@@ -169,18 +183,36 @@ class Screen:
             self.cells[row][left:right] = self.cells[row + rows][left:right]
 
 
-def picture(rows: list[list[Cell]]) -> str:
-    """Return the cells of a screen as an SVG."""
+def picture(frames: Sequence[tuple[float, list[list[Cell]]]]) -> str:
+    """Return screens, each with the seconds for which it is shown, as an SVG that repeats."""
     width, height = COLUMNS * WIDTH, ROWS * HEIGHT
     box = f'viewBox="0 0 {width + 24:.0f} {height + 24:.0f}"'
     fonts = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {box} font-family="{fonts}" font-size="{FONT}">',
+        *("<style>", *styles([seconds for seconds, _ in frames]), "</style>"),
         f'<rect width="100%" height="100%" rx="8" fill="{color(BACK)}"/>',
-        *(part for number, row in enumerate(rows) for part in drawn(number, row)),
-        "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    for at, (_, rows) in enumerate(frames):
+        shown = (part for number, row in enumerate(rows) for part in drawn(number, row))
+        parts += [f'<g id="f{at}">', *shown, "</g>"]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def styles(lengths: Sequence[float]) -> Iterator[str]:
+    """Yield the CSS that shows one frame after the other; only the last, if motion is unwelcome."""
+    whole, begin = sum(lengths), 0.0
+    for at, length in enumerate(lengths):
+        first, last = 100 * begin / whole, 100 * (begin + length) / whole
+        begin += length
+        hidden = "visibility: hidden"
+        before = f"0% {{{hidden}}} " if at else ""
+        after = f" {last:.2f}% {{{hidden}}}" if at < len(lengths) - 1 else ""
+        yield f"@keyframes k{at} {{{before}{first:.2f}% {{visibility: visible}}{after}}}"
+        yield f"#f{at} {{{hidden}; animation: k{at} {whole:g}s step-end infinite}}"
+    final = len(lengths) - 1
+    yield "@media (prefers-reduced-motion) {g {animation: none !important}"
+    yield f"#f{final} {{visibility: visible}}}}"
 
 
 def drawn(number: int, row: list[Cell]) -> Iterator[str]:
