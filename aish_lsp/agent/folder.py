@@ -9,6 +9,7 @@ import asyncio
 import datetime as dt
 import os
 import platform
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config
     from aish_lsp.context.attached import Attachments
+    from aish_lsp.shell.folder_environment import FolderEnvironment
     from aish_lsp.tools.servers import ToolServers
 
 
@@ -63,7 +65,8 @@ class FolderContext:
         self.data = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self._memory_path = self._configured_memory()
         self.memory = self._open_memory()
-        self._masking: tuple[tuple[frozenset[str], frozenset[str], int], Mask] | None = None
+        self._masking: tuple[tuple[object, ...], Mask] | None = None
+        self._login: Mapping[str, str] | None = None
         self._environ: Mapping[str, str] | None = None
         self._listeners: list[Callable[[], None]] = []
         #: Made by the first session that may use them.
@@ -149,11 +152,11 @@ class FolderContext:
 
             printed = frozenset(printed_keys())
         environ = self.environ
-        if self._masking is None or self._masking[0] != (names, printed, id(environ)):
-            # Neither environment changes once it is read.
+        if self._masking is None or self._masking[0] != (names, printed, environ):
+            # Our own environment does not change.
             given = secret_values(self.services.environ, names) | secret_values(environ, names)
             values = {*filter(is_telling, given | printed)}
-            self._masking = (names, printed, id(environ)), Mask(values)
+            self._masking = (names, printed, environ), Mask(values)
             withhold(values)
         return self._masking[1]
 
@@ -236,18 +239,29 @@ class FolderContext:
         )
 
     async def load_environment(self) -> str:
-        """Read the login shell's environment, if commands are to run with it.
+        """Read the login shell's environment and the folder's, if commands are to run with them.
 
-        Return why it cannot be read, the first time; else an empty text.
+        Return what the user should know about them, once; else an empty text.
         """
-        if not self.config.shell.login or self._environ is not None:
+        if not self.config.shell.login:
             return ""
-        try:
-            self._environ = await self.services.login_environment()
-        except AishError as error:
-            self._environ = self.services.environ
-            return f"Commands run with the editor's environment: {error.message}."
-        return ""
+        told = []
+        if self._login is None:
+            try:
+                self._login = await self.services.login_environment()
+            except AishError as error:
+                self._login = self.services.environ
+                told = [f"Commands run with the editor's environment: {error.message}."]
+        self._environ, more = await self._folder_environment.over(self._login, self.secret_names())
+        return "\n\n".join(map(self.without_secrets, told + more))
+
+    @cached_property
+    def _folder_environment(self) -> FolderEnvironment:
+        from aish_lsp.shell.folder_environment import (  # noqa: PLC0415 - not needed by default
+            FolderEnvironment,
+        )
+
+        return FolderEnvironment(self.folder, lambda: self.services.confinement)
 
     def command_environment(self) -> dict[str, str]:
         """Return the environment that commands run with; see ``load_environment``."""
@@ -255,7 +269,7 @@ class FolderContext:
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """The environment that commands begin with: the editor's, or the login shell's."""
+        """The environment that commands begin with: the editor's, or what was read instead."""
         if self._environ is None or not self.config.shell.login:
             return self.services.environ
         return self._environ

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from machine import needs, without_landlock, without_programs
 
 from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import End, Notice, Output
@@ -328,3 +329,32 @@ async def test_a_program_of_the_login_shell_is_found_or_named(place: Place) -> N
     assert "it runs, kept-by-login-1" in report.output
     # What the login shell keeps secret is masked as well.
     assert place.pending[-1][2] == "it runs, [secret]\n"
+
+
+@pytest.mark.slow
+@needs(without_programs("direnv") or without_landlock())
+async def test_what_direnv_sets_in_the_folder_reaches_commands_and_its_secrets_no_model(
+    place: Place,
+) -> None:
+    services = place.workspace.services
+    home = str(place.folder.parent / "home")
+    services.environ = {**services.environ, "HOME": home, "SHELL": "/bin/bash"}
+    envrc = place.folder / ".envrc"
+    envrc.write_text("export STAGE=test APP_TOKEN=first-by-direnv\n")
+    subprocess.run(["direnv", "allow"], cwd=place.folder, env=services.environ, check=True)
+    print_both = "echo $STAGE $APP_TOKEN"
+    report = await place.run(text=print_both, origin="user")
+    assert report.output == "\n"
+    place.workspace.configuration.initialize({"aish": {"shell": {"login": True}}})
+    report = await place.run(text=print_both, origin="user")
+    assert report.output == "test first-by-direnv\n"
+    assert place.pending[-1][2] == "test [secret]\n"
+    envrc.write_text("export STAGE=test APP_TOKEN=later-by-direnv\n")
+    subprocess.run(["direnv", "allow"], cwd=place.folder, env=services.environ, check=True)
+    await place.run(text=print_both, origin="user")
+    assert place.pending[-1][2] == "test [secret]\n"
+    envrc.write_text("export STAGE=other\n")
+    report = await place.run(text=print_both, origin="user")
+    assert report.output == "\n"
+    told = [one.message for one in place.events if isinstance(one, Notice)]
+    assert any("direnv allow" in message for message in told)
