@@ -146,7 +146,7 @@ class Fitting(ABC):
         """Return the tokens of the request, as far as its reply shows them."""
 
 
-class Call:
+class ModelCall:
     """One request and the reply to it. Call ``fit`` before ``reply``.
 
     Args:

@@ -15,7 +15,7 @@ from aish_lsp.models.refusals import overflow_of
 from aish_lsp.models.request import ModelRequest
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.call import Call, Received
+    from aish_lsp.agent.call import ModelCall, Received
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.conversation import Conversation
@@ -253,7 +253,7 @@ class ConversationFitting(Fitting):
         await self.emit(Notice(level, message))
 
 
-def finish_notice(call: Call, finish: FinishReason, *, spoke: bool) -> str | None:
+def finish_notice(call: ModelCall, finish: FinishReason, *, spoke: bool) -> str | None:
     """Return a notice about how a turn's last reply ended; None if none is needed.
 
     ``spoke`` says whether the turn had any text.
@@ -278,7 +278,7 @@ def finish_notice(call: Call, finish: FinishReason, *, spoke: bool) -> str | Non
     return None
 
 
-def _no_answer(call: Call) -> str:
+def _no_answer(call: ModelCall) -> str:
     """Return the notice about a reply without text, with the server's reason if it is unusual."""
     said = call.received.finish_said
     why = f" Its server gave the reason `{said}`." if said not in _USUAL else ""

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aish_lsp.agent.call import Call, Fitting
+from aish_lsp.agent.call import Fitting, ModelCall
 from aish_lsp.context.measure import Draft, Measure, fetch, measure
 from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import Blocks
@@ -69,7 +69,7 @@ async def complete_once(
     Raises:
         AishError: the model did not answer completely, or the cost cap forbids the call.
     """
-    call = Call(SideFitting(session, category, compose), preset)
+    call = ModelCall(SideFitting(session, category, compose), preset)
     seconds = preset.timeout
     try:
         await call.fit()

@@ -21,7 +21,7 @@ from aish_lsp.shell.runner import run_command
 from aish_lsp.tools import OUTPUTS, Around, ToolResult, Workplace, bounded, parts_of
 from aish_lsp.tools.asking import Permissions
 from aish_lsp.tools.builtin import BuiltInTools
-from aish_lsp.tools.connection import Surroundings
+from aish_lsp.tools.connection import ServerContext
 from aish_lsp.tools.servers import SessionServers, ToolServers
 from aish_lsp.tools.titles import call_title
 from aish_lsp.tools.toolbox import Toolbox, call_tool
@@ -79,7 +79,7 @@ def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
     assert workspace.root is not None
     permissions = Permissions(services.trust, workspace.root, services.ask_user, services.choose)
     if workspace.tool_servers is None:
-        around = Surroundings(
+        around = ServerContext(
             workspace.root,
             lambda: workspace.environ,
             services.ask_user,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.agent.call import Call
+from aish_lsp.agent.call import ModelCall
 from aish_lsp.agent.events import (
     Command,
     CommandInfo,
@@ -100,7 +100,7 @@ class Turn:
         self._chain: FallbackChain | None = None
         self._fitting = ConversationFitting(session, self._conversation, emit)
         # The call of this round.
-        self._call: Call | None = None
+        self._call: ModelCall | None = None
         # The model that the question itself names.
         self._named: str | None = None
         self._is_recorded = False
@@ -242,11 +242,11 @@ class Turn:
                 await self._notice("warning", notice)
         return addressed(prompt, (*self._workspace.config.models, OFFLINE.name))
 
-    def _begin_round(self, preset: Preset) -> Call:
+    def _begin_round(self, preset: Preset) -> ModelCall:
         """Begin the next round and return its call."""
         # Another model would not know why this one made its calls.
         chain = None if self.calls.has_begun else self._chain
-        self._call = Call(self._fitting, preset, chain)
+        self._call = ModelCall(self._fitting, preset, chain)
         self._is_recorded = False
         self._found, self._first_command = [], len(self._commands)
         return self._call
@@ -305,7 +305,7 @@ class Turn:
 
         await to_the_end(write())
 
-    async def _receive(self, call: Call) -> None:
+    async def _receive(self, call: ModelCall) -> None:
         """Forward the round's reply; if it breaks off, say that what arrived is kept."""
         try:
             await self._forward(call)
@@ -315,7 +315,7 @@ class Turn:
             message = f"{error.cause} What arrived is kept: ask the model to continue."
             raise BackendUnavailable(message, **error.data) from error
 
-    async def _forward(self, call: Call) -> None:
+    async def _forward(self, call: ModelCall) -> None:
         """Forward the round's reply, and suggest each command as soon as it is complete."""
         scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
         outside = ReasoningFilter()
@@ -395,7 +395,7 @@ class Turn:
         await call.record_usage()
         await self._emit(usage)
 
-    async def _record_reply(self, call: Call) -> None:
+    async def _record_reply(self, call: ModelCall) -> None:
         self._has_answer = True
         if not self._ask.ephemeral:
             self._session.unanswered = None

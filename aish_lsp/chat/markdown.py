@@ -294,7 +294,7 @@ def _may_be_box(line: str) -> bool:
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
 
 
-class Position(NamedTuple):
+class ClientPosition(NamedTuple):
     """A place between two characters: line and character, from 0, in the client's units."""
 
     line: int
@@ -306,8 +306,8 @@ class Change:
     """A change of the document as the client reports it: of a range, or of all (both ends None)."""
 
     text: str
-    start: Position | None = None
-    end: Position | None = None
+    start: ClientPosition | None = None
+    end: ClientPosition | None = None
 
 
 def heading_after(heading: int, change: Change) -> int:
@@ -319,9 +319,9 @@ def heading_after(heading: int, change: Change) -> int:
     new = lines_of(change.text)
     if change.start is None or change.end is None:
         headings, otherwise = _headings(new), heading
-    elif change.end <= Position(heading, 0):
+    elif change.end <= ClientPosition(heading, 0):
         return heading - change.end.line + change.start.line + len(new) - 1
-    elif change.start >= Position(heading, len(YOU)):
+    elif change.start >= ClientPosition(heading, len(YOU)):
         return heading
     else:
         first, otherwise = change.start.line, change.start.line + len(new) - 1

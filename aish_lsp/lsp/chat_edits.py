@@ -30,7 +30,7 @@ from aish_lsp.chat.insertion import (
     relocated,
     shifted,
 )
-from aish_lsp.chat.markdown import Change, Position
+from aish_lsp.chat.markdown import Change, ClientPosition
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.open_documents import (
     ANSWER_TIMEOUT,
@@ -408,7 +408,7 @@ class ChatEdits:
             log.info("the editor did not answer an edit: %s", type(error).__name__)
             return False
 
-    def _offset(self, text: str, at: Position | types.Position) -> int:
+    def _offset(self, text: str, at: ClientPosition | types.Position) -> int:
         """Return the offset in ``text`` of a position in the client's units, at most its end."""
         begin = 0
         for _ in range(at.line):

@@ -80,7 +80,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
+class CommandHandlers:
     """Answers the commands of the operations, ``aish.commands.copy``, and those for extensions."""
 
     server: BaseServer

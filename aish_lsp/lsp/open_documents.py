@@ -13,7 +13,7 @@ from lsprotocol import types
 from pygls.workspace import TextDocument
 
 from aish_lsp.chat.insertion import Edit, line_end_of
-from aish_lsp.chat.markdown import Position
+from aish_lsp.chat.markdown import ClientPosition
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.opening import is_same_file
 from aish_lsp.foundation.text import with_line_feeds
@@ -22,7 +22,7 @@ from aish_lsp.lsp.messages import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer
-    from aish_lsp.operations.ask import Position as AskPosition
+    from aish_lsp.operations.ask import Position
 
 
 #: Seconds within which an editor must answer an edit.
@@ -136,7 +136,7 @@ class OpenDocuments:
         position = codec.position_from_client_units([f"{line}\n"], types.Position(0, units))
         return min(position.character, len(line))
 
-    def point(self, lines: Sequence[str], at: types.Position | Position | AskPosition) -> Point:
+    def point(self, lines: Sequence[str], at: types.Position | ClientPosition | Position) -> Point:
         """Return a client's position in characters; a line after the text is kept as it is."""
         line = max(0, at.line)
         if line >= len(lines):

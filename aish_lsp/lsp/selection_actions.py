@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.chats import ChatDocuments
     from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
     from aish_lsp.lsp.protocol import ReplaceParams
-    from aish_lsp.lsp.selections import Asked, Selections
+    from aish_lsp.lsp.selections import SelectionQuestion, Selections
     from aish_lsp.lsp.workspaces import Workspaces
 
 #: The most diagnostics in one place that get actions, and characters of one in a title.
@@ -252,7 +252,9 @@ class Replacing:
             self.server, "workspace.workspace_edit.change_annotation_support"
         )
 
-    def edit_of(self, asked: Asked, block: Block, *, ask: bool = False) -> types.WorkspaceEdit:
+    def edit_of(
+        self, asked: SelectionQuestion, block: Block, *, ask: bool = False
+    ) -> types.WorkspaceEdit:
         """Return the edit that puts a block in place of the selection.
 
         With ``ask`` the edit is annotated, so that the client asks the user to confirm it.
@@ -275,7 +277,7 @@ class Replacing:
         edit.change_annotations = {_ANNOTATION: annotation}
         return edit
 
-    def _offered(self, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
+    def _offered(self, uri: str, range_: types.Range) -> list[tuple[SelectionQuestion, int]]:
         """Return questions, each with the number of a block that is offered at a place."""
         first, last = sorted((range_.start.line, range_.end.line))
         if self.chats.at(uri) is None:
@@ -301,7 +303,7 @@ class Replacing:
 
 
 def _question(
-    asked: Asked, block: Block, document: OpenDocument, start: Point, end: Point
+    asked: SelectionQuestion, block: Block, document: OpenDocument, start: Point, end: Point
 ) -> Question:
     """Return the question that shows what would change in the document."""
     lines = document.text.split("\n")

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 
-from aish_lsp.chat.markdown import Change, Position, lines_of
+from aish_lsp.chat.markdown import Change, ClientPosition, lines_of
 from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.mentions import mentions
 from aish_lsp.context.messages import Attached
@@ -50,7 +50,7 @@ _NO_TEXT: Final = ("diff", "patch", "console", "shell-session")
 
 
 @dataclass(slots=True)
-class Asked:
+class SelectionQuestion:
     """A question about a part of a document, and the blocks of its reply.
 
     Attributes:
@@ -84,9 +84,9 @@ class Selections:
     def __init__(self, server: BaseServer, documents: OpenDocuments) -> None:
         self._server = server
         self._documents = documents
-        self._asked: deque[Asked] = deque(maxlen=_MOST)
+        self._asked: deque[SelectionQuestion] = deque(maxlen=_MOST)
 
-    def __iter__(self) -> Iterator[Asked]:
+    def __iter__(self) -> Iterator[SelectionQuestion]:
         return iter(self._asked)
 
     def follow(self, job: Job[Any], about: Selected | None = None) -> None:
@@ -101,11 +101,13 @@ class Selections:
             return
         lines = about.document.lines
         ends = (self._documents.position(lines, point) for point in (about.start, about.end))
-        start, end = (Position(at.line, at.character) for at in ends)
+        start, end = (ClientPosition(at.line, at.character) for at in ends)
         text = between(lines, about.start, about.end)
-        self._remember(job, Asked(job.id, about.uri, about.document.path, Span(start, end), text))
+        self._remember(
+            job, SelectionQuestion(job.id, about.uri, about.document.path, Span(start, end), text)
+        )
 
-    def _remember(self, job: Job[AskResult], asked: Asked) -> None:
+    def _remember(self, job: Job[AskResult], asked: SelectionQuestion) -> None:
         self._asked.appendleft(asked)
 
         def ended() -> None:
@@ -120,7 +122,7 @@ class Selections:
                 for change in changes:
                     asked.span = asked.span.after(change_of(change), self._documents.width)
 
-    def of_turn(self, turn_id: str, number: int) -> tuple[Asked, Block]:
+    def of_turn(self, turn_id: str, number: int) -> tuple[SelectionQuestion, Block]:
         """Return a question, and the block of its reply with this ``number``, from 0.
 
         Raises:
@@ -134,7 +136,7 @@ class Selections:
             f" about a selection and is one of the last {_MOST} of those."
         )
 
-    def found(self, asked: Asked) -> tuple[OpenDocument, Point, Point]:
+    def found(self, asked: SelectionQuestion) -> tuple[OpenDocument, Point, Point]:
         """Return the document as it is now, and where the selected text is in it.
 
         Raises:
@@ -176,7 +178,7 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
     return Selected(shown.uri, (), start, end, document)
 
 
-async def _read_reply(job: Job[AskResult], asked: Asked) -> None:
+async def _read_reply(job: Job[AskResult], asked: SelectionQuestion) -> None:
     """Keep the blocks of a reply that may replace what was asked about."""
     try:
         result = await job.result()
@@ -207,8 +209,8 @@ def _end_of(text: str) -> Point:
 class Span:
     """A part of a document, in the client's units; ``lost`` if its place is not known."""
 
-    start: Position
-    end: Position
+    start: ClientPosition
+    end: ClientPosition
     lost: bool = False
 
     def after(self, change: Change, width: Callable[[str], int]) -> Span:
@@ -224,7 +226,7 @@ class Span:
         goes_on = change.start == self.end and self.end.character > 0 and new[0]
         if change.start >= self.end and not goes_on:
             return self
-        new_end = Position(
+        new_end = ClientPosition(
             change.start.line + len(new) - 1,
             width(new[-1]) + (change.start.character if len(new) == 1 else 0),
         )
@@ -239,11 +241,11 @@ class Span:
         return Span(start, max(start, end), self.lost)
 
 
-def _moved(place: Position, before: Position, after: Position) -> Position:
+def _moved(place: ClientPosition, before: ClientPosition, after: ClientPosition) -> ClientPosition:
     """Return where ``place`` is once the text before it ends at ``after`` instead of ``before``."""
     if place.line != before.line:
-        return Position(place.line - before.line + after.line, place.character)
-    return Position(after.line, place.character - before.character + after.character)
+        return ClientPosition(place.line - before.line + after.line, place.character)
+    return ClientPosition(after.line, place.character - before.character + after.character)
 
 
 def change_of(event: types.TextDocumentContentChangeEvent) -> Change:
@@ -252,8 +254,8 @@ def change_of(event: types.TextDocumentContentChangeEvent) -> Change:
         start, end = event.range.start, event.range.end
         return Change(
             event.text,
-            Position(start.line, start.character),
-            Position(end.line, end.character),
+            ClientPosition(start.line, start.character),
+            ClientPosition(end.line, end.character),
         )
     return Change(event.text)
 

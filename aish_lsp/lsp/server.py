@@ -25,7 +25,7 @@ from aish_lsp.lsp import (
 from aish_lsp.lsp.base_server import BaseServer
 from aish_lsp.lsp.buffers import EditorBuffers
 from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
-from aish_lsp.lsp.commands import Commands
+from aish_lsp.lsp.commands import CommandHandlers
 from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.messages import Outbox
 from aish_lsp.lsp.open_documents import OpenDocuments
@@ -85,7 +85,7 @@ def create_server() -> AishServer:
     configuration.setup(server, server.configurations, folders)
     workspaces.setup(server, folders)
     configuration.note_client(server, folders)
-    commands = Commands(
+    commands = CommandHandlers(
         server,
         server.services,
         documents,

@@ -17,7 +17,7 @@ from aish_lsp.tools.toolbox import TOOL_SEARCH
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.tools import Tool
+    from aish_lsp.tools import OfferedTool
 
 _ON_OFF = {"on": True, "off": False}
 
@@ -71,7 +71,7 @@ def _listed(session: Session) -> ToolList:
     # What is offered depends on the plain estimate; what is shown uses all that is known.
     counter = session.accounting.counter(preset, config)
 
-    def info(server: str, tool: Tool) -> ToolInfo:
+    def info(server: str, tool: OfferedTool) -> ToolInfo:
         schema = tool.schema
         tokens = counter.settled(Tokens(0, schema_tokens(schema, preset)))
         is_on = tools.is_on(server, schema.name)

@@ -71,11 +71,11 @@ class Around:
 
 #: Carries out a call with these arguments, asking the user if necessary. It may be cancelled. If it
 #: fails, it raises an AishError, whose message tells the model why.
-Call: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
+CallTool: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class OfferedTool:
     """A tool.
 
     Attributes:
@@ -88,7 +88,7 @@ class Tool:
     schema: ToolSchema
     reads: bool
     allows: Callable[[], bool]
-    call: Call
+    call: CallTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Provider:
     """
 
     name: str
-    tools: tuple[Tool, ...]
+    tools: tuple[OfferedTool, ...]
     state: str = "ready"
     granted: bool = True
     error: str = ""

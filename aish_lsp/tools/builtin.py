@@ -17,9 +17,9 @@ from aish_lsp.foundation.text import quoted_path, shown
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools import (
     OUTPUTS,
+    OfferedTool,
     Place,
     Provider,
-    Tool,
     ToolResult,
     bounded,
     locate,
@@ -31,7 +31,7 @@ from aish_lsp.tools.writing import Changing
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import CodeLocation
-    from aish_lsp.tools import Around, Call, Workplace
+    from aish_lsp.tools import Around, CallTool, Workplace
 
 
 def _schema(
@@ -215,7 +215,7 @@ class BuiltInTools:
         changing = Changing(workplace, looking)
         editor = EditorLookups(workplace, looking)
         self._workplace = workplace
-        self._work: dict[str, Call] = {
+        self._work: dict[str, CallTool] = {
             "read_file": looking.read_file,
             "list_files": looking.list_files,
             "search": looking.search,
@@ -235,7 +235,7 @@ class BuiltInTools:
         tools = (tool for tool in self._tools if answers or tool.schema.name not in OF_EDITOR)
         return Provider(OWN_TOOLS, tuple(tools))
 
-    def _tool(self, schema: ToolSchema) -> Tool:
+    def _tool(self, schema: ToolSchema) -> OfferedTool:
         async def call(arguments: Mapping[str, Any], around: Around) -> ToolResult:
             known = schema.parameters["properties"]
             if unknown := [one for one in arguments if one not in known]:
@@ -247,7 +247,7 @@ class BuiltInTools:
             return await self._work[schema.name](arguments, around)
 
         reads = schema.name in _READING
-        return Tool(schema, reads, lambda: reads, call)
+        return OfferedTool(schema, reads, lambda: reads, call)
 
     async def _run_command(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
         cwd = text_of(arguments, "cwd", "") or None

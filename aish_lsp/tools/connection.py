@@ -50,7 +50,7 @@ _LIST_PAUSE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ServerContext:
     """Where servers are started, and how the user is asked.
 
     ``environment`` returns our own environment, or that of the user's login shell after ``load``; a
@@ -80,7 +80,7 @@ class Connection:
         error: why it failed, or which of its tools cannot be used; empty if all is well.
     """
 
-    def __init__(self, name: str, configured: ToolServer, surroundings: Surroundings) -> None:
+    def __init__(self, name: str, configured: ToolServer, surroundings: ServerContext) -> None:
         self.name = name
         self.configured = configured
         self.tools: tuple[ServerTool, ...] = ()

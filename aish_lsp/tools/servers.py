@@ -11,7 +11,7 @@ from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.shell.suggestions import Output
-from aish_lsp.tools import Provider, Tool, ToolResult
+from aish_lsp.tools import OfferedTool, Provider, ToolResult
 from aish_lsp.tools.connection import Connection
 from aish_lsp.tools.launch import digest_of, question_about
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.tools import Around
     from aish_lsp.tools.asking import Permissions, Scope
-    from aish_lsp.tools.connection import Surroundings
+    from aish_lsp.tools.connection import ServerContext
     from aish_lsp.tools.listing import ServerTool
 
     #: Bounds a result: shortens one that is too long to its head and tail.
@@ -37,7 +37,7 @@ class ToolServers:
     """
 
     def __init__(
-        self, configuration: Configuration, trust: TrustStore, surroundings: Surroundings
+        self, configuration: Configuration, trust: TrustStore, surroundings: ServerContext
     ) -> None:
         self._configuration = configuration
         self._trust = trust
@@ -182,7 +182,7 @@ class SessionServers:
             for one in self._servers.all()
         ]
 
-    def _offered(self, connection: Connection, tool: ServerTool) -> Tool:
+    def _offered(self, connection: Connection, tool: ServerTool) -> OfferedTool:
         server, permissions = connection.name, self._permissions
 
         async def call(arguments: Mapping[str, Any], around: Around) -> ToolResult:
@@ -201,7 +201,7 @@ class SessionServers:
             text = await self._bound(_result_text(server, result), around)
             return ToolResult(text, "failed" if result.get("isError") is True else "done")
 
-        return Tool(tool.schema, tool.reads, lambda: permissions.allows(server, tool), call)
+        return OfferedTool(tool.schema, tool.reads, lambda: permissions.allows(server, tool), call)
 
     async def start(self, is_on: Callable[[str], bool]) -> list[str]:
         """Start the servers that are not ready: see ``ToolServers.start``."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Tools as Settings
     from aish_lsp.foundation.ports import AskUser
     from aish_lsp.models.request import ToolCall
-    from aish_lsp.tools import Around, Provider, Tool
+    from aish_lsp.tools import Around, OfferedTool, Provider
     from aish_lsp.tools.builtin import BuiltInTools
     from aish_lsp.tools.servers import SessionServers
 
@@ -107,7 +107,7 @@ class Toolbox:
         there_are = f" There are: {', '.join(self.servers())}." if self.servers() else ""
         raise NotFound(f"There is no tool server {escaped(name)[:60]}.{there_are}")
 
-    def _enabled(self) -> dict[str, Tool]:
+    def _enabled(self) -> dict[str, OfferedTool]:
         """Return the tools that may be called, by their names."""
         return {
             name: tool

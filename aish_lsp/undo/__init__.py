@@ -26,7 +26,7 @@ from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.listing import SIZE_LIMIT, is_editors_own, left_out
 from aish_lsp.undo.reverting import Reverted, make
-from aish_lsp.undo.work import Begun, Ended, Worker
+from aish_lsp.undo.work import Ended, RunningCommand, Worker
 
 R = TypeVar("R")
 
@@ -75,7 +75,7 @@ class _Running:
     """
 
     count: int
-    begun: Begun
+    begun: RunningCommand
     named: list[bytes]
     saved: set[Path] = field(default_factory=set)
     edited: list[tuple[Path, str, str]] = field(default_factory=list)

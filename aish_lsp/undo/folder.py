@@ -55,7 +55,7 @@ class FileState:
 NOT_COVERED: Final = FileState(0, "")
 
 
-class Row(NamedTuple):
+class SeenFile(NamedTuple):
     """A file as it was seen, with the id of its content."""
 
     mode: int
@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
 
 def seen_as(found: os.stat_result) -> tuple[int, int, int, int, int]:
-    """Return a status as the first fields of a ``Row``."""
+    """Return a status as the first fields of a ``SeenFile``."""
     mode = found.st_mode | 0o777 if stat.S_ISLNK(found.st_mode) else found.st_mode
     return mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -112,7 +112,9 @@ class WorkFolder:
         self._keep = keep + b"/"
         self._rewritten: set[int] = set()
 
-    def read(self, names: Iterable[bytes], kind: Hash) -> Iterator[tuple[bytes, Row | None, bytes]]:
+    def read(
+        self, names: Iterable[bytes], kind: Hash
+    ) -> Iterator[tuple[bytes, SeenFile | None, bytes]]:
         """Yield those of ``names`` that exist, each with its row and its content.
 
         The row is None if it cannot be read, is too large, or is neither a file nor a link.
@@ -280,7 +282,7 @@ class WorkFolder:
         return made
 
 
-def _read(folder: int, own: bytes, kind: Hash) -> tuple[Row | None, bytes]:
+def _read(folder: int, own: bytes, kind: Hash) -> tuple[SeenFile | None, bytes]:
     """Return a file or a link in the open ``folder``, with its content."""
     try:
         fd = os.open(own, os.O_RDONLY | _FILE, dir_fd=folder)
@@ -300,7 +302,7 @@ def _read(folder: int, own: bytes, kind: Hash) -> tuple[Row | None, bytes]:
     mode, inode, size, modified, changed = seen_as(found)
     if changed > time.time_ns() - _RECENT or len(content) != size:
         changed = 0
-    return Row(mode, inode, size, modified, changed, object_id(kind, content)), content
+    return SeenFile(mode, inode, size, modified, changed, object_id(kind, content)), content
 
 
 def _slashes(name: bytes) -> Iterator[int]:

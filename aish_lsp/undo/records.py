@@ -35,7 +35,7 @@ from aish_lsp.foundation.validate import structure
 from aish_lsp.undo.folder import object_id
 from aish_lsp.undo.git import Hash, NoUndo
 from aish_lsp.undo.listing import is_plain
-from aish_lsp.undo.snapshots import Change, Snapshot, as_name
+from aish_lsp.undo.snapshots import FileChange, Snapshot, as_name
 
 #: The most commands that are kept for a workspace, the days for which one is kept, and the most
 #: bytes that all of them take on the disk, but for the last.
@@ -67,7 +67,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class ReplacedText:
     """A text that replaced another, both with LF line ends.
 
     ``name`` is the file's name, relative to the work tree, as it is recorded.
@@ -112,11 +112,11 @@ class Record:
     begun: int = field(default_factory=time.time_ns)
     ended: int = 0
     unseen: bool = False
-    changes: dict[str, Change] = field(default_factory=dict)
+    changes: dict[str, FileChange] = field(default_factory=dict)
     index: dict[str, list[str]] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)
     saved: list[str] = field(default_factory=list)
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[ReplacedText] = field(default_factory=list)
     contents: dict[str, list[int]] = field(default_factory=dict)
     version: int = _VERSION
 
@@ -483,7 +483,7 @@ def _take(stack: list[Group], of: str) -> None:
         del stack[found[-1]]
 
 
-def backwards(group: Group) -> list[Edit]:
+def backwards(group: Group) -> list[ReplacedText]:
     """Return the edits that revert those of a group."""
     edits = [edit for _, record in group for edit in record.edits]
-    return [Edit(edit.name, old=edit.new, new=edit.old) for edit in reversed(edits)]
+    return [ReplacedText(edit.name, old=edit.new, new=edit.old) for edit in reversed(edits)]

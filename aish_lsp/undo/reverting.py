@@ -21,8 +21,8 @@ from aish_lsp.shell.protected import Row, protected_by
 from aish_lsp.undo.folder import NOT_COVERED, FileState, WorkFolder, object_id
 from aish_lsp.undo.git import HASHES, Git, GitFailed, NoUndo
 from aish_lsp.undo.listing import Listing, Scan, index_of, is_editors_own, is_plain
-from aish_lsp.undo.records import Edit, Group, Head, Record, Records, backwards
-from aish_lsp.undo.snapshots import Change, as_name, as_text, take
+from aish_lsp.undo.records import Group, Head, Record, Records, ReplacedText, backwards
+from aish_lsp.undo.snapshots import FileChange, as_name, as_text, take
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Reverted:
     links: tuple[bytes, ...] = ()
     asks: bool = False
     earlier: int | None = None
-    edits: Sequence[Edit] = ()
+    edits: Sequence[ReplacedText] = ()
     moved: tuple[Head, Head] | None = None
 
 
@@ -109,7 +109,7 @@ class Reverting:
         listing, now = self._look()
         index = self._index_now()
         steps = {
-            name: Change(old, now[name])
+            name: FileChange(old, now[name])
             for name, old in self._old.items()
             if old != now[name] and not is_editors_own(name)
         }
@@ -141,7 +141,9 @@ class Reverting:
                 kind=kind,
                 of=last.group,
                 ended=time.time_ns(),
-                changes={as_text(name): Change(one.new, one.old) for name, one in steps.items()},
+                changes={
+                    as_text(name): FileChange(one.new, one.old) for name, one in steps.items()
+                },
                 index={as_text(name): [index[name], about] for name, about in links.items()},
                 folders=folders_of(steps, listing.folders),
                 edits=list(told.edits),
@@ -154,7 +156,7 @@ class Reverting:
     def _do(
         self,
         record: Record,
-        steps: Mapping[bytes, Change],
+        steps: Mapping[bytes, FileChange],
         links: Mapping[bytes, str],
         listing: Listing,
         told: Reverted,
@@ -189,7 +191,7 @@ class Reverting:
         scan = Scan(self._git.top)
         names = set()
         for name, old in self._old.items():
-            if is_git(name, Change(old, self._left[name])):
+            if is_git(name, FileChange(old, self._left[name])):
                 scan.look_for_git(name)
             else:
                 names.add(name)
@@ -228,7 +230,7 @@ class Reverting:
                     return True
         return False
 
-    def _current(self, steps: Mapping[bytes, Change]) -> Iterator[tuple[str, bytes]]:
+    def _current(self, steps: Mapping[bytes, FileChange]) -> Iterator[tuple[str, bytes]]:
         """Yield the contents, with their ids, that will be overwritten or removed."""
         wanted = {
             name: step.new.content
@@ -244,7 +246,7 @@ class Reverting:
             raise NoUndo(f"{escaped(os.fsdecode(min(wanted)))} is being changed just now")
 
     def _put_back(
-        self, number: int, steps: Mapping[bytes, Change], listing: Listing
+        self, number: int, steps: Mapping[bytes, FileChange], listing: Listing
     ) -> tuple[dict[bytes, str], list[str]]:
         """Put everything back; return what failed, with the reasons, and what was put aside."""
         permissions: dict[bytes, int] = {}
@@ -309,7 +311,7 @@ def _is_alike(old: FileState, now: FileState) -> bool:
     return stat.S_IFMT(old.mode) == stat.S_IFMT(now.mode) and old.content == now.content
 
 
-def is_git(name: bytes, change: Change) -> bool:
+def is_git(name: bytes, change: FileChange) -> bool:
     """Return whether a change is one of a repository rather than of a file."""
     return not is_plain(name) or is_folder(change.old) or is_folder(change.new)
 
@@ -333,7 +335,7 @@ def head_of(git: Git) -> Head:
     return Head(branch, answer("rev-parse", "-q", "--verify", "HEAD"))
 
 
-def _decides(name: bytes, step: Change) -> Row | None:
+def _decides(name: bytes, step: FileChange) -> Row | None:
     """Return the row of the table that says what a new file decides; None for all others."""
     if step.new is not None or step.old is None or is_git(name, step):
         return None
@@ -361,7 +363,9 @@ _BOM: Final = "\ufeff"
 _LARGEST: Final = 16 << 20
 
 
-async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, EditOutcome]:
+async def make(
+    edits: Iterable[ReplacedText], top: Path, edit_open: EditOpen
+) -> dict[bytes, EditOutcome]:
     """Make edits in the work tree ``top``; return for each file how that ended.
 
     A file that is no longer open is changed on disk if it has the text that the editor had.
@@ -380,7 +384,7 @@ async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[by
     return made
 
 
-def _rewrite(top: Path, edit: Edit) -> bool:
+def _rewrite(top: Path, edit: ReplacedText) -> bool:
     """Write to a file that holds the old text; False if it does not, or cannot be written."""
     name = os.fsdecode(as_name(edit.name))
     try:

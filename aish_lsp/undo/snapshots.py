@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from aish_lsp.undo.folder import NOT_COVERED, FileState, Row, WorkFolder, seen_as
+from aish_lsp.undo.folder import NOT_COVERED, FileState, SeenFile, WorkFolder, seen_as
 from aish_lsp.undo.git import HASHES, Hash
 from aish_lsp.undo.listing import Listing, left_out
 
@@ -29,7 +29,7 @@ def as_name(text: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """The state of a name before and after; None if it does not exist."""
 
     old: FileState | None
@@ -53,7 +53,7 @@ class Snapshot:
     """
 
     kind: Hash
-    files: dict[bytes, Row]
+    files: dict[bytes, SeenFile]
     folders: dict[bytes, int]
     uncovered: frozenset[bytes]
     repositories: tuple[bytes, ...]
@@ -98,7 +98,7 @@ class Snapshot:
         ids = (
             found["contents"][at : at + length] for at in range(0, len(found["contents"]), length)
         )
-        rows = map(Row, *found["columns"], ids)
+        rows = map(SeenFile, *found["columns"], ids)
         numbers = [*found["columns"], found["folders"].values()]
         if any(set(map(type, column)) - {int} for column in numbers):
             raise ValueError("not all that should be numbers are")
@@ -133,7 +133,7 @@ def take(
         check: is called now and then, and may raise.
     """
     known = last.files if last is not None and last.kind == kind else {}
-    files: dict[bytes, Row] = {}
+    files: dict[bytes, SeenFile] = {}
     unread: list[bytes] = []
     for name, found in listing.files.items():
         row = known.get(name)
@@ -176,21 +176,21 @@ def _condensed(names: set[bytes]) -> frozenset[bytes]:
     return frozenset(name[: name.rstrip(b"/").rfind(b"/") + 1] or name for name in names)
 
 
-def difference(old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
+def difference(old: Snapshot, new: Snapshot) -> dict[bytes, FileChange]:
     """Return what differs from ``old`` to ``new``, by name."""
     changes = {}
     for name, row in old.files.items():
         now = new.files.get(name)
         if now is None:
-            changes[name] = Change(row.state, NOT_COVERED if name in new.uncovered else None)
+            changes[name] = FileChange(row.state, NOT_COVERED if name in new.uncovered else None)
         elif row is not now and (row.mode, row.content) != (now.mode, now.content):
-            changes[name] = Change(row.state, now.state)
+            changes[name] = FileChange(row.state, now.state)
     for name, row in new.files.items():
         # A file that existed but was not covered may look as if the command had created it.
         if name not in old.files and not left_out(name, old.uncovered):
-            changes[name] = Change(None, row.state)
+            changes[name] = FileChange(None, row.state)
     for name in old.gits.keys() | new.gits.keys():
         was, now_git = old.gits.get(name), new.gits.get(name)
         if was != now_git and name not in old.folders:
-            changes[name] = Change(was, now_git)
+            changes[name] = FileChange(was, now_git)
     return changes

@@ -23,9 +23,9 @@ from aish_lsp.foundation.files import locked, private_dir
 from aish_lsp.undo.folder import WorkFolder
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, Nowhere, TooSlow, drop_old_refs, work_tree
 from aish_lsp.undo.listing import Listing, is_editors_own, is_plain, left_out, list_work_tree
-from aish_lsp.undo.records import Edit, Record, Records, remove, undo_folder
+from aish_lsp.undo.records import Record, Records, ReplacedText, remove, undo_folder
 from aish_lsp.undo.reverting import Reverted, Reverting, folders_of, head_of, is_folder, is_git
-from aish_lsp.undo.snapshots import Change, Snapshot, as_text, difference, take
+from aish_lsp.undo.snapshots import FileChange, Snapshot, as_text, difference, take
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _NOTHING: Final = {
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Begun:
+class RunningCommand:
     """A running command and the work tree before it.
 
     Attributes:
@@ -108,7 +108,7 @@ class Worker:
         with self._records():
             pass
 
-    def begin(self, group: str, label: str, session: str = "", text: str = "") -> Begun:
+    def begin(self, group: str, label: str, session: str = "", text: str = "") -> RunningCommand:
         """Record the work tree before a command, ``text``, that is run in ``session``.
 
         Raises:
@@ -126,7 +126,7 @@ class Worker:
                 before = _before(git, records, listing, number, text)
                 records.write_snapshot(records.path(number, "before"), before)
                 records.write(number, record)
-                begun = Begun(number, record, before)
+                begun = RunningCommand(number, record, before)
                 lock = records.hold(number)
                 assert lock is not None, "nobody else has seen it"
                 begun.close = weakref.finalize(begun, os.close, lock)
@@ -158,7 +158,7 @@ class Worker:
 
     def finish(
         self,
-        begun: Begun,
+        begun: RunningCommand,
         saved: Iterable[Path] = (),
         edited: Iterable[tuple[Path, str, str]] = (),
     ) -> Ended:
@@ -173,7 +173,7 @@ class Worker:
         top = begun.top
         names = {as_text(name) for path in saved if is_plain(name := _name_in(top, path))}
         edits = [
-            Edit(as_text(name), old, new)
+            ReplacedText(as_text(name), old, new)
             for path, old, new in edited
             if is_plain(name := _name_in(top, path))
         ]
@@ -306,7 +306,7 @@ class Worker:
                 gone.append(name)
                 del changes[name]
                 if is_folder(change.new):
-                    changes[name] = Change(None, change.new)
+                    changes[name] = FileChange(None, change.new)
         index = _gitlinks(before, after)
         gits = {name for name, change in changes.items() if is_git(name, change)}
         ended = Ended(sorted(gone), [], _linked(changes, listing), sorted(gits | index.keys()))
@@ -407,7 +407,7 @@ def _gitlinks(before: Snapshot, after: Snapshot) -> dict[bytes, list[str]]:
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and is_plain(name)}
 
 
-def _linked(changes: Mapping[bytes, Change], listing: Listing) -> list[bytes]:
+def _linked(changes: Mapping[bytes, FileChange], listing: Listing) -> list[bytes]:
     """Return the files that were changed under all of their names, and have some elsewhere."""
     names = {
         name: found

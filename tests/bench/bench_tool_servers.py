@@ -22,7 +22,7 @@ from typing import Any
 from aish_lsp.config.schema import ToolServer
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.connection import Connection, Surroundings
+from aish_lsp.tools.connection import Connection, ServerContext
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 from llama_server import LlamaServer
@@ -62,7 +62,7 @@ async def nothing() -> None:
 
 async def started(name: str, command: list[str], folder: Path) -> tuple[float, list[ToolSchema]]:
     """Start a server; return the seconds that took, and its tools."""
-    surroundings = Surroundings(folder, lambda: os.environ, nobody, nobody, str, nothing)
+    surroundings = ServerContext(folder, lambda: os.environ, nobody, nobody, str, nothing)
     connection = Connection(name, ToolServer(command=command), surroundings)
     began = time.monotonic()
     await connection.connect()

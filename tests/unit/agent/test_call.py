@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.agent import call as calls
 from aish_lsp.agent import remedies
-from aish_lsp.agent.call import Call, Fitting, Received
+from aish_lsp.agent.call import Fitting, ModelCall, Received
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.remedies import RETRIES, pause_before
 from aish_lsp.agent.session import Session
@@ -90,7 +90,7 @@ async def replying(
         if told is not None:
             told.append(event)
 
-    call = Call(Fixed(model, emit, guarded=guarded), Preset(name="mine", **preset))
+    call = ModelCall(Fixed(model, emit, guarded=guarded), Preset(name="mine", **preset))
     await call.fit()
     async with aclosing(call.reply()) as stream:
         yield stream
@@ -155,23 +155,23 @@ async def test_an_attempt_without_a_reply_is_charged_by_itself(
                 async for event in events:
                     yield event
 
-    async def record(_: Call) -> None:
+    async def record(_: ModelCall) -> None:
         pass
 
-    def account(call: Call) -> Usage:
+    def account(call: ModelCall) -> Usage:
         charged.append((call.received.usage, call.received.is_cut))
         return Usage(0, 0)
 
     monkeypatch.setattr(remedies, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(Call, "account", account)
-    monkeypatch.setattr(Call, "record_usage", record)
+    monkeypatch.setattr(ModelCall, "account", account)
+    monkeypatch.setattr(ModelCall, "record_usage", record)
     last = () if reported is None else (reported,)
     model = Told((BUSY,), (REPLY[0], *last, REPLY[1]))
 
     async def emit(_: Event) -> None:
         pass
 
-    call = Call(Fixed(model, emit), Preset(name="mine"))
+    call = ModelCall(Fixed(model, emit), Preset(name="mine"))
     await call.fit()
     assert [event async for event in call.reply()] == [REPLY[0], *last, REPLY[1]]
     assert charged == [(Usage(20, 1), True)]

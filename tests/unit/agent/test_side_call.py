@@ -16,7 +16,7 @@ import pytest
 from rooms import PACKAGE
 
 from aish_lsp.agent import Workspace
-from aish_lsp.agent.call import Call
+from aish_lsp.agent.call import ModelCall
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.fitting import ConversationFitting
 from aish_lsp.agent.services import Services
@@ -93,14 +93,14 @@ def preset(session: Session) -> Preset:
     return session.workspace.config.models["mine"]
 
 
-async def received(call: Call) -> list[ModelEvent]:
+async def received(call: ModelCall) -> list[ModelEvent]:
     await call.fit()
     async with aclosing(call.reply()) as events:
         return [event async for event in events]
 
 
-def side_call(session: Session, category: Category = "main") -> Call:
-    return Call(SideFitting(session, category, unchanged(ASKED)), preset(session))
+def side_call(session: Session, category: Category = "main") -> ModelCall:
+    return ModelCall(SideFitting(session, category, unchanged(ASKED)), preset(session))
 
 
 async def test_a_reply_is_kept_as_it_is_passed_on(
@@ -194,7 +194,7 @@ async def test_a_piece_of_a_reply_passes_few_frames(
     names = [code.co_qualname for code in passed]
     assert len(generators) <= 4, names
     assert len(names) <= 14, names
-    assert {"Call.reply", "Job.events"} <= set(names)
+    assert {"ModelCall.reply", "Job.events"} <= set(names)
 
 
 async def test_of_a_call_that_nothing_came_of_nobody_knows_what_it_took(
@@ -289,7 +289,7 @@ async def test_a_round_that_its_server_finds_too_long_is_sent_once_more_with_les
         conversation.append_assistant("answer " + "word " * 300)
     conversation.append_user("Well?")
     fitting = ConversationFitting(session, conversation, emit)
-    call = Call(fitting, preset(session))
+    call = ModelCall(fitting, preset(session))
     await call.fit()
     async with aclosing(call.reply()) as events:
         assert [event async for event in events] == list(REPLY)

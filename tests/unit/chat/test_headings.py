@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from aish_lsp.chat.markdown import (
     YOU,
     Change,
+    ClientPosition,
     OutputBlock,
-    Position,
     escape_reply,
     heading_after,
     last_heading,
@@ -25,7 +25,7 @@ DOCUMENT = "# aish\n\n## You\n\nold\n\n## aish\n\nreply\n\n## You\n\nnew\n"
 
 def change(text: str, *range_: int) -> Change:
     start_line, start, end_line, end = range_
-    return Change(text, Position(start_line, start), Position(end_line, end))
+    return Change(text, ClientPosition(start_line, start), ClientPosition(end_line, end))
 
 
 def applied(document: str, edit: Change) -> str:
@@ -33,7 +33,7 @@ def applied(document: str, edit: Change) -> str:
     if edit.start is None or edit.end is None:
         return edit.text
 
-    def offset(position: Position) -> int:
+    def offset(position: ClientPosition) -> int:
         lines = document.split("\n")
         return sum(len(line) + 1 for line in lines[: position.line]) + position.character
 
@@ -96,7 +96,7 @@ documents = st.lists(lines, min_size=1, max_size=8).map("\n".join)
 def edits(draw: st.DrawFn, document: str) -> Change:
     rows = document.split("\n")
     positions = st.integers(0, len(rows) - 1).flatmap(
-        lambda row: st.integers(0, len(rows[row])).map(lambda column: Position(row, column))
+        lambda row: st.integers(0, len(rows[row])).map(lambda column: ClientPosition(row, column))
     )
     start, end = sorted([draw(positions), draw(positions)])
     return Change(draw(documents), start, end)
@@ -115,7 +115,7 @@ def test_the_heading_follows_every_edit_that_spares_it(
         assert edit.end is not None
         after = applied(text, edit)
         line = heading_after(place, edit)
-        spared = edit.end < Position(place, 0) or edit.start.line > place
+        spared = edit.end < ClientPosition(place, 0) or edit.start.line > place
         if not spared:
             return
         assert lines_of(after)[line] == f"{YOU} unique"

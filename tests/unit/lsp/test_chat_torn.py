@@ -32,7 +32,7 @@ from lsprotocol import types
 from virtual_time import VirtualLoop
 
 from aish_lsp.chat.insertion import LOST, Edit
-from aish_lsp.chat.markdown import AISH, YOU, Change, Position
+from aish_lsp.chat.markdown import AISH, YOU, Change, ClientPosition
 from aish_lsp.lsp import chat_edits, chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments
@@ -376,9 +376,9 @@ def shared(one: Owned, other: Owned) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))  # noqa: B905
 
 
-def position(text: str, offset: int) -> Position:
+def position(text: str, offset: int) -> ClientPosition:
     before = text[:offset]
-    return Position(before.count("\n"), offset - before.rfind("\n") - 1)
+    return ClientPosition(before.count("\n"), offset - before.rfind("\n") - 1)
 
 
 def offset_of(text: str, at: types.Position) -> int:

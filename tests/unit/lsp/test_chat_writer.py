@@ -18,7 +18,7 @@ from virtual_time import VirtualLoop
 
 from aish_lsp.chat.file import ChatFile
 from aish_lsp.chat.insertion import LOST, Edit
-from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU, Change, Position
+from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU, Change, ClientPosition
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.lsp import chat_edits, chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter
@@ -52,11 +52,11 @@ def hurry(setattr_: Callable[[object, str, Any], None]) -> None:
     setattr_(chat_writer, "OPEN_TIMEOUT", 0.1)
 
 
-def position(text: str, offset: int) -> Position:
+def position(text: str, offset: int) -> ClientPosition:
     """Return an offset as an editor counts that ends lines at LF and CRLF, in UTF-16."""
     before = text[:offset].replace("\r\n", "\n")
     line = before[before.rfind("\n") + 1 :]
-    return Position(before.count("\n"), len(line.encode("utf-16-le")) // 2)
+    return ClientPosition(before.count("\n"), len(line.encode("utf-16-le")) // 2)
 
 
 class FakeEditor:

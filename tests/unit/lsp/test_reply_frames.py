@@ -33,7 +33,7 @@ async def test_a_piece_of_a_reply_passes_few_frames_to_the_client(
             if message.get("params", {}).get("value", {}).get("kind") != "text":
                 return
             names, frame = [], sys._getframe()
-            while frame.f_back is not None and "Commands._stream" not in names:
+            while frame.f_back is not None and "CommandHandlers._stream" not in names:
                 frame = frame.f_back
                 names.append(frame.f_code.co_qualname)
             passed.add(tuple(names))
@@ -52,5 +52,5 @@ async def test_a_piece_of_a_reply_passes_few_frames_to_the_client(
     await asyncio.wait_for(answered.wait(), 60)
     await server.stop_work()
     [names] = passed
-    assert names[-1] == "Commands._stream"
+    assert names[-1] == "CommandHandlers._stream"
     assert len(names) <= 4, names

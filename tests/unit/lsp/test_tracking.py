@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.markdown import Change, Position
+from aish_lsp.chat.markdown import Change, ClientPosition
 from aish_lsp.lsp.selections import Span
 
 
@@ -14,12 +14,12 @@ def utf16(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-def position(text: str, offset: int) -> Position:
+def position(text: str, offset: int) -> ClientPosition:
     before = text[:offset].split("\n")
-    return Position(len(before) - 1, utf16(before[-1]))
+    return ClientPosition(len(before) - 1, utf16(before[-1]))
 
 
-def offset(text: str, at: Position) -> int:
+def offset(text: str, at: ClientPosition) -> int:
     lines = text.split("\n")
     line, units = lines[at.line], at.character
     inside = next(n for n in range(len(line) + 1) if utf16(line[:n]) == units)
@@ -63,36 +63,36 @@ def test_whatever_changes_it_stays_a_span(edits: list[tuple[int, int, str]]) -> 
         first, last = sorted((min(one, len(text)), min(other, len(text))))
         span = span.after(Change(new, position(text, first), position(text, last)), utf16)
         text = text[:first] + new + text[last:]
-        assert Position(0, 0) <= span.start <= span.end
+        assert ClientPosition(0, 0) <= span.start <= span.end
 
 
 @pytest.mark.parametrize(
     ("change", "moved"),
     [
         # Typed on its own lines, right before it or right behind it: it is another text.
-        (Change("x", Position(1, 2), Position(1, 2)), ((1, 2), (2, 3))),
-        (Change("a\nx", Position(1, 2), Position(1, 2)), ((1, 2), (3, 3))),
-        (Change("x", Position(2, 3), Position(2, 3)), ((1, 2), (2, 4))),
-        (Change("x\n", Position(2, 3), Position(2, 3)), ((1, 2), (3, 0))),
+        (Change("x", ClientPosition(1, 2), ClientPosition(1, 2)), ((1, 2), (2, 3))),
+        (Change("a\nx", ClientPosition(1, 2), ClientPosition(1, 2)), ((1, 2), (3, 3))),
+        (Change("x", ClientPosition(2, 3), ClientPosition(2, 3)), ((1, 2), (2, 4))),
+        (Change("x\n", ClientPosition(2, 3), ClientPosition(2, 3)), ((1, 2), (3, 0))),
         # On lines of their own, or taken away: it is the same.
-        (Change("x\n", Position(1, 2), Position(1, 2)), ((2, 0), (3, 3))),
-        (Change("\nx", Position(2, 3), Position(2, 3)), ((1, 2), (2, 3))),
-        (Change("", Position(2, 3), Position(2, 9)), ((1, 2), (2, 3))),
-        (Change("", Position(1, 0), Position(1, 2)), ((1, 0), (2, 3))),
-        (Change("", Position(0, 0), Position(1, 2)), ((0, 0), (1, 3))),
+        (Change("x\n", ClientPosition(1, 2), ClientPosition(1, 2)), ((2, 0), (3, 3))),
+        (Change("\nx", ClientPosition(2, 3), ClientPosition(2, 3)), ((1, 2), (2, 3))),
+        (Change("", ClientPosition(2, 3), ClientPosition(2, 9)), ((1, 2), (2, 3))),
+        (Change("", ClientPosition(1, 0), ClientPosition(1, 2)), ((1, 0), (2, 3))),
+        (Change("", ClientPosition(0, 0), ClientPosition(1, 2)), ((0, 0), (1, 3))),
     ],
 )
 def test_what_touches_it(change: Change, moved: tuple[tuple[int, int], ...]) -> None:
-    span = Span(Position(1, 2), Position(2, 3)).after(change, utf16)
+    span = Span(ClientPosition(1, 2), ClientPosition(2, 3)).after(change, utf16)
     assert (span.start, span.end) == moved
 
 
 def test_what_is_typed_on_the_line_below_whole_lines_is_not_theirs() -> None:
-    span = Span(Position(1, 0), Position(3, 0))
-    assert span.after(Change("x", Position(3, 0), Position(3, 0)), utf16) == span
+    span = Span(ClientPosition(1, 0), ClientPosition(3, 0))
+    assert span.after(Change("x", ClientPosition(3, 0), ClientPosition(3, 0)), utf16) == span
 
 
 def test_of_a_text_that_is_replaced_nobody_knows_where_it_went() -> None:
-    span = Span(Position(1, 0), Position(2, 0)).after(Change("all new"), utf16)
+    span = Span(ClientPosition(1, 0), ClientPosition(2, 0)).after(Change("all new"), utf16)
     assert span.lost
-    assert span.after(Change("x", Position(0, 0), Position(0, 0)), utf16).lost
+    assert span.after(Change("x", ClientPosition(0, 0), ClientPosition(0, 0)), utf16).lost

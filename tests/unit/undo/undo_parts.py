@@ -13,7 +13,7 @@ from typing import Self
 from aish_lsp.undo.git import Git
 from aish_lsp.undo.records import undo_folder
 from aish_lsp.undo.reverting import Reverted
-from aish_lsp.undo.work import Begun, Ended, Worker
+from aish_lsp.undo.work import Ended, RunningCommand, Worker
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -67,7 +67,7 @@ class Command:
     def __init__(self, folder: Path, group: str = "one") -> None:
         self._worker = worker(folder)
         self._group = group
-        self._begun: Begun | None = None
+        self._begun: RunningCommand | None = None
         self.ended = Ended([], [], [], [])
 
     def __enter__(self) -> Self:
