@@ -53,6 +53,7 @@ class Wrapper:
         operands: how many words of its own come between its options and the command.
         assignments: whether assignments may precede the command.
         shell: whether the rest, joined by blanks, goes to a shell.
+        here: whether that is this shell, so that it may change the folder.
         text: options whose value is a command line.
         appends: whether it adds unknown words.
         stop: options with which it runs nothing.
@@ -70,6 +71,7 @@ class Wrapper:
     operands: int = 0
     assignments: bool = False
     shell: bool = False
+    here: bool = False
     text: tuple[str, ...] = ()
     appends: bool = False
     stop: tuple[str, ...] = ()

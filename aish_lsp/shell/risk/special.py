@@ -78,13 +78,6 @@ def source(review: Review, words: Sequence[str], stdin: Input) -> bool:
     return True
 
 
-def evaluate(review: Review, words: Sequence[str], _stdin: Input) -> bool:
-    """``eval WORD ...``: runs its words, joined."""
-    review.may_run(" ".join(words[1:]))
-    review.add_joined(words[1:])
-    return True
-
-
 def trap(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     """``trap TEXT SIGNAL ...``: runs the text later."""
     operands = [word for word in words[1:] if word[:1] != "-" or len(word) == 1]
@@ -121,17 +114,6 @@ def change_folder(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     operands = [word for word in words[1:] if word[:1] != "-" or word == "-"]
     name = words[0]
     review.enters(operands[0] if operands else "~" if name == "cd" else "-")
-    return True
-
-
-def lines_of_input(review: Review, words: Sequence[str], stdin: Input) -> bool:
-    """``parallel`` without a command: each line of the input is one."""
-    if any(word[:3] == ":::" for word in words):
-        for word in words[1:]:
-            if word[:3] != ":::":
-                review.add_text(word)
-        return True
-    review.add_input(stdin, or_else="runs the lines of its input")
     return True
 
 
@@ -370,9 +352,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),
     **dict.fromkeys(("pwsh", "powershell", "cmd"), opened),
     "git": git,
-    "eval": evaluate,
     "trap": trap,
     "alias": alias,
-    "parallel": lines_of_input,
     **dict.fromkeys(("redis-cli", "valkey-cli"), redis),
 }

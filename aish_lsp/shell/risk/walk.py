@@ -128,7 +128,7 @@ class _Walk:
             _Walk(review, _DOUBLED.sub("( ", text)).run()
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
             review.destructive("may run a command in an array index")
-        collect(text, root, self._resolver, review.variables)
+        collect(root, self._resolver, review.variables)
         self._push(root.children, None)
         self._walk(0)
         note_unread(review, root, text, self._source, self._visited)

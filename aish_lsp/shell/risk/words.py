@@ -86,8 +86,6 @@ UNKNOWN: Final = "\0"
 MANY: Final = UNKNOWN * 2
 #: Stands between what become separate words: replaces the blanks in an unquoted variable.
 SPLIT: Final = "\1"
-#: Stands between the items of an array, which quotes do not join.
-ITEM: Final = "\2"
 
 #: How many values of one variable are looked at, and how many texts that one word may become.
 MOST_VALUES: Final = 8
@@ -148,12 +146,6 @@ class Variables:
         # One more than ``get`` returns shows that there are too many.
         if len(values) <= MOST_VALUES and value not in values:
             values.append(value)
-
-    def append(self, name: str, value: str, *, is_array: bool = False) -> None:
-        """Add the values that ``name+=value`` makes."""
-        values = self._values.get(name) or [""]
-        for before in values[-MOST_VALUES:]:
-            self.add(name, f"{before}{ITEM if is_array else ''}{value}")
 
     def counts(self) -> dict[str, int]:
         """Return how many values each variable has."""
@@ -225,8 +217,8 @@ class Resolver:
                     # Quoted or nested braces are not distinguished from plain ones.
                     found.append(MANY)
                 found += expanded(text)
-            elif SPLIT in text or ITEM in text:
-                found += [part for part in text.replace(ITEM, SPLIT).split(SPLIT) if part]
+            elif SPLIT in text:
+                found += [part for part in text.split(SPLIT) if part]
             elif text or kind != "simple_expansion":
                 found.append(text)
         return found
@@ -278,11 +270,6 @@ class Resolver:
         """Return the parts of a word as one."""
         return "".join([self.word(child) for child in node.children if child.is_named])
 
-    def read_array(self, node: Node) -> str:
-        """Return the items of an array, each a word; an item with blanks is unknown."""
-        items = self.words([child for child in node.children if child.is_named])
-        return ITEM.join([_BLANKS.sub(UNKNOWN, item) for item in items])
-
     def read_string(self, node: Node) -> str:
         """Return the text between double quotes, with the blanks that the grammar leaves out."""
         found, at, quoted = "", node.start_byte + 1, self._quoted
@@ -326,9 +313,6 @@ class Resolver:
 
     def _split(self, value: str) -> str:
         """Return the words that an unquoted value becomes."""
-        if ITEM in value:
-            # Some item of an array: which one is not known.
-            value = UNKNOWN + value.replace(ITEM, " ")
         if self._quoted:
             return value
         self._splits = self._splits or UNKNOWN in value
@@ -342,7 +326,6 @@ class Resolver:
         rest = children[1:]
         self.inner.append(node)
         value = UNKNOWN
-        is_array = name.type == "subscript" and self.text(name)[-2:] in {"@]", "*]"}
         if name.type in {"variable_name", "subscript"}:
             text = self.text(name).partition("[")[0]
             if not operators:
@@ -352,9 +335,9 @@ class Resolver:
                 named = [child for child in rest if child.is_named]
                 if value == UNKNOWN and named:
                     value = "".join(self.word(child) for child in named)
-        if is_array or "@" in self.text(name):
+        if self.text(name).endswith(("@", "@]", "*]")):
+            # Any number of words, which quotes do not join.
             self._splits = self._splits or UNKNOWN in value
-            return value.replace(" ", ITEM)
         return self._split(value)
 
     def read_substitution(self, node: Node) -> str:
@@ -398,7 +381,7 @@ def joined(text: str) -> str:
 def expanded(text: str) -> list[str]:
     """Return the words that braces make of one, whether or not they are quoted."""
     found: list[str] = []
-    waiting = [text.replace(SPLIT, " ").replace(ITEM, " ")]
+    waiting = [text.replace(SPLIT, " ")]
     while waiting and len(found) + len(waiting) <= MOST_WORDS:
         word = waiting.pop()
         braces = next(
@@ -468,7 +451,6 @@ _READERS: Final = {
     "command_name": Resolver.read_joined,
     "concatenation": Resolver.read_joined,
     "translated_string": Resolver.read_joined,
-    "array": Resolver.read_array,
     "string": Resolver.read_string,
     "raw_string": Resolver.read_raw,
     "ansi_c_string": Resolver.read_ansi,
@@ -484,27 +466,15 @@ _READERS: Final = {
 
 #: How often the values that use other variables are computed.
 _ROUNDS: Final = 3
-#: A text without any of these sets no variable.
-_SETS: Final = ("=", "for", "select", "read", "mapfile", "getopts", "let", "printf")
-_ASSIGNS: Final = re.compile(r"(?<![\w./:=,@%+-])\w+(?:\+?=|\[)")
-
 _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
 
 
-def _may_set(text: str) -> bool:
-    """Return whether a text may set variables."""
-    found = [word for word in _SETS if word in text]
-    return bool(found) and (found != ["="] or _ASSIGNS.search(text) is not None)
-
-
-def collect(text: str, root: Node, resolver: Resolver, variables: Variables) -> None:
+def collect(root: Node, resolver: Resolver, variables: Variables) -> None:
     """Note what variables are set to.
 
     With loops and functions, what is further down may run first, or again. So values that use other
     variables are computed until nothing new comes up; those that still change are unknown.
     """
-    if not _may_set(text):
-        return
     unsettled: set[str] = set()
     for _ in range(_ROUNDS):
         before = variables.counts()
@@ -540,15 +510,13 @@ def _assignment(node: Node, resolver: Resolver, variables: Variables, derived: s
     name = node.child_by_field_name("name")
     value = node.child_by_field_name("value")
     key = resolver.text(name).partition("[")[0] if name is not None else ""
-    appends = any(child.type == "+=" for child in node.children)
-    if appends or (value is not None and "$" in resolver.text(value)):
+    if any(child.type == "+=" for child in node.children):
+        variables.add(key, UNKNOWN)
+        return
+    if value is not None and "$" in resolver.text(value):
         derived.add(key)
     for text in resolver.values(value) if value is not None else [""]:
-        if appends:
-            is_array = value is not None and value.type == "array"
-            variables.append(key, text.replace(SPLIT, " "), is_array=is_array)
-        else:
-            variables.add(key, text.replace(SPLIT, " "))
+        variables.add(key, text.replace(SPLIT, " "))
 
 
 def _loop(node: Node, resolver: Resolver, variables: Variables, derived: set[str]) -> None:

@@ -80,10 +80,7 @@ def _open(
     if not inner or wrapper.only_text:
         return [] if opened else None
     if wrapper.shell:
-        if ":::" in inner or "::::" in inner:
-            inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
-        # ``{}`` is where ``parallel`` and similar tools insert what they read.
-        review.add_joined([word.replace("{}", UNKNOWN) for word in inner])
+        _for_shell(review, wrapper, inner)
         return []
     if wrapper.appends:
         places = _placeholders(words[:at], wrapper.values)
@@ -93,6 +90,17 @@ def _open(
     if doubtful and len(inner) > 1:
         found.append(inner[1:])
     return found
+
+
+def _for_shell(review: Review, wrapper: Wrapper, words: Sequence[str]) -> None:
+    """Queue what a shell makes of ``words``: a text, or several for ``parallel ::: TEXT ...``."""
+    if wrapper.here:
+        review.may_run(" ".join(words))
+    end = next((at for at, word in enumerate(words) if word[:3] == ":::"), len(words))
+    # ``{}`` is where ``parallel`` and similar tools insert what they read.
+    filled = [word.replace("{}", UNKNOWN) for word in words if word[:3] != ":::"]
+    for text in [filled[:end]] if end else [[word] for word in filled]:
+        review.add_joined(text)
 
 
 def _appended(
