@@ -21,12 +21,23 @@ from aish_lsp.foundation.text import is_seen
 from aish_lsp.project.known import FOLDED
 
 #: Not within an address (``me@host``), though emphasis may precede it (``_@a.py_``).
-_AT: Final = r"(?<![A-Za-z0-9@\\])(?<![A-Za-z0-9]_)@"
-#: What may follow a name, or be part of it: lines, or a line and a column.
-_LINES: Final = r"(?::|\#L)(\d{1,9})(?:-L?(\d{1,9})|:\d{1,9})?"
+_AT: Final = r"(?<![A-Za-z0-9@\\])(?<![A-Za-z0-9]_)[@\uff20]"
+#: Behind a word it may be the sign of a path, of which an address has none.
+_IN_TEXT: Final = rf"(?:{_AT}|(?<=[A-Za-z0-9_])@(?=[^\s\"'`@/]+/))[\u200e\u200f\u2066-\u2069]*"
+#: What may follow a name, or be part of it: lines, or a line and a column, or a range of these.
+_LINES: Final = (
+    r"(?::L?|\#L)(\d{1,9})"
+    r"(?:[-\u2013]L?(\d{1,9})|[:C]\d{1,9}(?:[-\u2013]L?(\d{1,9})[:C]\d{1,9})?)?"
+)
+#: The quotes that may be around a name; editors and telephones make others of what is typed.
+_QUOTES: Final = ('""', "''", "\u201c\u201d", "\u201e\u201c", "\u201e\u201d", "\u00ab\u00bb")
+_QUOTED: Final = "|".join(
+    rf"{pair[0]}(?P<quoted{number}>(?:[^{pair[1]}\\\n]|\\.){{1,1024}}){pair[1]}"
+    for number, pair in enumerate(_QUOTES)
+)
 _MENTION: Final = re.compile(
-    rf"""{_AT}
-    (?: "(?P<quoted>(?:[^"\\\n]|\\.){{1,1024}})"(?P<lines>{_LINES})?
+    rf"""{_IN_TEXT}
+    (?: (?:{_QUOTED})(?P<lines>{_LINES})?
       | (?P<bare>(?:\\[^\n]|[^\s\\"`]){{1,1024}}) )""",
     re.VERBOSE,
 )
@@ -139,20 +150,22 @@ def mentions(question: str) -> list[Mention]:
 
     One may begin within another: which is meant depends on the files that there are.
     """
-    if "@" not in question:
+    if "@" not in question and "\uff20" not in question:
         return []
     text = _CODE.sub(" ", _FENCED.sub("", question))
     found: list[Mention] = []
     at = 0
     while len(found) < _MOST_READ and (match := _MENTION.search(text, at)):
-        kind = "bare" if match["quoted"] is None else "quoted"
+        kind = next(name for name in match.groupdict() if name != "lines" and match[name])
         is_clear = not match.start() or text[match.start() - 1] in " \t\r\n([{"
         lines = None if kind == "bare" else match["lines"] or ""
+        if kind == "quoted1":
+            is_clear = False  # It may be an apostrophe.
         start, end = match.span(kind)
         more = _BEYOND.match(text, end) if kind == "bare" else None
         beyond = more[0][:_MOST_BEYOND] if more else ""
         found.append(Mention(match[kind], lines, is_clear, start, end, beyond))
-        at = match.start() + 1 if kind == "bare" else match.end()
+        at = match.start() + 1 if kind in ("bare", "quoted1") else match.end()
     return found
 
 
@@ -160,7 +173,7 @@ def mention_of(name: str, first: int = 0, last: int = 0) -> str:
     """Return how a question names a file, in quotes if need be."""
     match = _MENTION.fullmatch(f"@{name}")
     # A name that itself begins and ends with a quote would lose them.
-    bare = match is not None and match["bare"] is not None and "\\" not in name
+    bare = match is not None and match["bare"] == name and "\\" not in name
     shown = (
         name
         if bare and name[-1] not in _PUNCTUATION
@@ -195,7 +208,7 @@ def _with_lines(name: str, after: str) -> Named:
     if match is None or not int(match[1]):
         return Named(name)
     first = int(match[1])
-    last = int(match[2] or first) or first
+    last = int(match[2] or match[3] or first) or first
     return Named(name, min(first, last), max(first, last))
 
 
@@ -203,10 +216,10 @@ def _with_lines(name: str, after: str) -> Named:
 MOST: Final = 100
 
 _TYPED: Final = re.compile(
-    rf"""{_AT}(?:"(?P<quoted>(?:[^"\\]|\\.)*)|(?P<bare>(?:\\.|[^\s\\"`])*\\?))\Z"""
+    rf"""{_IN_TEXT}(?:"(?P<quoted>(?:[^"\\]|\\.)*)|(?P<bare>(?:\\.|[^\s\\"`])*\\?))\Z"""
 )
 _TYPED_BEYOND: Final = re.compile(
-    rf"""{_AT}((?:\\.|[^\s\\"`])+(?:{_BEYOND.pattern})?[^\S\r\n]*)\Z"""
+    rf"""{_IN_TEXT}((?:\\.|[^\s\\"`])+(?:{_BEYOND.pattern})?[^\S\r\n]*)\Z"""
 )
 
 

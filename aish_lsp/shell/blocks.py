@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from aish_lsp.shell.unfinished import is_joined, without_heredocs
+from aish_lsp.shell.unfinished import is_joined, missing_of, without_heredocs
 
 #: What marks a line of a reply as a command.
 PREFIX: Final = "CMD: "
@@ -32,6 +32,9 @@ SHELL_TAGS: Final[Mapping[str, str]] = {
 
 #: Those that show a terminal session: commands after prompts, and what they printed.
 _CONSOLES: Final = frozenset({"console", "shell-session"})
+
+#: The shells, with the user's own, in whose grammar it is looked for whether a block is complete.
+_LIKE_BASH: Final = frozenset({"", "sh", "bash", "zsh", "ksh"})
 
 _TAG: Final = re.compile(r"[\w-]+")
 
@@ -117,8 +120,11 @@ def shell_block(info: str, body: str, at: int = 0) -> FoundCommand | None:
     text = "\n".join(_without_blank_ends(lines))
     if not any(map(is_code, text.split("\n"))):
         return None
+    gaps = placeholders_of(text)
+    if shell in _LIKE_BASH and (missing := missing_of(text)):
+        gaps.insert(0, missing)
     # The two fences count, too.
-    return FoundCommand(text, at, body.count("\n") + 2, "fence", shell, (*placeholders_of(text),))
+    return FoundCommand(text, at, body.count("\n") + 2, "fence", shell, tuple(gaps))
 
 
 def is_code(line: str) -> bool:

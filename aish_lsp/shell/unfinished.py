@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 _WORD: Final = re.compile(r"""'([^'\n]+)'|"([^"\n]+)"|\\?([^\s;&|<>()`'"\\]+)""")
 
 #: What matters while an open quote is looked for: an escape, a quote, a comment.
-_QUOTING: Final = re.compile(r"\\.|['\"]|(?:^|(?<=[\s;&|()]))#[^\n]*", re.DOTALL)
+_QUOTING: Final = re.compile(r"\\.|\$?'|\"|(?:^|(?<=[\s;&|()]))#[^\n]*", re.DOTALL)
+
+_QUOTES: Final = ("'", '"', "$'")
 
 #: What may end a group, a loop, a condition or a list. A text that is not completed by one or two
 #: of these is not cut off, but wrong.
 _ENDINGS: Final = (
-    *(")", "\n}", "\ndone", "\nfi", "\nesac", " ]]", "`", "x;;\nesac"),
+    *(")", " x))", "\n}", "\ndone", "\nfi", "\nesac", " ]]", "`", "x;;\nesac"),
     *("\ndo x\ndone", "\nthen x\nfi", "\nx\ndone", "\nx\nfi"),
 )
 #: The words that end or go on with what another one began: no command has such a name.
@@ -32,8 +34,10 @@ _ENDING_WORDS: Final = frozenset(b"do done then elif else fi esac }".split())
 #: What must hold a command, and what may not follow a ``then``.
 _BODIES: Final = frozenset({"do_group", "compound_statement", "subshell", "else_clause"})
 _CLAUSES: Final = frozenset({"elif_clause", "else_clause"})
-#: Characters of a text with which that is tried: it takes some 180 parses.
+#: Characters of a text with which that is tried: it takes some 210 parses.
 _LONGEST_TRIED: Final = 400
+
+_END: Final = "the end of the command"
 
 #: Bytes of a text that is parsed. In a longer one, or one nested too deeply, nothing is missing:
 #: the classifier refuses it.
@@ -76,6 +80,11 @@ class Unfinished:
     def add(self, line: str) -> None:
         """Add a line."""
         self.lines.append(line)
+        self.take(line)
+        self.missing = self.lacks()
+
+    def take(self, line: str) -> None:
+        """Read a line, without saying what is missing after it."""
         if not self._words:
             code, self._words = without_heredocs("\n".join([*self._code, line]))
             self._code = code.split("\n")
@@ -83,7 +92,6 @@ class Unfinished:
             word, may_have_tabs = self._words[0]
             if (line.lstrip("\t") if may_have_tabs else line) == word:
                 self._words.pop(0)
-        self.missing = self._missing()
 
     @property
     def in_heredoc(self) -> bool:
@@ -93,7 +101,7 @@ class Unfinished:
     @property
     def in_quote(self) -> bool:
         """Whether it lacks the end of a quote. What follows may be prose, and the quote a slip."""
-        return not self._words and _open_quote("\n".join(self._code))[0] in ("'", '"')
+        return not self._words and _open_quote("\n".join(self._code))[0] in _QUOTES
 
     @property
     def may_go_on(self) -> bool:
@@ -107,19 +115,31 @@ class Unfinished:
         )
         return not is_apostrophe and len(self._code) < _MOST_LINES and len(code) <= _LONGEST
 
-    def _missing(self) -> str:
+    def lacks(self) -> str:
+        """Return what is missing after the lines that were read."""
         if self._words:
             return f"the line {self._words[0][0]} that ends the here-document"
         code = "\n".join(self._code)
         quote, _ = _open_quote(code)
         if quote != "#" and is_joined(code):
             return "the line after the \\"
-        if _is_sound(code):
+        # The parser takes \\' for the end of $'.
+        if quote != "$'" and _is_sound(code):
             return ""
-        if quote in ("'", '"'):
-            return f"the closing {quote}"
+        if quote in _QUOTES:
+            return f"the closing {quote[-1]}"
         # A line that makes it wrong does not complete it.
-        return "the end of the command" if _is_cut_off(code) else self.missing
+        return _END if _is_cut_off(code) else self.missing
+
+
+def missing_of(script: str) -> str:
+    """Return what a script lacks at its end, for a person; empty if it is complete, or wrong."""
+    read = Unfinished("")
+    for line in script.split("\n"):
+        read.take(line)
+    missing = read.lacks()
+    # A long one may only be more than the parser understands.
+    return "" if missing == _END and len(script) > _LONGEST_TRIED else missing
 
 
 def is_joined(code: str) -> bool:
@@ -202,13 +222,18 @@ def _open_quote(text: str) -> tuple[str, int]:
     If there is none, this is ``("", 0)``.
     """
     quote, start = "", 0
-    for match in _QUOTING.finditer(text):
+    at = 0
+    while match := _QUOTING.search(text, at):
         mark = match[0]
-        if mark == quote or (quote == "'" and mark == "\\'"):
-            # Between single quotes a backslash escapes nothing.
-            quote, start = "", 0
-        elif not quote and mark in ("'", '"'):
+        at = match.end()
+        if quote:
+            if mark[0] == "#":
+                at = match.start() + 1
+            # Between single quotes a backslash escapes nothing, but it does after a dollar.
+            elif mark[-1] == quote[-1] and (mark[0] != "\\" or quote == "'"):
+                quote, start = "", 0
+        elif mark in _QUOTES:
             quote, start = mark, match.start()
-        elif not quote and mark[0] == "#" and match.end() == len(text):
+        elif mark[0] == "#" and at == len(text):
             return "#", match.start()
     return quote, start

@@ -28,6 +28,18 @@ def readings(question: str) -> list[Named]:
         ('just @"a:3" please', Named("a:3")),
         ("@wörk/😀.md", Named("wörk/😀.md")),
         ("@Makefile is what?", Named("Makefile")),
+        ("@'a b.txt':3 please", Named("a b.txt", 3, 3)),
+        ("@\u201ca b.txt\u201d", Named("a b.txt")),
+        ("@\u201ea b.txt\u201c", Named("a b.txt")),
+        ("@\u00aba b.txt\u00bb", Named("a b.txt")),
+        ('@"a b":2\u20133', Named("a b", 2, 3)),
+        ('@"a b":L2', Named("a b", 2, 2)),
+        ('@"a b":2:5-3:1', Named("a b", 2, 3)),
+        ('@"a b"#L2C5-L3C1', Named("a b", 2, 3)),
+        ('@"a b":2:5-9', Named("a b", 2, 2)),
+        ("why@src/app.py", Named("src/app.py")),
+        ("\uff20src/app.py", Named("src/app.py")),
+        ("@\u2068src/app.py", Named("src/app.py")),
     ],
 )
 def test_a_name_is_read(question: str, named: Named) -> None:
@@ -81,6 +93,11 @@ def test_what_names_nothing(question: str) -> None:
     assert mentions(question) == []
 
 
+@pytest.mark.parametrize("question", ["why@src/app.py", "it is @'s turn, it's"])
+def test_what_may_be_no_name_is_one_only_if_there_is_such_a_file(question: str) -> None:
+    assert [mention.is_clear for mention in mentions(question)] == [False]
+
+
 def test_a_name_behind_a_block_of_code_counts() -> None:
     assert readings("```\n@a.py\n```\nand @b.py")[0] == Named("b.py")
 
@@ -105,7 +122,7 @@ def test_what_is_proposed_is_read_again(name: str, line: int) -> None:
     assert Named(name, line, line) in readings(f"so {written} it is")
 
 
-@given(st.text(alphabet='@"\\`~:-#L1. )\n/a', max_size=200))
+@given(st.text(alphabet="@\"'\\`~:-#LC1. )\n/a\u201c\u201d\uff20\u2068", max_size=200))
 def test_no_text_is_too_odd(question: str) -> None:
     for mention in mentions(question):
         found = [*mention.readings()]

@@ -74,6 +74,40 @@ def test_which_fences_are_commands(text: str, expected: list[tuple[str, int, int
 
 
 @pytest.mark.parametrize(
+    ("body", "missing"),
+    [
+        # A fence within a here-document has ended the block too early.
+        ("cat >a.md <<'EOF'\n# Title", "the line EOF that ends the here-document"),
+        ("tar czf b.tgz \\", "the line after the \\"),
+        ("echo 'one", "the closing '"),
+        ("cd src\nfor f in *; do\n  echo $f", "the end of the command"),
+        ("make &&", "the end of the command"),
+    ],
+)
+@pytest.mark.parametrize("tag", ["sh", "bash", "shell"])
+def test_a_block_that_is_cut_off_is_to_be_edited(tag: str, body: str, missing: str) -> None:
+    assert only(fence(body, tag)).placeholders == (missing,)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "# it's\nls # (\n",
+        "cat <<'A' <<B\nit's (\nA\n\"\nB\n",
+        "case $x in a) ls;; esac",
+        # The parser knows no such glob, but it is whole.
+        "for f in a(.N); do ls $f; done\n" + "echo a\n" * 80,
+    ],
+)
+def test_a_block_that_is_whole_can_run(body: str) -> None:
+    assert only(fence(body, "bash")).placeholders == ()
+
+
+def test_what_is_for_another_kind_of_shell_is_not_looked_at() -> None:
+    assert only(fence("if true\n  ls\nend", "fish")).placeholders == ()
+
+
+@pytest.mark.parametrize(
     ("body", "typed"),
     [
         ("$ ls\na.txt\n% pwd\n> date\n", "ls\npwd\ndate"),

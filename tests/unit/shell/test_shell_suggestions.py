@@ -121,6 +121,8 @@ def test_the_lines_that_complete_a_command_belong_to_it(
         ("CMD: echo it's done\nThat's all.\n", "echo it's done", "the closing '"),
         ("CMD: echo 'a\nprose\n\nb'\n", "echo 'a", "the closing '"),
         ('CMD: echo "a\n## Heading"\n', 'echo "a', 'the closing "'),
+        ("CMD: echo $'a\\'b\n\n", "echo $'a\\'b", "the closing '"),
+        ("CMD: echo $((1 +\n\n", "echo $((1 +", "the end of the command"),
         ("CMD: ls \\\n", "ls \\", "the line after the \\"),
         ("CMD: ls \\\n\n-la\n", "ls \\", "the line after the \\"),
         ("CMD: ls &&\nCMD: pwd\n", "ls &&", "the end of the command"),
@@ -141,7 +143,9 @@ def test_a_command_that_is_not_completed_is_to_be_edited(
 
 
 word = st.sampled_from(["ls", "echo a", "x=1", "true"])
-quoted = st.sampled_from(["'a\nb'", '"a\n$(ls)\nb"', "'it is'", '"\n"'])
+quoted = st.sampled_from(
+    ["'a\nb'", "$'a\\'b\nc'", "$((1 +\n2))", "'a # b\n'", '"a\n$(ls)\nb"', "'it is'", '"\n"']
+)
 lines = st.lists(word, min_size=1, max_size=3).map("\n".join)
 heredoc_body = st.lists(
     st.sampled_from(["", "CMD: ls", "# x", "it's", "```", "```sh", " E", "$x"]), max_size=4
@@ -165,17 +169,17 @@ prose = st.sampled_from(["That's it.", "Then it's run:", "done", "## Next", "", 
 @pytest.mark.slow
 @given(
     st.lists(st.tuples(whole_command, st.none() | st.integers(1, 4), prose), max_size=3),
-    st.booleans(),
+    st.sampled_from(["CMD: {}\n{}\n\n", "```\nCMD: {}\n```\n{}\n", "```sh\n{}\n```\n\n{}\n\n"]),
 )
 def test_no_command_of_a_reply_runs_in_part(
-    parts: list[tuple[str, int | None, str]], in_fences: bool
+    parts: list[tuple[str, int | None, str]], form: str
 ) -> None:
     reply = ""
     for command, cut, after in parts:
         kept = "\n".join(command.split("\n")[:cut])
-        reply += f"```\nCMD: {kept}\n```\n{after}\n" if in_fences else f"CMD: {kept}\n{after}\n\n"
+        reply += form.format(kept, after)
     for found in scan(reply):
-        if found.source == "cmd" and not found.placeholders:
+        if not found.placeholders:
             done = subprocess.run(
                 ["bash", "-n", "-c", found.text], capture_output=True, check=False
             )
