@@ -6,12 +6,13 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from aish_lsp.chat.markdown import FIRST_TEXT, YOU
+from aish_lsp.chat.markdown import first_text
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.files import put_in_place
 from aish_lsp.foundation.git import run_git
@@ -39,10 +40,11 @@ class ChatFile:
     what would be taken for the user's words.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, keys: Mapping[str, str] = MappingProxyType({})) -> None:
         self.root = root.absolute()
         self.folder = self.root / ".aish"
         self.path = self.folder / "chat.md"
+        self._keys = keys
 
     def ensure(self, *, is_open: bool = False) -> None:
         """Create what is missing: the folder, its ``.gitignore``, the file with its first text.
@@ -66,7 +68,7 @@ class ChatFile:
             aside = self._put_aside()
             # A file that already exists stays as it is.
             with contextlib.suppress(FileExistsError):
-                self._append(first_text(aside) if aside else FIRST_TEXT, os.O_EXCL)
+                self._append(first_text(self._keys, aside), os.O_EXCL)
 
     def read(self) -> str:
         """Return the file's text with its own line breaks; empty if the file is missing.
@@ -217,12 +219,6 @@ def too_large(path: Path) -> StoreUnavailable:
         " in the editor and open the chat again: it is put aside under another name, and a new one"
         " begins."
     )
-
-
-def first_text(aside: str) -> str:
-    """Return the text of a new chat that follows another, which is now called ``aside``."""
-    heading = f"{YOU}\n\n"
-    return f"{FIRST_TEXT.removesuffix(heading)}> What was said before is in `{aside}`.\n\n{heading}"
 
 
 def _refuse_second_name(path: Path, found: os.stat_result) -> None:

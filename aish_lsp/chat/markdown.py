@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from aish_lsp.foundation.errors import NotFound
@@ -24,17 +25,11 @@ from aish_lsp.operations.markdown import BOX, FENCE, HeadAndTail
 YOU: Final = "## You"
 AISH: Final = "## aish"
 
-#: What a fresh chat document holds.
-FIRST_TEXT: Final = f"""\
-# aish
-
+#: How a message is sent in an editor whose keys are not known.
+_ANY_WAY: Final = f"""\
 Write below the last `{YOU}` and send it: with *Send* above the heading,
 with the code action *Send*, or with the command `aish.chat.send`.
-`:help` on a line of its own lists the commands.
-
-{YOU}
-
-"""
+`:help` on a line of its own lists the commands."""
 
 _BOX: Final = re.compile(BOX)
 
@@ -82,6 +77,25 @@ _PART_OF_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?\Z")
 
 #: ``(start of a line, whether that is all of it) -> safe start``; None if more of it is needed.
 _Rewrite: TypeAlias = Callable[[str, bool], str | None]
+
+
+def first_text(keys: Mapping[str, str] = MappingProxyType({}), aside: str = "") -> str:
+    """Return what a fresh chat document holds.
+
+    Args:
+        keys: the editor's keys, by what they do: ``send``, ``stop``, ``help``; any may be missing.
+        aside: the name of the file with what was said before, if this chat follows another.
+    """
+    told = _ANY_WAY
+    if "send" in keys:
+        stop = f", `{keys['stop']}` stops the reply" if "stop" in keys else ""
+        shown = f"`{keys['help']}` shows the keys, `:help`" if "help" in keys else "`:help`"
+        told = (
+            f"Write below the last `{YOU}`: `{keys['send']}` sends it{stop}.\n"
+            f"{shown} on a line of its own lists the commands."
+        )
+    before = f"> What was said before is in `{aside}`.\n\n" if aside else ""
+    return f"# aish\n\n{told}\n\n{before}{YOU}\n\n"
 
 
 def escape_reply(text: str) -> str:

@@ -66,7 +66,7 @@ class Loaded:
 
 
 #: What a client declares under ``initializationOptions.aish``, in addition to settings.
-_DECLARATIONS: Final = frozenset({"status", "approve", "files", "lookup", "terminal"})
+_DECLARATIONS: Final = frozenset({"status", "approve", "files", "keys", "lookup", "terminal"})
 
 #: The maximum characters of a key in a notice: a stranger may have chosen it.
 _LONGEST_KEY: Final = 100

@@ -263,9 +263,14 @@ def can(server: BaseServer, what: str) -> bool:
     return bool(found)
 
 
-def declares(server: BaseServer, request: str) -> bool:
-    """Return whether ``initializationOptions.aish`` says that the client answers ``request``."""
+def declared(server: BaseServer, name: str) -> object:
+    """Return what ``initializationOptions.aish`` says under ``name``; None if nothing."""
     params = server.initialize_params
     options = params.initialization_options if params else None
     section = options.get("aish") if isinstance(options, dict) else None
-    return isinstance(section, dict) and section.get(request) is True
+    return section.get(name) if isinstance(section, dict) else None
+
+
+def declares(server: BaseServer, request: str) -> bool:
+    """Return whether ``initializationOptions.aish`` says that the client answers ``request``."""
+    return declared(server, request) is True

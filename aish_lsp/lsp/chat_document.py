@@ -21,9 +21,9 @@ from aish_lsp.chat.colon import (
 )
 from aish_lsp.chat.file import LARGEST
 from aish_lsp.chat.markdown import (
-    FIRST_TEXT,
     YOU,
     escape_reply,
+    first_text,
     heading_after,
     heading_of,
     last_heading,
@@ -383,7 +383,8 @@ class ChatDocument:
                     self._writer.insert(f"{fence}\n")
                 if heading is None:
                     cut_off = f"{quote(_CUT_OFF)}\n" if last_heading(text) is not None else ""
-                    self._writer.begin(f"{cut_off}{YOU}\n\n" if text.strip() else FIRST_TEXT)
+                    fresh = first_text(self._documents.capabilities.keys)
+                    self._writer.begin(f"{cut_off}{YOU}\n\n" if text.strip() else fresh)
                 await self._writer.flush()
                 if not self._has_begun:
                     self._has_begun = True

@@ -42,7 +42,7 @@ class ChatWriter:
     """
 
     def __init__(self, root: Path, editor: OpenDocuments) -> None:
-        self._file = ChatFile(root)
+        self._file = ChatFile(root, editor.capabilities.keys)
         self._editor = editor
         self._pieces: list[Piece] = []
         self._task: asyncio.Task[None] | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -17,7 +18,7 @@ from aish_lsp.chat.markdown import ClientPosition
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.opening import is_same_file
 from aish_lsp.foundation.text import with_line_feeds
-from aish_lsp.lsp.base_server import can
+from aish_lsp.lsp.base_server import can, declared
 from aish_lsp.lsp.messages import path_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 #: Seconds within which an editor must answer an edit.
 ANSWER_TIMEOUT: Final = 5.0
+
+#: A key as the first lines of a chat may name it.
+_KEY: Final = re.compile(r"[^`\x00-\x1f\x7f-\xa0\u2028\u2029]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,14 @@ class EditorCapabilities:
         document_changes: it checks the version that an edit is for.
         show_document: it shows files.
         takes_0_for_none: it treats version 0, that of a document just loaded, as no version.
+        keys: the chat's keys in it, by what they do: ``send``, ``stop``, ``help``.
     """
 
     apply_edit: bool = False
     document_changes: bool = False
     show_document: bool = False
     takes_0_for_none: bool = False
+    keys: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,14 @@ class OpenDocuments:
             document_changes=declared or is_bare_neovim,
             show_document=can(self._server, "window.show_document.support"),
             takes_0_for_none=is_bare_neovim,
+            keys=self._keys(),
         )
+
+    def _keys(self) -> Mapping[str, str]:
+        """Return the keys that the client says its chat has, less what could not be one."""
+        found = declared(self._server, "keys")
+        keys = found.items() if isinstance(found, Mapping) else ()
+        return {name: key for name, key in keys if isinstance(key, str) and _KEY.fullmatch(key)}
 
     def _is_neovim(self) -> bool:
         """Return whether the client is Neovim."""

@@ -183,8 +183,8 @@ def test_questions_wait_for_each_other(place: Place, profile: Path) -> None:
         for name, key in (("one", "2"), ("two", "1"), ("three", "2")):
             shown = neovim.until(name, lambda: neovim.lua(FLOAT))
             assert name in shown
-            assert "- holds" in shown
-            assert "a line" in shown
+            assert "• holds" in shown
+            assert "  a line" in shown
             neovim.keys(key)
             neovim.until("its answer", lambda one=name: one in neovim.lua(ANSWERS))  # type: ignore[misc]
         neovim.until("no window", lambda: neovim.lua(FLOAT) == [])

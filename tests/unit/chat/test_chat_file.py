@@ -12,7 +12,7 @@ import pytest
 from repository import git
 
 from aish_lsp.chat.file import LARGEST, ChatFile
-from aish_lsp.chat.markdown import FIRST_TEXT
+from aish_lsp.chat.markdown import first_text
 from aish_lsp.foundation.errors import StoreUnavailable
 
 
@@ -21,7 +21,7 @@ def test_a_fresh_one(tmp_path: Path) -> None:
     assert chat.read() == ""
     chat.ensure()
     assert chat.path == tmp_path / ".aish" / "chat.md"
-    assert chat.read() == FIRST_TEXT
+    assert chat.read() == first_text()
     assert (tmp_path / ".aish" / ".gitignore").read_text() == "*\n"
     assert chat.path.stat().st_mode & 0o077 == 0
 
@@ -254,7 +254,7 @@ def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     chat = ChatFile(tmp_path)
     chat.ensure()
-    assert chat.read() == FIRST_TEXT
+    assert chat.read() == first_text()
 
 
 @pytest.mark.slow
@@ -268,6 +268,6 @@ def test_two_servers_on_one_folder(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(serve, range(4)))
     text = ChatFile(tmp_path).read()
-    assert text.count(FIRST_TEXT) == 1
-    lines = text.replace(FIRST_TEXT, "").splitlines()
+    assert text.count(first_text()) == 1
+    lines = text.replace(first_text(), "").splitlines()
     assert sorted(lines) == sorted(f"line of {n}" for n in range(4) for _ in range(20))

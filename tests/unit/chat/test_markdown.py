@@ -13,11 +13,11 @@ from markdown_it import MarkdownIt
 from aish_lsp.chat.colon import parse
 from aish_lsp.chat.markdown import (
     AISH,
-    FIRST_TEXT,
     YOU,
     OutputBlock,
     ReplyEscaper,
     escape_reply,
+    first_text,
     last_heading,
     lines_of,
     prompt_after,
@@ -224,6 +224,6 @@ def test_a_quote_forges_nothing(text: str) -> None:
 
 
 def test_the_first_text_is_ready_to_be_written_under() -> None:
-    assert prompt_after(FIRST_TEXT, None) == ""
-    assert prompt_after(f"{FIRST_TEXT}how?\n", last_heading(FIRST_TEXT)) == "how?"
-    assert ":help" in FIRST_TEXT
+    assert prompt_after(first_text(), None) == ""
+    assert prompt_after(f"{first_text()}how?\n", last_heading(first_text())) == "how?"
+    assert ":help" in first_text()

@@ -18,7 +18,7 @@ from virtual_time import VirtualLoop
 
 from aish_lsp.chat.file import ChatFile
 from aish_lsp.chat.insertion import LOST, Edit
-from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU, Change, ClientPosition
+from aish_lsp.chat.markdown import AISH, YOU, Change, ClientPosition, first_text
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.lsp import chat_edits, chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter
@@ -475,19 +475,19 @@ async def test_a_client_that_takes_no_edits_gets_the_file_with_what_it_had_not_s
 ) -> None:
     chat = ChatFile(tmp_path)
     chat.ensure()
-    editor = FakeEditor(f"{FIRST_TEXT}how?\n", capabilities=EditorCapabilities())
+    editor = FakeEditor(f"{first_text()}how?\n", capabilities=EditorCapabilities())
     writer = chat_in(tmp_path, editor)
     writer.begin(f"{AISH}\n\n")
     await writer.flush()
     writer.append("So.")
     await writer.flush()
-    assert chat.read() == f"{FIRST_TEXT}how?\n\n## aish\n\nSo."
+    assert chat.read() == f"{first_text()}how?\n\n## aish\n\nSo."
     # The editor loads the file, the user goes on typing and does not save.
     editor.change(f"{chat.read()}\n\n## You\n\nand?")
     writer.begin("## aish\n\nSo too.")
     await writer.flush()
     assert chat.read() == (
-        f"{FIRST_TEXT}how?\n\n## aish\n\nSo.\n\n## You\n\nand?\n\n## aish\n\nSo too."
+        f"{first_text()}how?\n\n## aish\n\nSo.\n\n## You\n\nand?\n\n## aish\n\nSo too."
     )
     assert editor.edits == []
 
@@ -534,7 +534,7 @@ async def test_an_editor_that_loads_the_file_before_its_writing_has_returned(
     ChatFile(tmp_path).ensure()
     editor = FakeEditor("", capabilities=EditorCapabilities())
     writer = chat_in(tmp_path, editor)
-    editor.change(FIRST_TEXT)
+    editor.change(first_text())
     loop, write = asyncio.get_running_loop(), ChatFile.write
 
     def watched(file: ChatFile, expected: str, text: str, *, appends: bool) -> bool:
@@ -561,7 +561,7 @@ async def test_an_editor_that_loads_the_file_before_its_writing_has_returned(
     writer.begin(f"{AISH}\n\nSo too.")
     await writer.flush()
     assert writer.path.read_text() == (
-        f"{typed}{FIRST_TEXT}{AISH}\n\nSo.\n\n{YOU}\n\nand?\n\n{AISH}\n\nSo too."
+        f"{typed}{first_text()}{AISH}\n\nSo.\n\n{YOU}\n\nand?\n\n{AISH}\n\nSo too."
     )
 
 
@@ -600,7 +600,7 @@ async def test_a_closed_document_is_written_to_the_file_and_asked_for_once(tmp_p
     for delta in ("a", "b"):
         writer.append(delta)
         await writer.flush()
-    assert writer.path.read_text() == f"{FIRST_TEXT}{AISH}\n\nab"
+    assert writer.path.read_text() == f"{first_text()}{AISH}\n\nab"
     assert editor.shown == [writer.path]
     assert editor.edits == []
 
@@ -619,10 +619,10 @@ async def test_an_editor_that_opens_the_document_gets_all_of_it_by_edits(
     writer.append("So.")
     await writer.flush()
     assert editor.shown == [writer.path]
-    assert FIRST_TEXT.splitlines()[editor.shown_line :] == [""]
-    assert editor.buffer == f"{FIRST_TEXT}how?\n\n{AISH}\n\nSo."
+    assert first_text().splitlines()[editor.shown_line :] == [""]
+    assert editor.buffer == f"{first_text()}how?\n\n{AISH}\n\nSo."
     # Newer than what the editor has read, the file would be in the way of its next save.
-    assert writer.path.read_text() == FIRST_TEXT
+    assert writer.path.read_text() == first_text()
 
 
 @pytest.mark.slow
@@ -664,7 +664,7 @@ async def test_a_document_that_was_read_too_early_is_brought_up_to_date(tmp_path
     await writer.flush()
     writer.append(" three")
     await writer.flush()
-    assert editor.buffer == f"{FIRST_TEXT}{AISH}\n\none two three"
+    assert editor.buffer == f"{first_text()}{AISH}\n\none two three"
 
 
 async def test_a_reply_that_is_brought_up_to_date_while_the_user_types_is_still_known(
@@ -683,11 +683,11 @@ async def test_a_reply_that_is_brought_up_to_date_while_the_user_types_is_still_
     editor.change(early)
     writer.append("three ")
     await writer.flush()
-    assert editor.buffer == f"+{FIRST_TEXT}{AISH}\n\none two three "
-    editor.change(FIRST_TEXT)
+    assert editor.buffer == f"+{first_text()}{AISH}\n\none two three "
+    editor.change(first_text())
     writer.append("four")
     await writer.flush()
-    assert editor.buffer == f"{FIRST_TEXT}{AISH}\n\n{LOST}one two three four"
+    assert editor.buffer == f"{first_text()}{AISH}\n\n{LOST}one two three four"
 
 
 async def test_a_document_that_is_closed_in_the_middle(tmp_path: Path) -> None:

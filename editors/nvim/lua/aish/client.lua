@@ -218,12 +218,30 @@ local handlers = {
   end,
 }
 
+--- Return the folder that is a buffer's workspace: its repository, the folder of a chat, else the
+--- current one. Nil where that is the home folder or the top of all, which are no project.
+---@param buffer integer
+---@return string?
+local function root(buffer)
+  local file = M.uri(buffer) and vim.api.nvim_buf_get_name(buffer)
+  local cwd = vim.fn.getcwd()
+  local found = vim.fs.root(file or cwd, ".git")
+    or (file and vim.fs.normalize(file):match("^(.+)/%.aish/[^/]*$"))
+    or vim.fs.root(cwd, ".git")
+  if found or cwd == vim.fs.dirname(cwd) or cwd == vim.uv.fs_realpath(vim.env.HOME or "") then
+    return found
+  end
+  return cwd
+end
+
 --- Return the configuration of the server for `vim.lsp.config`.
 ---@return vim.lsp.Config
 function M.config()
   return {
     cmd = spawn,
-    root_markers = { ".git" },
+    root_dir = function(buffer, on_dir)
+      on_dir(root(buffer))
+    end,
     -- A reply is written where you may be typing: let the server know each change at once.
     flags = { debounce_text_changes = 0 },
     init_options = {
@@ -233,6 +251,8 @@ function M.config()
         files = true,
         lookup = true,
         terminal = true,
+        -- What a new chat says first.
+        keys = options.current.keys or nil,
       }),
     },
     capabilities = {
@@ -300,8 +320,9 @@ function M.start(buffers, callback)
   for _, buffer in ipairs(wanted) do
     -- A terminal and the like is no document: its text is nobody's business.
     local is_file = M.uri(buffer) ~= nil
-    local root = vim.fs.root(is_file and buffer or vim.fn.getcwd(), config.root_markers)
-    local own = vim.tbl_extend("force", config, { root_dir = root })
+    -- Not by `extend`, which would keep the function where there is none.
+    local own = vim.tbl_extend("force", config, {})
+    own.root_dir = root(buffer)
     local id = vim.lsp.start(own, { bufnr = buffer, attach = is_file })
     first = first or id
   end
@@ -351,6 +372,17 @@ function M.execute(command, argument, on_result)
         M.tell(err.message)
       end
     end)
+  end)
+end
+
+--- Carry out a `:` line of the chat, which is opened for its answer.
+---@param line string what follows the colon
+function M.line(line)
+  M.execute("aish.chat.open", {}, function(err)
+    if err then
+      return M.tell(err.message)
+    end
+    M.execute("aish.chat.send", { prompt = ":" .. line })
   end)
 end
 

@@ -67,6 +67,9 @@ M.words = {
   models = function()
     require("aish.keys").choose_model()
   end,
+  sessions = function(_, rest)
+    require("aish.keys").choose_session(rest ~= "" and rest or nil)
+  end,
   restart = function()
     client.restart()
   end,
@@ -87,12 +90,7 @@ function M.run(command)
     return own(command, rest)
   end
   if lines[word] then
-    return client.execute("aish.chat.open", {}, function(err)
-      if err then
-        return client.tell(err.message)
-      end
-      client.execute("aish.chat.send", { prompt = vim.trim((":%s %s"):format(word, rest)) })
-    end)
+    return client.line(vim.trim(("%s %s"):format(word, rest)))
   end
   client.tell(("%q is not a command; `:Aish ask` asks a question"):format(word))
 end

@@ -59,6 +59,32 @@ function M.choose_model()
   end)
 end
 
+--- Have the user choose a session by its title, and go on with it.
+---@param query string? what those to choose from are about; all by default
+function M.choose_session(query)
+  client.execute("aish.session.list", { query = query }, function(err, result)
+    if err then
+      return client.tell(err.message)
+    end
+    if #result.sessions == 0 then
+      return client.tell("there is no session to go on with", vim.log.levels.INFO)
+    end
+    vim.ui.select(result.sessions, {
+      prompt = "Session",
+      format_item = function(session)
+        local title = session.name or session.title or "no title"
+        local day = (session.updated or ""):sub(1, 10)
+        local plural = session.questions == 1 and "" or "s"
+        return ("%s (%s, %d question%s)"):format(title, day, session.questions, plural)
+      end,
+    }, function(session)
+      if session then
+        client.line("resume " .. session.id)
+      end
+    end)
+  end)
+end
+
 --- Send the message, or run the suggestion that the cursor is on.
 function M.send()
   if not require("aish.suggestions").run() then
@@ -120,12 +146,13 @@ local ACTIONS = {
     end,
     "Put the suggestion here into a terminal",
   },
+  sessions = { M.choose_session, "Choose a session to go on with" },
 }
 
 --- Show the keys.
 local function help()
   local order = { "send", "stop", "run", "edit", "dismiss", "terminal" }
-  vim.list_extend(order, { "next", "previous", "model", "again", "yank" })
+  vim.list_extend(order, { "next", "previous", "model", "sessions", "again", "yank" })
   local lines = {}
   for _, name in ipairs(order) do
     local keys = options.current.keys[name]

@@ -14,6 +14,7 @@ local M = {}
 ---@field edit string?
 ---@field dismiss string?
 ---@field terminal string?
+---@field sessions string?
 ---@field help string?
 
 ---@class aish.Options
@@ -38,6 +39,7 @@ M.defaults = {
     edit = "ge",
     dismiss = "gd",
     terminal = "gs",
+    sessions = "gl",
     help = "?",
   },
   restarts = 4,

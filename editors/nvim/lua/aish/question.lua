@@ -213,7 +213,8 @@ local function shown(params)
     table.insert(lines, ("%s, in %s"):format(params.risk, where))
   end
   for _, reason in ipairs(params.reasons) do
-    table.insert(lines, "- " .. reason)
+    -- Not "- ", which is a line that goes in a diff; nor may a second line of it begin so.
+    table.insert(lines, "• " .. (reason:gsub("\n", "\n  ")))
   end
   return lines
 end

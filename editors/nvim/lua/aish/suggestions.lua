@@ -27,6 +27,9 @@ local GROUPS = { safe = "AishSafe", caution = "AishCaution", destructive = "Aish
 
 local INDENT = "  "
 
+--- Bytes of a folder's path above which its parts are shortened.
+local PLACE = 30
+
 ---@param buffer integer
 ---@param line integer from 0
 ---@return integer
@@ -55,8 +58,9 @@ local function hint(keys, what)
 end
 
 ---@param one aish.Suggestion
+---@param place string the folder that it would run in
 ---@return [string, string][] chunks of text, each with its highlight group
-local function described(one)
+local function described(one, place)
   local text = {}
   if one.risk ~= "" then
     table.insert(text, { one.risk, GROUPS[one.risk] })
@@ -66,7 +70,10 @@ local function described(one)
   end
   local hints = vim.tbl_filter(function(part)
     return part ~= ""
-  end, { one.run and hint("run", "run") or "", one.edit and hint("edit", "edit") or "" })
+  end, {
+    one.run and hint("run", "run in " .. place) or "",
+    one.edit and hint("edit", "edit") or "",
+  })
   if #hints > 0 then
     local parted = #text > 0 and "  " or ""
     table.insert(text, { parted .. table.concat(hints, " · "), "AishHint" })
@@ -113,9 +120,12 @@ end
 local function draw(buffer)
   vim.api.nvim_buf_clear_namespace(buffer, marks, 0, -1)
   local width = columns(buffer)
+  -- That of a chat is `.aish`, in the workspace.
+  local place = vim.fn.fnamemodify(vim.api.nvim_buf_get_name(buffer), ":p:~:h:h")
+  place = #place > PLACE and vim.fn.pathshorten(place) or place
   for _, one in ipairs(shown[buffer] or {}) do
     local line = vim.api.nvim_buf_get_lines(buffer, one.first, one.first + 1, false)[1]
-    local text = described(one)
+    local text = described(one, place)
     if line and #text > 0 then
       local taken = vim.fn.strdisplaywidth(line) + #INDENT
       for _, chunk in ipairs(text) do
