@@ -12,7 +12,6 @@ import platform
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from aish_lsp.config.variables import secret_variables_of
 from aish_lsp.context.attached import named_files, named_terminal
@@ -29,6 +28,7 @@ from aish_lsp.foundation.files import config_file, data_dir, expanded, workspace
 from aish_lsp.foundation.masking import MASK, Mask, withhold
 from aish_lsp.foundation.redaction import is_telling, redact
 from aish_lsp.foundation.text import shown, shown_path
+from aish_lsp.foundation.uris import path_of
 from aish_lsp.memory.scopes import MemoryScopes, background_text, select
 from aish_lsp.project.picture import FileNames, ProjectPicture
 from aish_lsp.shell.environment import command_environment, secret_values, shell_for
@@ -95,12 +95,12 @@ class FolderContext:
         if not root.is_dir():
             raise NotFound(f"The folder {shown_path(root)} is gone.")
         wanted = wanted or ""
+        named = path_of(wanted)
+        folder = named or root / wanted
         try:
-            is_uri = wanted.startswith("file://")
-            folder = root / (unquote(urlsplit(wanted).path) if is_uri else wanted)
-            is_inside = inside(root, folder)
+            is_inside = (named or not wanted.startswith("file:")) and inside(root, folder)
         except ValueError:
-            # It is not a URI, or contains a NUL or half a character.
+            # It contains a NUL or half a character.
             is_inside = False
         if not is_inside:
             message = f"The folder {shown(wanted)} is not inside the workspace."

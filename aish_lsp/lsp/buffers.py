@@ -19,8 +19,8 @@ from lsprotocol import types
 from aish_lsp.foundation.opening import read_regular
 from aish_lsp.foundation.ports import EditOutcome
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
+from aish_lsp.foundation.uris import path_of
 from aish_lsp.lsp.base_server import declares
-from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.open_documents import ANSWER_TIMEOUT
 from aish_lsp.lsp.protocol import ChangedFiles, SaveRequest
 

@@ -27,8 +27,8 @@ from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.uris import path_of
 from aish_lsp.lsp.base_server import EditorFace
-from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import (
     Begun,
     BegunCommand,

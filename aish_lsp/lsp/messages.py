@@ -15,22 +15,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from types import NoneType
 from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
-from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import attrs
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcParseError
 
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.text import accepted, shown, well_formed
+from aish_lsp.foundation.uris import is_uri
 from aish_lsp.lsp.stream import BadFrame
 
 MessageId: TypeAlias = int | str
@@ -247,29 +245,3 @@ def _plain_kinds(annotation: Any) -> tuple[type, ...] | None:
 
 def _names_uri(name: str) -> bool:
     return name == "uri" or name.endswith("_uri")
-
-
-def is_uri(text: str) -> bool:
-    """Return whether ``text`` can be parsed as a URI, and its path can be a file's."""
-    try:
-        return "\0" not in unquote(urlsplit(text).path)
-    except ValueError:
-        return False
-
-
-def path_of(uri: str) -> Path | None:
-    """Return the path of a file of this machine; None for any other URI.
-
-    ``file:`` may be written in any case, and its host may be ``localhost``. pygls' function takes
-    that for the name of another machine, and a drive (``file:///c%3A/w``) for a relative path.
-    """
-    if not is_uri(uri):
-        return None
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc.lower() not in ("", "localhost"):
-        return None
-    try:
-        path = os.fsdecode(unquote_to_bytes(parts.path))
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return None
-    return Path(path) if path.startswith("/") else None

@@ -18,8 +18,8 @@ from aish_lsp.chat.markdown import ClientPosition
 from aish_lsp.context.selection import Point
 from aish_lsp.foundation.opening import is_same_file
 from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.foundation.uris import path_of
 from aish_lsp.lsp.base_server import can, declared
-from aish_lsp.lsp.messages import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer

@@ -618,7 +618,9 @@ def open_workspace(
     folders = params.workspace_folders or []
     try:
         if root is None and params.root_path is not None:
-            root = from_fs_path(params.root_path)
+            # A relative path is named as it is; pygls would make one of the root folder of it.
+            path = params.root_path
+            root = from_fs_path(path) if path.startswith("/") else path
         if root and not folders:
             folders = [types.WorkspaceFolder(root, unquote(root.rstrip("/").rpartition("/")[2]))]
         return Documents(root, TEXT_SYNC, folders, encoding)

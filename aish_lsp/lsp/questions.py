@@ -32,8 +32,8 @@ from aish_lsp.foundation.ports import (
     TerminalShown,
 )
 from aish_lsp.foundation.text import shown_path, with_line_feeds
+from aish_lsp.foundation.uris import path_of
 from aish_lsp.lsp.base_server import can, declares
-from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest, TerminalRequest
 from aish_lsp.operations.ask import Position
 from aish_lsp.shell.suggestions import new_id

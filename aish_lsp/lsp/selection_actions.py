@@ -33,8 +33,8 @@ from aish_lsp.foundation.text import (
     is_seen,
     one_line,
 )
+from aish_lsp.foundation.uris import path_of
 from aish_lsp.lsp.base_server import can, declares
-from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.open_documents import versioned
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
 from aish_lsp.lsp.questions import answer_before_asking

@@ -31,7 +31,7 @@ from aish_lsp.context.selection import (
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.opening import read_head, real_name
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
-from aish_lsp.lsp.messages import is_uri, path_of
+from aish_lsp.foundation.uris import is_uri, path_of
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:

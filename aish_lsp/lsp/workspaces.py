@@ -21,8 +21,8 @@ from aish_lsp.agent import Workspace
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.opening import name_in
 from aish_lsp.foundation.text import count_of, escaped, shown, shown_path
+from aish_lsp.foundation.uris import path_of
 from aish_lsp.lsp.base_server import can
-from aish_lsp.lsp.messages import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ async def test_whatever_a_folder_is_called(place: Place, name: str) -> None:
 
 
 def test_paths_of_addresses() -> None:
-    from aish_lsp.lsp.messages import path_of
+    from aish_lsp.foundation.uris import path_of
 
     for name in NAMES:
         path = Path("/w") / name

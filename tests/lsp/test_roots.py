@@ -91,6 +91,34 @@ async def test_a_folder_of_this_machine_is_known_however_it_is_spelled(
         assert client.notified("window/showMessage") == []
 
 
+@pytest.mark.parametrize("name", ["c#", "what?", "a\nb", "c%23"])
+async def test_a_name_that_a_client_did_not_escape_is_not_that_of_another_folder(
+    tmp_path: Path, name: str
+) -> None:
+    for beside in ("c", "what", "ab", name):
+        (tmp_path / beside).mkdir()
+    uri = f"{tmp_path.as_uri()}/{name.replace('%', '%25')}"
+    async with Client() as client:
+        await client.initialize(workspaceFolders=[{"uri": uri, "name": "w"}])
+        ran = {"text": "pwd", "partialResultToken": "t", "workspace": uri}
+        output = (await client.command_result("aish.run", ran))["output"]
+        assert output == f"{tmp_path}/{name}\n"
+        ran["cwd"] = f"FILE://localhost{uri.removeprefix('file://')}"
+        assert (await client.command_result("aish.run", ran))["output"] == output
+
+
+async def test_a_relative_root_path_is_named_and_no_folder_of_the_system(clean_home: Path) -> None:
+    params: dict[str, Any] = {"processId": None, "capabilities": {}, "rootPath": "usr"}
+    async with Client() as client:
+        await client.request("initialize", params)
+        await client.notify("initialized", {})
+        ran = {"text": "pwd", "partialResultToken": "t"}
+        report = await client.command_result("aish.run", ran)
+        assert report["output"] == f"{clean_home}\n"
+        [told] = [params["message"] for params in client.notified("window/showMessage")]
+        assert '"usr" is not a folder of this machine' in told
+
+
 @pytest.mark.parametrize("uri", ["vscode-remote://ssh-remote%2Bbox/home/w", "file://box/home/w"])
 async def test_a_folder_of_another_machine_is_named_and_not_replaced_in_silence(
     clean_home: Path, uri: str
