@@ -17,7 +17,7 @@ from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
-from aish_lsp.foundation.ports import Choice
+from aish_lsp.foundation.ports import CALL, Choice
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.environment import program_not_found, reading_environment
@@ -327,6 +327,8 @@ class Execution:
             InvalidArgument: the text cannot be passed to a shell.
         """
         planned, undo = self._plan, self._workspace.undo
+        if not CALL.get():
+            CALL.set(planned.command_id)
         result: RunResult | None = None
         try:
             verdict = await self._judge()

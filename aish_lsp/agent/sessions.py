@@ -319,8 +319,15 @@ class OpenSessions:
         await session.recorder.save(name)
         return name
 
-    async def delete(self, key: str) -> bool:
+    async def close(self, session: Session) -> None:
+        """Close a session that was opened beside the shown one; what runs in it is stopped."""
+        self._beside.remove(session)
+        await session.aclose()
+
+    async def delete(self, key: str, *, agreed: bool = False) -> bool:
         """Delete a session permanently, if the user agrees; return whether they did.
+
+        They are asked, unless they have ``agreed`` already.
 
         Its cost remains part of the total of all sessions. If it is open beside the shown session,
         it is closed first.
@@ -344,7 +351,7 @@ class OpenSessions:
             f"{count} turns",
             yes="Delete",
         )
-        answer = await self._workspace.services.ask_user(question)
+        answer = agreed or await self._workspace.services.ask_user(question)
         if answer is None:
             msg = f"Not deleted: nobody could be asked. To delete it anyway, remove {path}."
             raise Denied(msg)
@@ -352,8 +359,7 @@ class OpenSessions:
             session = self._open_at(path)
             if session is not None and session is not self.shown:
                 _refuse_while_busy(session)
-                self._beside.remove(session)
-                await session.aclose()
+                await self.close(session)
             await asyncio.to_thread(delete_session, self._logs, loaded.id)
         return answer
 

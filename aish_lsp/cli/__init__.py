@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line, to which each command adds its own."""
     # Imported only when a command line is parsed.
     from aish_lsp.cli import (  # noqa: PLC0415
+        agent,
         ask,
         chat,
         demo,
@@ -99,7 +100,14 @@ def parser() -> argparse.ArgumentParser:
         "serve", help="serve an editor: on stdio, or over WebSocket with --ws HOST:PORT"
     )
     for add in (
-        *(ask.add_parser, chat.add_parser, ask.add_norris, demo.add_parser, setup.add_parser),
+        *(
+            ask.add_parser,
+            chat.add_parser,
+            agent.add_parser,
+            ask.add_norris,
+            demo.add_parser,
+            setup.add_parser,
+        ),
         *(doctor.add_parser, inspecting.add_config, memory.add_parser, sessions.add_parser),
         inspecting.add_parser,
         purge.add_parser,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -46,6 +47,10 @@ class Question:
     whole: str = ""
     approval: Approval | None = None
 
+
+#: The id of the tool call or the command that is carried out in this context; a front end may show
+#: a question with it.
+CALL: ContextVar[str] = ContextVar("call", default="")
 
 #: Asks a question; returns True only for a plain yes, and None without a clear answer.
 AskUser: TypeAlias = Callable[[Question], Awaitable[bool | None]]

@@ -79,6 +79,8 @@ class Toolbox:
         self._settings = settings
         self._ask_user = ask_user
         self._servers = servers
+        #: Whether tools that may change something are neither offered nor called.
+        self.only_reads = False
         self._switched: dict[tuple[str, str], bool] = {}
         self._fetched: list[str] = []
         # What models' servers do not take: more than so many tools, and single ones.
@@ -113,8 +115,11 @@ class Toolbox:
             name: tool
             for provider in self.providers
             for tool in provider.tools
-            if self.is_on(provider.name, name := tool.schema.name)
+            if self._may_call(provider.name, tool, name := tool.schema.name)
         }
+
+    def _may_call(self, server: str, tool: OfferedTool, name: str) -> bool:
+        return self.is_on(server, name) and (tool.reads or not self.only_reads)
 
     def is_on(self, server: str, tool: str = "", /) -> bool:
         """Return whether a server, or one of its tools, may be called."""
@@ -210,7 +215,8 @@ class Toolbox:
             provider.name: [
                 tool.schema
                 for tool in provider.tools
-                if self.is_on(provider.name, name := tool.schema.name) and name not in refused
+                if self._may_call(provider.name, tool, name := tool.schema.name)
+                and name not in refused
             ]
             for provider in self.providers
         }

@@ -20,7 +20,7 @@ PAGE: Final = ROOT / "docs" / "architecture.md"
 FLOORS: Final = (
     {"__main__"},
     {"cli"},
-    {"lsp"},
+    {"acp", "lsp"},
     {"chat"},
     {"operations"},
     {"agent"},

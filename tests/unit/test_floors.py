@@ -15,6 +15,7 @@ from rooms import FLOORS, PACKAGE, WAY, Import, imports_of, room
 
 #: Libraries and the modules that may import them; nothing else need know that they exist.
 LIBRARIES = {
+    "acp": ("acp",),
     "lsprotocol": ("lsp",),
     "pygls": ("lsp",),
     "attrs": ("lsp",),
@@ -145,10 +146,12 @@ def circles() -> set[frozenset[str]]:
 
 def test_a_library_that_is_imported_is_declared() -> None:
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
-    declared = [*project["dependencies"], *project["optional-dependencies"]["tools"]]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *extras["acp"], *extras["tools"]]
     names = {re.split(r"[\[<>=]", one)[0].replace("-", "_") for one in declared}
-    # A part of pygls, whose extra brings it.
-    assert LIBRARIES.keys() - names == {"websockets"}
+    # A part of pygls, whose extra brings it, and the SDK by the name of its package.
+    assert LIBRARIES.keys() - names == {"websockets", "acp"}
+    assert "agent_client_protocol" in names
 
 
 def test_no_modules_import_each_other() -> None:

@@ -1,0 +1,357 @@
+"""The requests of the Agent Client Protocol: its sessions are ours, in the workspace ``cwd``."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import acp
+from acp import RequestError, helpers, schema
+
+from aish_lsp import __version__
+from aish_lsp.acp import asking
+from aish_lsp.acp.options import modes_of, options_of
+from aish_lsp.acp.session import MODES, AcpSession, in_slashes
+from aish_lsp.acp.transport import REQUEST, LineTransport
+from aish_lsp.agent import Workspace
+from aish_lsp.agent.services import Services
+from aish_lsp.agent.tool_use import tools_of
+from aish_lsp.config.loading import Configuration
+from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
+from aish_lsp.foundation.text import shown, shown_path, well_formed
+from aish_lsp.operations import OPERATIONS
+from aish_lsp.operations.dispatch import dispatch
+from aish_lsp.operations.models import ModelUse
+from aish_lsp.operations.operation import Answer, Caller
+from aish_lsp.operations.sessions import SessionHistory, SessionList, SessionNew, SessionResume
+
+if TYPE_CHECKING:
+    from acp import Client
+
+    from aish_lsp.operations.sessions import Continued, History, SessionId, Sessions
+
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+
+#: The protocol's code for something that does not exist.
+_NOT_FOUND: Final = -32002
+
+_SETUP: Final = "Finds a model on this machine or takes the name of a key, and tries it."
+
+
+def _refusing(method: F) -> F:
+    """Let a request fail with the protocol's form of our error."""
+
+    @functools.wraps(method)
+    async def carry_out(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await method(*args, **kwargs)
+        except AishError as error:
+            code = _NOT_FOUND if isinstance(error, NotFound) else error.code
+            data = {"kind": error.kind, **error.data}
+            raise RequestError(code, in_slashes(error.message), data) from error
+
+    return carry_out  # type: ignore[return-value]
+
+
+class AishAgent:
+    """Answers the requests of one client.
+
+    Attributes:
+        sessions: the sessions that the client has opened, by their ids.
+    """
+
+    def __init__(self) -> None:
+        self._services = Services(asking.ask_user, choose=asking.choose, tools_of=tools_of)
+        self._workspaces: dict[Path, Workspace] = {}
+        self.sessions: dict[str, AcpSession] = {}
+        self._prompts: dict[object, AcpSession] = {}
+        self._later: set[asyncio.Task[None]] = set()
+        self._client: Client | None = None
+
+    def on_connect(self, client: Client) -> None:
+        """Keep the connection to the client."""
+        self._client = client
+
+    @_refusing
+    async def initialize(self, protocol_version: int, **_about: Any) -> Any:
+        """Say what this agent can do, and which version of the protocol it speaks: 1."""
+        about = schema.Implementation(name="aish-lsp", title="aish", version=__version__)
+        session = schema.SessionCapabilities(
+            list=schema.SessionListCapabilities(),
+            resume=schema.SessionResumeCapabilities(),
+            close=schema.SessionCloseCapabilities(),
+            delete=schema.SessionDeleteCapabilities(),
+        )
+        setup = schema.TerminalAuthMethod(
+            type="terminal",
+            id="setup",
+            name="Set up a model",
+            description=_SETUP,
+            args=["setup"],
+        )
+        return schema.InitializeResponse(
+            protocol_version=acp.PROTOCOL_VERSION,
+            agent_info=about,
+            agent_capabilities=schema.AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=schema.PromptCapabilities(embedded_context=True),
+                session_capabilities=session,
+            ),
+            auth_methods=[setup] if _can_authenticate(_about) else [],
+        )
+
+    @_refusing
+    async def authenticate(self, method_id: str, **_: Any) -> Any:
+        """Accept that the client ran ``aish-lsp setup``: which model there is shows later."""
+        if method_id != "setup":
+            raise InvalidArgument(f"There is no such method: {shown(method_id)}.", path="methodId")
+        return schema.AuthenticateResponse()
+
+    # Sessions
+
+    @_refusing
+    async def new_session(self, cwd: str, **_: Any) -> Any:
+        """Begin a session in a folder."""
+        workspace = self._workspace(cwd)
+        answer = await self._do("session.new", SessionNew(show=False), workspace)
+        begun: SessionId = answer.result
+        session = await self._opened(workspace, begun.id)
+        return schema.NewSessionResponse(
+            session_id=begun.id, modes=modes_of(session), config_options=options_of(session)
+        )
+
+    @_refusing
+    async def load_session(self, cwd: str, session_id: str, **_: Any) -> Any:
+        """Continue an earlier session, and show what was said in it."""
+        session = await self._resumed(cwd, session_id)
+        params = SessionHistory(id=session.session.id)
+        said: History = (await self._do("session.history", params, session.workspace)).result
+        for message in said.turns:
+            text = well_formed(message.content)
+            if message.role == "user":
+                await session.updates.send(helpers.update_user_message_text(text))
+            elif message.role == "assistant" and text:
+                await session.updates.say(text)
+        return schema.LoadSessionResponse(
+            modes=modes_of(session), config_options=options_of(session)
+        )
+
+    @_refusing
+    async def resume_session(self, cwd: str, session_id: str, **_: Any) -> Any:
+        """Continue an earlier session."""
+        session = await self._resumed(cwd, session_id)
+        return schema.ResumeSessionResponse(
+            modes=modes_of(session), config_options=options_of(session)
+        )
+
+    @_refusing
+    async def list_sessions(self, cwd: str | None = None, **_: Any) -> Any:
+        """Return the sessions of a folder; without one, of those that are open here."""
+        folders = [self._workspace(cwd)] if cwd is not None else [*self._workspaces.values()]
+        infos = []
+        for workspace in folders:
+            found: Sessions = (await self._do("session.list", SessionList(), workspace)).result
+            infos += [
+                schema.SessionInfo(
+                    session_id=one.id,
+                    cwd=os.fspath(workspace.folder),
+                    title=one.name or one.title,
+                    updated_at=one.updated,
+                )
+                for one in found.sessions
+            ]
+        return schema.ListSessionsResponse(sessions=infos)
+
+    @_refusing
+    async def close_session(self, session_id: str, **_: Any) -> Any:
+        """Stop what runs in a session, and close it; it can be resumed."""
+        session = self._session(session_id)
+        session.cancel()
+        del self.sessions[session_id]
+        await session.workspace.sessions.close(session.session)
+        return schema.CloseSessionResponse()
+
+    async def _delete(self, session_id: str) -> None:
+        """Delete a session for good: the user has said so in the client.
+
+        Raises:
+            NotFound: there is no such session in the folders that are open.
+            Busy: something runs in it, or another process has it open.
+        """
+        open_here = self.sessions.get(session_id)
+        folders = [open_here.workspace] if open_here else [*self._workspaces.values()]
+        for workspace in folders:
+            with suppress(NotFound):
+                await workspace.sessions.delete(session_id, agreed=True)
+                self.sessions.pop(session_id, None)
+                return
+        raise NotFound(f"There is no session {shown(session_id)} in the folders that are open.")
+
+    def _workspace(self, cwd: str) -> Workspace:
+        """Return the workspace of a folder.
+
+        Raises:
+            InvalidArgument: there is no such folder.
+        """
+        try:
+            is_folder = os.path.isabs(cwd) and os.path.isdir(cwd)  # noqa: PTH112, PTH117 - any text
+        except ValueError:
+            is_folder = False
+        if not is_folder:
+            raise InvalidArgument(
+                f"cwd has to be the absolute path of a folder, and {shown_path(cwd)} is none.",
+                path="cwd",
+            )
+        root = Path(os.path.normpath(cwd))
+        if root not in self._workspaces:
+            configuration = Configuration(root, self._services.trust)
+            self._workspaces[root] = Workspace(root, self._services, configuration)
+        return self._workspaces[root]
+
+    async def _do(self, name: str, params: Any, workspace: Workspace) -> Answer[Any]:
+        """Carry out an operation outside any session of the client."""
+        caller = Caller(workspace, workspace.shown, self._face(workspace))
+        answer = await dispatch(OPERATIONS[name], params, caller)
+        assert isinstance(answer, Answer)
+        return answer
+
+    def _face(self, workspace: Workspace) -> AcpSession:
+        assert self._client is not None
+        return AcpSession(self._client, workspace, workspace.shown)
+
+    async def _resumed(self, cwd: str, session_id: str) -> AcpSession:
+        workspace = self._workspace(cwd)
+        if (session := self.sessions.get(session_id)) is not None:
+            return session
+        params = SessionResume(id=session_id, show=False)
+        resumed: Continued = (await self._do("session.resume", params, workspace)).result
+        return await self._opened(workspace, resumed.id, session_id)
+
+    async def _opened(self, workspace: Workspace, own_id: str, known_as: str = "") -> AcpSession:
+        """Keep a session that was opened; tell the client the rest once it knows the session."""
+        assert self._client is not None
+        session = AcpSession(self._client, workspace, await workspace.sessions.named(own_id))
+        session.updates.session_id = known_as or own_id
+        self.sessions[session.updates.session_id] = session
+        self._do_later(self._introduce(session))
+        return session
+
+    def _do_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something after the answer to this request, which is sent at once."""
+        task = asyncio.create_task(work)
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def _introduce(self, session: AcpSession) -> None:
+        await session.show_commands()
+        await session.show_usage()
+        await session.show_title()
+
+    def _session(self, session_id: str) -> AcpSession:
+        """Return a session of the client.
+
+        Raises:
+            NotFound: it has not opened such a session.
+        """
+        if session_id not in self.sessions:
+            raise NotFound(f"The session {shown(session_id)} is not open here: load it first.")
+        return self.sessions[session_id]
+
+    # Options
+
+    @_refusing
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: Any
+    ) -> Any:
+        """Choose the model or the mode of a session."""
+        session = self._session(session_id)
+        if config_id == "mode":
+            _set_mode(session, str(value))
+            await session.updates.send(helpers.update_current_mode(session.mode))
+        elif config_id == "model":
+            params = ModelUse(name=str(value), session=session.session.id)
+            asking.ASKING.set(session)
+            caller = Caller(session.workspace, session.session, session)
+            await dispatch(OPERATIONS["model.use"], params, caller)
+        else:
+            raise InvalidArgument(
+                f"There is no option {shown(config_id)}, only mode and model.", path="configId"
+            )
+        return schema.SetSessionConfigOptionResponse(config_options=options_of(session))
+
+    @_refusing
+    async def set_session_mode(self, mode_id: str, session_id: str, **_: Any) -> Any:
+        """Choose the mode of a session."""
+        session = self._session(session_id)
+        _set_mode(session, mode_id)
+        options = options_of(session)
+        await session.updates.send(
+            schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
+        )
+        return schema.SetSessionModeResponse()
+
+    # Prompts
+
+    @_refusing
+    async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> Any:
+        """Answer a prompt; the answer itself is sent as updates."""
+        session, request = self._session(session_id), REQUEST.get()
+        self._prompts[request] = session
+        try:
+            return schema.PromptResponse(stop_reason=await session.prompt(prompt))
+        finally:
+            self._prompts.pop(request, None)
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Stop the prompt that is being answered in a session, if any."""
+        if (session := self.sessions.get(session_id)) is not None:
+            session.cancel()
+
+    def cancel_request(self, request: object) -> None:
+        """Stop the prompt that a request asked for; every other request is answered anyway."""
+        if isinstance(request, int | str) and (session := self._prompts.get(request)) is not None:
+            session.cancel()
+
+    @_refusing
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Carry out a request that the SDK has no method for."""
+        if method == "session/delete":
+            await self._delete(schema.DeleteSessionRequest.model_validate(params).session_id)
+            return {}
+        raise RequestError.method_not_found(method)
+
+    async def aclose(self) -> None:
+        """Stop what runs, wait until it is saved, and close all workspaces."""
+        for session in self.sessions.values():
+            session.cancel()
+        await asyncio.gather(*(one.aclose() for one in self._workspaces.values()))
+        await self._services.aclose()
+
+
+def _can_authenticate(about: dict[str, Any]) -> bool:
+    """Return whether the client runs a command in a terminal to set an agent up."""
+    capabilities = about.get("client_capabilities")
+    return bool(capabilities and capabilities.auth and capabilities.auth.terminal)
+
+
+def _set_mode(session: AcpSession, named: str) -> None:
+    mode = next((one for one in MODES if one == named), None)
+    if mode is None:
+        raise InvalidArgument(f"There is no mode {shown(named)}, only ask and act.")
+    session.mode = mode
+
+
+async def serve(source: int, sink: int) -> None:
+    """Answer the client on these file descriptors until it closes them."""
+    agent: Any = AishAgent()  # without the requests that are not advertised
+    transport = LineTransport(source, sink, agent.cancel_request)
+    try:
+        # The SDK still counts `session/close` and `session/resume` as unstable.
+        await acp.run_agent(agent, transport, use_unstable_protocol=True)
+    finally:
+        await agent.aclose()

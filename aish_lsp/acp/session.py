@@ -1,0 +1,334 @@
+"""A session of a client: its mode, and its prompts from the text to the reason they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+
+from acp import helpers, schema
+
+from aish_lsp.acp.asking import ASKING, ask_user
+from aish_lsp.acp.content import Content, content_of
+from aish_lsp.acp.reply import ShownReply, as_code, quoted
+from aish_lsp.acp.updates import Updates
+from aish_lsp.agent.events import CommandInfo
+from aish_lsp.agent.execution import RunReport
+from aish_lsp.agent.turn import AskResult
+from aish_lsp.chat.colon import COLON_COMMANDS, ColonCommand, carry_out, parse
+from aish_lsp.chat.transcript import run_ending
+from aish_lsp.context.messages import ExecOutput
+from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument
+from aish_lsp.foundation.ports import CALL, Approval, Question
+from aish_lsp.operations.ask import AskParams
+from aish_lsp.operations.dispatch import begin
+from aish_lsp.operations.markdown import checklist
+from aish_lsp.operations.operation import Caller, Face, Subject
+from aish_lsp.operations.run import RunParams
+from aish_lsp.shell.output import clean_output
+
+if TYPE_CHECKING:
+    from acp import Client
+
+    from aish_lsp.agent import Workspace
+    from aish_lsp.agent.session import Session
+    from aish_lsp.foundation.job import Job
+
+R = TypeVar("R")
+
+Mode = Literal["ask", "act"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+#: A line that is a command: a name, which no path is, and its argument.
+_SLASH: Final = re.compile(r"/(?=[a-z][\w-]*(\s|\Z))")
+
+#: Commands in our own texts, which a client takes with a slash.
+_COLON: Final = re.compile(r"`:(?=[a-z])")
+
+_STOPS: Final[dict[str, schema.StopReason]] = {
+    "length": "max_tokens",
+    "repetition": "max_tokens",
+    "tool": "max_turn_requests",
+    "refusal": "refusal",
+    "cancelled": "cancelled",
+}
+
+#: The exit status of a command that could not be run, in a shell.
+_NOT_RUN: Final = 126
+
+
+class AcpSession(Face):
+    """A session, as one client sees it.
+
+    Attributes:
+        workspace, session: the conversation.
+        updates: what the client is shown.
+        mode: ``ask``: only tools that read run, and commands run at ``/run``; ``act``: the user is
+            asked about each suggested command and each tool that may change something.
+    """
+
+    def __init__(self, client: Client, workspace: Workspace, session: Session) -> None:
+        self._client = client
+        self.workspace = workspace
+        self.session = session
+        self.updates = Updates(client, session.id)
+        self.mode: Mode = "ask"
+        self._is_answering = self._is_cancelled = False
+        self._job: Job[Any] | None = None
+        self._asking: set[asyncio.Future[Any]] = set()
+        self._attached = Subject()
+        self._told: list[str] = []
+        # The last checklist of memory candidates, which ``/memory accept`` reads.
+        self._checklist = ""
+        self._title: str | None = None
+
+    # The Face protocol
+
+    def tell(self, message: str) -> None:
+        """Show ``message`` above the answer."""
+        self._told.append(message)
+
+    async def wait(self, job: Job[R], title: str) -> R:
+        """Wait for a job, which the client can cancel."""
+        await self.updates.say(f"{quoted(title)}\n\n")
+        return (await self._watched(job))[0]
+
+    async def chat_text(self) -> str:
+        """Return the last checklist."""
+        return self._checklist
+
+    async def subject(self, _params: Any) -> Subject:
+        """Return the texts that the client sent with the prompt."""
+        return self._attached
+
+    # Asking
+
+    async def request(
+        self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
+    ) -> str | None:
+        """Implement ``asking.Asks``: a cancel of the prompt leaves the question unanswered."""
+        if self._is_cancelled:
+            return None
+        asking = asyncio.ensure_future(
+            self._client.request_permission(self.updates.session_id, call, options)
+        )
+        self._asking.add(asking)
+        try:
+            await asyncio.wait([asking])
+            if asking.cancelled() or asking.exception() is not None:
+                return None
+            outcome = asking.result().outcome
+            return outcome.option_id if isinstance(outcome, schema.AllowedOutcome) else None
+        finally:
+            self._asking.discard(asking)
+            asking.cancel()
+
+    # Prompts
+
+    def cancel(self) -> None:
+        """Stop the prompt that is being answered, if any."""
+        self._is_cancelled = True
+        if self._job is not None:
+            self._job.cancel()
+        for asking in self._asking:
+            asking.cancel()
+
+    async def prompt(self, blocks: Sequence[Any]) -> schema.StopReason:
+        """Answer a prompt; return the reason why it ended.
+
+        Raises:
+            Busy: another prompt is being answered.
+            AishError: the operation refused or failed.
+        """
+        if self._is_answering:
+            raise Busy("A prompt is being answered in this session. Wait for it, or cancel it.")
+        content = content_of(blocks, self.workspace.folder)
+        self._is_answering, self._is_cancelled = True, False
+        ASKING.set(self)
+        try:
+            stop = await self._answered(content)
+        except AishError:
+            if not self._is_cancelled:
+                raise
+            stop = "cancelled"
+        finally:
+            self._is_answering = False
+            await self.updates.end_calls()
+        await self.show_title()
+        return "cancelled" if self._is_cancelled else stop
+
+    async def _answered(self, content: Content) -> schema.StopReason:
+        self._attached = Subject(content.attached)
+        self._told = [*content.notices]
+        self.session.tools.only_reads = self.mode == "ask"
+        await self._flush()
+        command = parse(_SLASH.sub(":", content.text.strip(), count=1))
+        if command is not None:
+            return await self._carry_out(command)
+        params = AskParams(prompt=content.text, session=self.session.id)
+        result, shown = await self._watched(await begin("ask", params, self._caller()))
+        assert isinstance(result, AskResult)
+        await self._suggest(shown.commands)
+        return _STOPS.get(result.finish_reason, "end_turn")
+
+    def _caller(self) -> Caller:
+        return Caller(self.workspace, self.session, self)
+
+    async def _flush(self) -> None:
+        told, self._told = self._told, []
+        for message in told:
+            await self.updates.say(f"{quoted(in_slashes(message))}\n\n")
+
+    async def _watched(self, job: Job[R]) -> tuple[R, ShownReply]:
+        """Show a job's events; return its result."""
+        self._job = job
+        if self._is_cancelled:
+            job.cancel()
+        shown = ShownReply(self.updates, self.show_usage)
+        try:
+            async for event in job.events():
+                await shown.take(event)
+            return await job.result(), shown
+        finally:
+            self._job = None
+
+    async def _carry_out(self, command: ColonCommand) -> schema.StopReason:
+        if command.name == "norris" and self.mode == "ask" and command.argument not in ("stop", ""):
+            raise InvalidArgument("A goal is pursued in the mode `act`: switch to it first.")
+        carried = await carry_out(self._caller(), command, self.session.id)
+        await self._flush()
+        if carried.job is None:
+            await self.updates.say(in_slashes(carried.text) or "Done.")
+            await self.show_usage()
+            return "end_turn"
+        if carried.operation.comes == "output":
+            return await self._show_run(carried.job)
+        result, shown = await self._watched(carried.job)
+        if carried.operation.comes == "candidates":
+            self._checklist = checklist(result.candidates) if result.candidates else ""
+            await self.updates.say(in_slashes(self._checklist))
+            return "end_turn"
+        await self._suggest(shown.commands)
+        return _STOPS.get(getattr(result, "finish_reason", "stop"), "end_turn")
+
+    # Commands
+
+    async def _suggest(self, commands: Sequence[CommandInfo]) -> None:
+        """Offer the commands of a reply: in ``act`` each is asked about, else listed."""
+        waiting = [
+            one
+            for one in self.session.last_turn_suggestions
+            if any(info.id == one.info.id for info in commands)
+        ]
+        if self.mode == "ask":
+            rows = [f"- `/run {one.number}` ({one.info.risk})" for one in waiting]
+            if rows:
+                await self.updates.say("\n\n" + "\n".join(rows) + "\n")
+            return
+        for one in waiting:
+            if one.runs and not self._is_cancelled:
+                await self._offer(one.info)
+
+    async def _offer(self, info: CommandInfo) -> None:
+        """Ask about a suggested command, and run it if the user agrees."""
+        try:
+            await self.updates.begin_call(
+                info.id, info.text, "execute", {"command": info.text, "risk": info.risk}
+            )
+            # Before any other command, the operation itself asks.
+            if info.risk == "safe" and not await self._agreed(info):
+                await self._refused(info)
+                return
+            caller = Caller(
+                self.workspace,
+                self.session,
+                self,
+                approval="" if info.risk == "safe" else "unseen",
+            )
+            params = RunParams(session=self.session.id, command_id=info.id)
+            await self._show_run(await begin("run", params, caller), info)
+        except AishError as error:
+            await self.updates.end_call(info.id, "failed", error.message)
+
+    async def _agreed(self, info: CommandInfo) -> bool:
+        folder = self.workspace.folder
+        approval = Approval("command", info.text, folder, info.risk, info.reasons)
+        question = Question(f"Run this command ({info.risk})?", "Run", approval=approval)
+        CALL.set(info.id)
+        try:
+            return await ask_user(question) is True
+        finally:
+            CALL.set("")
+
+    async def _refused(self, info: CommandInfo) -> None:
+        """Show that a command does not run, and tell the model with the next question."""
+        await self.updates.end_call(info.id, "failed", "Not run.")
+        if not self._is_cancelled:
+            note = "[aish: not run: the user refused it]\n"
+            await self.session.command_ended(info.id, ExecOutput(info.text, _NOT_RUN, note))
+
+    async def _show_run(
+        self, job: Job[RunReport], info: CommandInfo | None = None
+    ) -> schema.StopReason:
+        """Show a command and what it prints."""
+        await self.updates.begin_call(job.id, job.label, "execute", {"command": job.label})
+        report, _ = await self._watched(job)
+        if report.finish_reason == "denied":
+            if info is not None:
+                await self._refused(info)
+            else:
+                await self.updates.end_call(job.id, "failed", "Not run.")
+            return "end_turn"
+        text = f"{as_code(clean_output(report.output))}\n{run_ending(report)}".strip()
+        succeeded = report.exit_code == 0 and report.finish_reason == "stop"
+        result = {"exitCode": report.exit_code, "signal": report.signal}
+        ended: schema.ToolCallStatus = "completed" if succeeded else "failed"
+        await self.updates.end_call(job.id, ended, text, result=result)
+        return _STOPS.get(report.finish_reason, "end_turn")
+
+    # What the client is shown beside the replies
+
+    async def show_commands(self) -> None:
+        """Show which commands there are."""
+        rows = COLON_COMMANDS.rows.values()
+        commands = [
+            schema.AvailableCommand(
+                name=row.name,
+                description=in_slashes(row.help) or row.name,
+                input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=row.usage))
+                if row.usage
+                else None,
+            )
+            for row in rows
+        ]
+        await self.updates.send(helpers.update_available_commands(commands))
+
+    async def show_usage(self) -> None:
+        """Show how full the context is, and what the session has cost."""
+        status = self.session.status()
+        cost = None
+        if status.cost is not None:
+            cost = schema.Cost(amount=status.cost, currency="USD")
+        await self.updates.send(
+            schema.UsageUpdate(
+                session_update="usage_update",
+                used=status.context.total,
+                size=status.context.budget,
+                cost=cost,
+            )
+        )
+
+    async def show_title(self) -> None:
+        """Show the session's title, once it has a new one."""
+        title = self.session.recorder.title
+        if title is not None and title != self._title:
+            self._title = title
+            await self.updates.send(
+                schema.SessionInfoUpdate(session_update="session_info_update", title=title)
+            )
+
+
+def in_slashes(text: str) -> str:
+    """Return a text of ours, with the commands in it as clients of the protocol take them."""
+    return _COLON.sub("`/", text)

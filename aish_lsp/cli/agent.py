@@ -1,0 +1,56 @@
+"""``aish-lsp acp``: an agent for the clients of the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import signal
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.foundation.errors import NotFound
+from aish_lsp.lsp import logs
+from aish_lsp.lsp.stream import take_stdio
+
+if TYPE_CHECKING:
+    import argparse
+
+_DESCRIPTION: Final = (
+    "Serve a client of the Agent Client Protocol (Zed, JetBrains and others) on stdin and stdout."
+    " The client starts this and names the folder."
+)
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``acp`` to the command line."""
+    help_ = "be an agent for clients of the Agent Client Protocol"
+    commands.add_parser("acp", help=help_, description=_DESCRIPTION).set_defaults(
+        run=run, json=False
+    )
+
+
+def run(_arguments: argparse.Namespace) -> int:
+    """Serve the client until it goes, then end the process, even if a thread hangs.
+
+    Raises:
+        NotFound: the SDK is not installed.
+    """
+    if importlib.util.find_spec("acp") is None:
+        msg = "the Agent Client Protocol is not installed: pip install 'aish-lsp[acp]'"
+        raise NotFound(msg)
+    logs.configure(None, None)
+    streams = take_stdio()
+    asyncio.new_event_loop().run_until_complete(_serve(*streams))
+    logs.flush()
+    os._exit(0)
+
+
+async def _serve(source: int, sink: int) -> None:
+    from aish_lsp.acp.agent import serve  # noqa: PLC0415 - imports the SDK
+
+    serving = asyncio.ensure_future(serve(source, sink))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    await asyncio.wait([serving])
+    if not serving.cancelled():
+        serving.result()

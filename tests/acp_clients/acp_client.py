@@ -1,0 +1,178 @@
+"""The SDK's own client, connected to our agent in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import acp
+from acp import schema
+
+from aish_lsp.acp.agent import serve
+
+
+class Recorder:
+    """A client that keeps what it is sent, and answers permission requests.
+
+    Attributes:
+        updates: the updates, as they were on the wire.
+        asked: the permission requests, as they were on the wire.
+        answer: the name of the option to choose, empty to cancel, or what returns one.
+        asking: set once a permission was requested.
+    """
+
+    def __init__(self) -> None:
+        self.updates: list[dict[str, Any]] = []
+        self.asked: list[dict[str, Any]] = []
+        self.answer: str | Callable[[], Any] = ""
+        self.asking = asyncio.Event()
+        self.changed = asyncio.Event()
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        """Keep an update."""
+        found = update.model_dump(mode="json", by_alias=True, exclude_none=True)
+        self.updates.append({"sessionId": session_id, **found})
+        self.changed.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[Any], **_: Any
+    ) -> Any:
+        """Answer with the option of that name."""
+        call = tool_call.model_dump(mode="json", by_alias=True, exclude_none=True)
+        self.asked.append({"call": call, "options": [(one.name, one.kind) for one in options]})
+        self.asking.set()
+        answer = self.answer if isinstance(self.answer, str) else await self.answer()
+        chosen = next((one.option_id for one in options if one.name == answer), None)
+        if chosen is None:
+            return schema.RequestPermissionResponse(
+                outcome=schema.DeniedOutcome(outcome="cancelled")
+            )
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen)
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    def on_connect(self, connection: Any) -> None:
+        """Do nothing."""
+
+    # What was sent
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Return the updates of a kind."""
+        return [one for one in self.updates if one["sessionUpdate"] == kind]
+
+    def text(self, kind: str = "agent_message_chunk") -> str:
+        """Return the pieces of the agent's messages, joined."""
+        return "".join(one["content"]["text"] for one in self.of_kind(kind))
+
+    def calls(self) -> dict[str, dict[str, Any]]:
+        """Return the tool calls as they are after all updates, by their ids."""
+        found: dict[str, dict[str, Any]] = {}
+        for one in self.updates:
+            if one["sessionUpdate"] in ("tool_call", "tool_call_update"):
+                found.setdefault(one["toolCallId"], {}).update(one)
+        return found
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until a condition on what was sent holds."""
+        async with asyncio.timeout(60):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+class Connected:
+    """A client whose agent has answered ``initialize``, in a folder.
+
+    Attributes:
+        acp: the SDK's connection, to send requests.
+        seen: what the agent sent.
+        folder: the folder of new sessions.
+        session: the id of the session that was opened last.
+    """
+
+    def __init__(self, connection: Any, seen: Recorder, folder: str) -> None:
+        self.acp = connection
+        self.seen = seen
+        self.folder = folder
+        self.session = ""
+
+    async def open(self, mode: str = "ask") -> Any:
+        """Begin a session; return the answer."""
+        opened = await self.acp.new_session(cwd=self.folder)
+        self.session = opened.session_id
+        if mode != "ask":
+            await self.acp.set_session_mode(session_id=self.session, mode_id=mode)
+        return opened
+
+    async def prompt(self, *content: Any) -> str:
+        """Send texts or content blocks to the session; return why the prompt ended."""
+        blocks = [acp.text_block(one) if isinstance(one, str) else one for one in content]
+        answer = await self.acp.prompt(session_id=self.session, prompt=blocks)
+        return str(answer.stop_reason)
+
+
+@asynccontextmanager
+async def streams() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Serve one client; yield the client's ends of the streams."""
+    ours, theirs = socket.socketpair()
+    source = ours.detach()
+    sink = os.dup(source)
+    serving = asyncio.create_task(serve(source, sink))
+    reader, writer = await asyncio.open_connection(sock=theirs, limit=1 << 26)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        async with asyncio.timeout(60):
+            await serving
+
+
+@asynccontextmanager
+async def connected(folder: object, **initialize: Any) -> AsyncIterator[Connected]:
+    """Connect the SDK's client to an agent of ours, and initialize it."""
+    seen: Any = Recorder()  # with what the agent uses of a client
+    async with streams() as (reader, writer):
+        connection: Any = acp.connect_to_agent(seen, writer, reader, use_unstable_protocol=True)
+        await connection.initialize(protocol_version=1, **initialize)
+        yield Connected(connection, seen, str(folder))
+        await connection.close()
+
+
+class Wire:
+    """The bare lines of a connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._last = 0
+
+    async def send(self, line: bytes | dict[str, Any]) -> None:
+        """Send a line."""
+        data = line if isinstance(line, bytes) else json.dumps(line).encode()
+        self._writer.write(data + b"\n")
+        await self._writer.drain()
+
+    async def receive(self) -> Any:
+        """Return the next message."""
+        async with asyncio.timeout(60):
+            return json.loads(await self._reader.readuntil(b"\n"))
+
+    async def begin(self, method: str, **params: Any) -> int:
+        """Send a request; return its id."""
+        self._last += 1
+        await self.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params})
+        return self._last
+
+    async def answer_to(self, number: int) -> Any:
+        """Return the answer to a request; what comes before it is dropped."""
+        while (message := await self.receive()).get("id") != number or "method" in message:
+            pass
+        return message
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        """Send a request; return the answer."""
+        return await self.answer_to(await self.begin(method, **params))

@@ -1,0 +1,190 @@
+"""What a client of the Agent Client Protocol sends wrongly: a clear error, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import RequestError
+from acp_client import Wire, connected, streams
+from conversing import Place
+from fault_server import FaultServer
+from test_acp_conversation import Model
+
+
+@pytest.fixture
+async def wire(place: Place) -> AsyncIterator[Wire]:
+    """Return the lines of a connection."""
+    async with streams() as (reader, writer):
+        yield Wire(reader, writer)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{not json", -32700),
+        (b"\xff\xfe", -32700),
+        (b"[" * 100_000, -32700),
+        (b"[]", -32600),
+        (b"7", -32600),
+        (b'{"jsonrpc": "2.0"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": [], "result": 1}', -32600),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600),
+        (b'{"jsonrpc": "2.0", "id": 1, "error": "no"}', -32600),
+    ],
+    ids=range(9),
+)
+async def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(
+    wire: Wire, line: bytes, code: int
+) -> None:
+    await wire.send(line)
+    answer = await wire.receive()
+    assert (answer["id"], answer["error"]["code"]) == (None, code)
+    assert (await wire.ask("initialize", protocolVersion=1))["result"]["protocolVersion"] == 1
+
+
+async def test_wrong_parameters_are_named(wire: Wire, place: Place) -> None:
+    answer = await wire.ask("session/new", cwd=7)
+    assert answer["error"]["code"] == -32602
+    assert "cwd: Input should be a valid string" in answer["error"]["message"]
+    answer = await wire.ask("session/paint")
+    assert answer["error"]["code"] == -32601
+
+
+async def test_a_cwd_that_is_no_folder_is_refused(wire: Wire, place: Place) -> None:
+    file = place.root / "file"
+    file.write_text("")
+    for cwd in (str(file), str(place.root / "gone"), "workspace", "", "a\0b"):
+        answer = await wire.ask("session/new", cwd=cwd, mcpServers=[])
+        assert (answer["error"]["code"], answer["error"]["data"]["path"]) == (-32602, "cwd")
+
+
+async def test_an_unknown_session_is_refused_by_every_request(wire: Wire, place: Place) -> None:
+    known = {"cwd": str(place.folder), "mcpServers": []}
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("session/prompt", {"prompt": []}),
+        ("session/load", known),
+        ("session/resume", known),
+        ("session/close", {}),
+        ("session/delete", {}),
+        ("session/set_mode", {"modeId": "act"}),
+        ("session/set_config_option", {"configId": "mode", "value": "act"}),
+    ]
+    for method, params in requests:
+        answer = await wire.ask(method, sessionId="nobody", **params)
+        assert answer["error"]["code"] == -32002, (method, answer)
+        assert "nobody" in answer["error"]["message"]
+
+
+async def test_an_unknown_option_value_or_mode_is_refused(place: Place) -> None:
+    async with connected(place.folder) as client:
+        await client.open()
+        for option, value, said in (
+            ("colour", "red", "no option"),
+            ("mode", "dream", "no mode"),
+            ("model", "nobody", "nobody"),
+        ):
+            with pytest.raises(RequestError, match=said):
+                await client.acp.set_config_option(option, client.session, value)
+        with pytest.raises(RequestError, match="no mode"):
+            await client.acp.set_session_mode(mode_id="dream", session_id=client.session)
+
+
+async def test_a_prompt_during_a_prompt_is_refused_and_the_first_goes_on(place: Place) -> None:
+    model = Model("One two")
+    model.hold = asyncio.Event()
+    async with FaultServer(model) as server, connected(place.folder) as client:
+        place.configure(server.url)
+        await client.open()
+        first = asyncio.create_task(client.prompt("First?"))
+        await client.seen.until(lambda: "One" in client.seen.text())
+        with pytest.raises(RequestError, match="A prompt is being answered"):
+            await client.prompt("Second?")
+        model.hold.set()
+        assert await first == "end_turn"
+        assert "One two" in client.seen.text()
+
+
+async def test_a_cancel_of_nothing_changes_nothing(wire: Wire, place: Place) -> None:
+    opened = await wire.ask("session/new", cwd=str(place.folder), mcpServers=[])
+    session = opened["result"]["sessionId"]
+    for name in (session, "nobody"):
+        params = {"sessionId": name}
+        await wire.send({"jsonrpc": "2.0", "method": "session/cancel", "params": params})
+    unknown: list[Any] = [99, "x", None, [], {}]
+    for request in unknown:
+        params = {"requestId": request}
+        await wire.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params})
+    await wire.send({"jsonrpc": "2.0", "method": "$/cancel_request"})
+    prompt = [{"type": "text", "text": "/help"}]
+    answer = await wire.ask("session/prompt", sessionId=session, prompt=prompt)
+    assert answer["result"]["stopReason"] == "end_turn"
+
+
+async def test_a_cancelled_request_of_a_prompt_is_answered_cancelled(
+    wire: Wire, place: Place
+) -> None:
+    model = Model("One two")
+    model.hold = asyncio.Event()
+    async with FaultServer(model) as server:
+        place.configure(server.url)
+        opened = await wire.ask("session/new", cwd=str(place.folder), mcpServers=[])
+        prompt = [{"type": "text", "text": "Count."}]
+        request = await wire.begin(
+            "session/prompt", sessionId=opened["result"]["sessionId"], prompt=prompt
+        )
+        while "One" not in str(await wire.receive()):
+            pass
+        params = {"requestId": request}
+        await wire.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params})
+        assert (await wire.answer_to(request))["result"]["stopReason"] == "cancelled"
+
+
+async def test_a_prompt_of_ten_megabytes_is_refused_in_words(place: Place) -> None:
+    async with FaultServer(Model("Fine.")) as server, connected(place.folder) as client:
+        place.configure(server.url, context_window=4096)
+        await client.open()
+        with pytest.raises(RequestError, match="tokens"):
+            await client.prompt("word " * 2_000_000)
+        assert await client.prompt("Still there?") == "end_turn"
+
+
+async def test_an_empty_prompt_is_refused(place: Place) -> None:
+    async with connected(place.folder) as client:
+        await client.open()
+        with pytest.raises(RequestError, match="The question is empty"):
+            await client.prompt()
+
+
+async def test_a_client_that_goes_in_mid_reply_leaves_what_arrived_in_the_log(
+    place: Place,
+) -> None:
+    model = Model("One two", "Fine.")
+    model.hold = asyncio.Event()
+    async with FaultServer(model) as server:
+        place.configure(server.url)
+        async with streams() as (reader, writer):
+            wire = Wire(reader, writer)
+            opened = await wire.ask("session/new", cwd=str(place.folder), mcpServers=[])
+            session = opened["result"]["sessionId"]
+            prompt = [{"type": "text", "text": "Count."}]
+            await wire.begin("session/prompt", sessionId=session, prompt=prompt)
+            while "One" not in str(await wire.receive()):
+                pass
+            writer.transport.abort()
+        model.hold = None
+        async with connected(place.folder) as client:
+            await client.acp.load_session(cwd=client.folder, session_id=session)
+            assert client.seen.text("user_message_chunk") == "Count."
+            assert client.seen.text() == "One "
+
+
+async def test_a_session_that_another_agent_has_open_is_busy(place: Place, tmp_path: Path) -> None:
+    async with connected(place.folder) as first, connected(place.folder) as second:
+        await first.open()
+        await first.prompt("how do I list files?")
+        with pytest.raises(RequestError, match="is in use"):
+            await second.acp.load_session(cwd=second.folder, session_id=first.session)
