@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import stat
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +42,14 @@ _SHOWN: Final = 160
 #: Lines of a change that is reported once it is made, and characters of each.
 _DIFF_LINES: Final = 400
 _DIFF_WIDTH: Final = 400
+
+#: Characters that a model writes for each other: blanks, quotes and dashes.
+_ALIKE: Final = (
+    " \u00a0\u2007\u2009\u202f",
+    "'\u2018\u2019",
+    '"\u201c\u201d',
+    "-\u2010\u2011\u2012\u2013\u2014\u2212",
+)
 
 #: Lines around a change that are shown.
 _AROUND: Final = 2
@@ -260,29 +269,33 @@ def _replaced(text: str, old: str, new: str, name: str, *, every: bool) -> str:
     if not old:
         raise InvalidArgument("`old` is empty. Name the text that is to be replaced.", path="old")
     old, new = with_line_feeds(old), with_line_feeds(new)
-    times = text.count(old)
-    if times > 1 and not every:
-        at = [text.count("\n", 0, one) + 1 for one in _places(text, old)]
-        lines = ", ".join(map(str, at[:8]))
+    found = [*re.finditer(re.escape(old), text)] or [*re.finditer(_alike(old), text)]
+    if not found:
+        raise NotFound(
+            f"`old` does not occur in {name} as it is now. It has to be the same, with each blank"
+            " and line end: read the file again."
+        )
+    if len(found) > 1 and not every:
+        at = [text.count("\n", 0, one.start()) + 1 for one in found[:8]]
         raise InvalidArgument(
-            f"`old` occurs {times} times in {name}, in lines {lines}. Take more of the text"
-            " around the one that you mean, or set `all`.",
+            f"`old` occurs {len(found)} times in {name}, in lines {', '.join(map(str, at))}. Take"
+            " more of the text around the one that you mean, or set `all`.",
             path="old",
         )
-    if times:
-        return text.replace(old, new)
-    raise NotFound(
-        f"`old` does not occur in {name} as it is now. It has to be the same, with each blank and"
-        " line end: read the file again."
-    )
+    ends = [0, *(one.end() for one in found)]
+    starts = [*(one.start() for one in found), len(text)]
+    return new.join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
-def _places(text: str, wanted: str) -> list[int]:
-    places, at = [], text.find(wanted)
-    while at >= 0:
-        places.append(at)
-        at = text.find(wanted, at + len(wanted))
-    return places
+def _alike(old: str) -> str:
+    """Return a pattern for what reads like ``old``: models do not keep such characters apart."""
+    parts = []
+    for character in unicodedata.normalize("NFC", old):
+        same = next((group for group in _ALIKE if character in group), character)
+        # With an accent it may be one character or two.
+        forms = {*same, unicodedata.normalize("NFD", character)}
+        parts.append(f"(?:{'|'.join(map(re.escape, sorted(forms)))})")
+    return "".join(parts)
 
 
 def _difference(before: str, after: str) -> list[str]:

@@ -309,6 +309,31 @@ async def test_a_long_result_is_cut_and_all_of_it_can_be_read(place: Place) -> N
 # Writing
 
 
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("e\u0301tude", "\u00e9tude"),
+        ("\u00e9tude", "e\u0301tude"),
+        ("10\u00a0km", "10 km"),
+        ("\u201cit\u2019s\u201d", '"it\'s"'),
+        ("1\u20132 \u2014 so", "1-2 - so"),
+    ],
+)
+async def test_an_edit_finds_what_only_reads_like_it_if_nothing_is_the_same(
+    place: Place, text: str, old: str
+) -> None:
+    path = place.put("a.txt", f"one\r\n{text}\r\n")
+    result = await place.call("edit_file", path="a.txt", old=f"{old}\n", new="\u00b5\n")
+    assert result.status == "done", result
+    assert path.read_bytes() == "one\r\n\u00b5\r\n".encode()
+    path = place.put("b.txt", f"{text}\n{old}\n")
+    await place.call("edit_file", path="b.txt", old=old, new="same")
+    assert path.read_text() == f"{text}\nsame\n"
+    place.put("c.txt", f"{text}\n{text}\n")
+    result = await place.call("edit_file", path="c.txt", old=old, new="same")
+    assert "occurs 2 times in c.txt, in lines 1, 2" in result.text
+
+
 async def test_an_edit_keeps_mode_line_ends_and_all_else(place: Place) -> None:
     before = b"\xef\xbb\xbfone\r\ntwo\r\nmixed\nend"
     path = place.put("a.txt", before, 0o754)
