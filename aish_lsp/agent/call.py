@@ -315,7 +315,7 @@ class ModelCall:
                     error = another
         if self._told:
             tried = "; ".join(self._told)
-            raise type(error)(f"{error.message} It was tried so: {tried}.", **error.data)
+            raise type(error)(f"{error.message} What was tried: {tried}.", **error.data)
         raise error
 
     async def _try(self, way: Way, error: AishError, time: int) -> bool:
@@ -350,7 +350,7 @@ class ModelCall:
         if told:
             self._told.append(told)
             message = f"{self.preset.name} is asked again in another form: {told}."
-            if self._session.first_time(message):
+            if self._session.is_news(message):
                 await self._notice("info", message)
         return True
 
@@ -360,7 +360,7 @@ class ModelCall:
         said = " ".join(str(error.data.get(key) or "") for key in ("param", "provider_message"))
         if not offered or not (told := self._session.tools.adapt(self.preset, said, offered)):
             return False
-        if self._session.first_time(told):
+        if self._session.is_news(told):
             await self._notice("warning", told)
         await self.fit()
         self._restart_clock()
@@ -372,7 +372,7 @@ class ModelCall:
             return False
         self._session.workspace.services.catalog.refused_tools(self.preset)
         message = f"{self.preset.name} does not support tools here, so it answers without them."
-        if self._session.first_time(message):
+        if self._session.is_news(message):
             await self._notice("info", message)
         await self.fit()
         self._restart_clock()

@@ -236,12 +236,12 @@ class ConversationFitting(Fitting):
                 f"{self._preset.name} cannot use tools (its chat template leaves them out), so none"
                 " are offered to it."
             )
-            return message if self.session.first_time(message) else ""
+            return message if self.session.is_news(message) else ""
         if limit is not None:
             # The server counted only a part, as the message below says: drop the other warning.
             accounting.take_doubts()
-            is_new = self.session.first_time(f"{self._preset.name} cuts what it is sent")
-            return cut_silently(self._preset, self.tokens, read, limit) if is_new else ""
+            message = cut_silently(self._preset, self.tokens, read, limit)
+            return message if self.session.is_news(message) else ""
         if self._plausible:
             if self._counted is not None and known:
                 accounting.counted(self._preset, self._config, self._counted, read)

@@ -20,6 +20,7 @@ from aish_lsp.shell.environment import login_environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from aish_lsp.agent.told import ToldFacts
     from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.foundation.ports import (
@@ -111,6 +112,13 @@ class Services:
     def calibration(self) -> Calibration:
         """How the real token counts of models compare with our estimates."""
         return Calibration(data_dir() / "calibration.json")
+
+    @cached_property
+    def told(self) -> ToldFacts:
+        """What the user was told about models, and when."""
+        from aish_lsp.agent.told import ToldFacts  # noqa: PLC0415 - not at start
+
+        return ToldFacts(data_dir() / "told.json")
 
     @cached_property
     def confinement(self) -> Confinement:

@@ -287,12 +287,8 @@ class Session:
     def drain_warnings(self) -> list[str]:
         """Return new warnings for the user: thresholds passed, files that cannot be written."""
         warnings = self.meter.usage.warnings(self.workspace.config.cost)
-        return [
-            *warnings,
-            *self.accounting.take_doubts(),
-            *self.recorder.drain_warnings(),
-            *self.workspace.services.drain_warnings(),
-        ]
+        facts = [*self.accounting.take_doubts(), *self.workspace.services.drain_warnings()]
+        return [*warnings, *self.recorder.drain_warnings(), *filter(self.is_news, facts)]
 
     # For turns and executions
 
@@ -337,6 +333,10 @@ class Session:
     async def refresh(self) -> list[str]:
         """Reload the configuration, memory and project if they changed. Return any warnings."""
         return await self.workspace.refresh() + self.recorder.drain_warnings()
+
+    def is_news(self, fact: str) -> bool:
+        """Return whether a ``fact`` about a model or its server was not told today."""
+        return self.workspace.services.told.is_news(fact)
 
     def first_time(self, notice: str) -> bool:
         """Return whether ``notice`` is new in this session, and remember that it was shown."""

@@ -26,7 +26,7 @@ from aish_lsp.cli.command import add_command, open_workspace, write_result
 from aish_lsp.cli.inspecting import values_in_force
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import config_file, data_dir, private_dir, read_file, recent_log
-from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.models.address import origin, shows_key
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
         yield Finding("network", "missing", warning)
     async for finding in _models(workspace):
         yield finding
+    for day, fact in workspace.services.told.recent():
+        yield Finding("noticed", "missing", f"{fact} ({day})")
 
 
 def _configuration(problems: list[str]) -> Finding:
@@ -125,7 +127,7 @@ def _undo(folder: Path) -> Finding:
     from aish_lsp.undo.records import KEPT, KEPT_BYTES, KEPT_DAYS, usage  # noqa: PLC0415 - large
 
     count, size = usage(folder)
-    kept = f"{count} commands kept here, {size / (1 << 20):.1f} MiB"
+    kept = f"{count_of(count, 'command')} here can be undone, {size / (1 << 20):.1f} MiB"
     most = f"at most {KEPT}, {KEPT_DAYS} days and {KEPT_BYTES >> 20:,} MiB"
     return Finding("undo", "ok", f"{kept} ({most})")
 
@@ -145,7 +147,7 @@ async def _work(workspace: Workspace) -> Finding:
     support = await workspace.services.confinement.work_support()
     if support.available:
         return Finding("goals", "ok", support.detail)
-    advice = "A goal's commands that may change something always ask. docs/norris.md says more."
+    advice = "In a goal, commands that may change something always ask. docs/norris.md says more."
     return Finding("goals", "missing", f"no profile `work`: {support.detail}", advice)
 
 
@@ -160,7 +162,9 @@ async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
         if row.source == "found":
             yield Finding("model", "ok", f"{row.name} at {row.endpoint}: {row.model or 'any'}")
         elif row.source == "offered":
-            advice = f"`:model {row.name}` uses it; you are asked before anything is sent there."
+            advice = (
+                f"`aish-lsp ask --model {row.name}` uses it, and asks before it sends anything."
+            )
             yield Finding("model", "missing", f"a key for {row.name} is in the environment", advice)
     if all(row.source in ("built-in", "offered") for row in rows):
         yield Finding("model", "missing", "only the offline model answers", _CONNECT)
@@ -210,8 +214,8 @@ async def _key_problem(workspace: Workspace, preset: Preset) -> tuple[str, str] 
 
 
 _UNCONFINED = (
-    "Nothing is safe here: commands that only read still run when you choose them; those that"
-    " nobody sees (`ask --yes-safe`) ask first. docs/safety.md says what confinement needs."
+    "Commands that only read still run when you choose them, but never without a question where"
+    " nobody sees them (`ask --yes-safe`, goals). docs/safety.md says what confinement needs."
 )
 
 _CONNECT = (

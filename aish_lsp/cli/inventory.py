@@ -42,6 +42,7 @@ _FILES: Final = {
     "memory.jsonl": "memory, for all workspaces",
     "trust.json": "what you have allowed",
     "calibration.json": "how the models count tokens",
+    "told.json": "which notices you have seen",
     "recent.log": "recent warnings, for bug reports",
     "recent.log.1": "older warnings",
     "chat_history": "what you typed in `aish-lsp chat`",

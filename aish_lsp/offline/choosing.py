@@ -279,10 +279,7 @@ def _quoted(lines: Iterable[str]) -> Iterator[str]:
 
 
 #: The one line about other models.
-CONNECT: Final = (
-    "I am aish's offline model and know everyday tasks by heart; `aish-lsp doctor` says how to "
-    "connect a real one."
-)
+CONNECT: Final = "I am aish's offline model. This says how to connect a real one:"
 
 #: Commands that change or report on the shell in which they are typed, and are useless in another.
 _OF_ONE_SHELL: Final = re.compile(

@@ -94,9 +94,6 @@ def reply(question: TypedQuestion, root: Path, machine: Machine | None = None) -
     workspace = WorkspaceFacts(root, machine)
     parts = _parts(question, workspace)
     lines = [line for part in parts for line in part.lines()]
-    names_itself = any("offline model" in line for line in lines)
-    if (question.is_first or is_unknown(lines[0])) and not names_itself:
-        lines += ["", CONNECT]
     return "\n".join(lines)
 
 
@@ -152,7 +149,7 @@ def _help() -> Part:
     return Part(
         f"Ask me about everyday tasks in the shell: I know {len(known.intents)}, of {families}; "
         "how to test, build and run this project; what a command means; why the last one "
-        "failed. `:help offline` lists them."
+        "failed. `:help offline` in the chat lists them."
     )
 
 
@@ -163,7 +160,7 @@ def _unknown(text: str, reading: Reading) -> Part:
     matches = (match for match in reading.nearest if match.confidence > 0)
     nearest = " · ".join(f"*{spoken(match.intent.example)}*" for match in matches)
     known = f" The closest questions that I know: {nearest}." if nearest else ""
-    return Part(f"{_BEYOND}{known} `:help offline` lists what I know.")
+    return Part(f"{_BEYOND}{known} `:help offline` in the chat lists what I know.")
 
 
 def _answer(meant: Match, workspace: WorkspaceFacts) -> Sequence[Part]:

@@ -39,28 +39,26 @@ _BLOCK = re.compile(rf"{_ABOUT.pattern}.*\n(`{{3,}}).*\n(?:.*\n)*?\1$", re.MULTI
 class TypedQuestion:
     """The last user message: its text, the last command run, and how the two are related.
 
-    ``ran_since`` says that the command was run after the previous message, ``is_first`` that the
-    conversation has no reply yet. ``earlier`` has the previous questions, the oldest first.
+    ``ran_since`` says that the command was run after the previous message. ``earlier`` has the
+    previous questions, the oldest first.
     """
 
     text: str
     ran: Ran | None = None
     ran_since: bool = False
-    is_first: bool = True
     earlier: tuple[str, ...] = ()
 
 
 def read_question(messages: Sequence[RequestMessage]) -> TypedQuestion:
     """Return what the last user message asks."""
-    is_first = not any(message.role == "assistant" for message in messages)
     contents = [message.content for message in messages if message.role == "user"]
     if not contents:
-        return TypedQuestion("", is_first=is_first)
+        return TypedQuestion("")
     ran, text = _split(contents[-1])
     before = [_split(content) for content in contents[-_MESSAGES:-1]]
     known = ran or next((command for command, _ in reversed(before) if command), None)
     earlier = tuple(_readable(said) for _, said in before)
-    return TypedQuestion(_readable(text), known, ran is not None, is_first, earlier)
+    return TypedQuestion(_readable(text), known, ran is not None, earlier)
 
 
 #: What a command cannot contain; JSON may contain half a surrogate pair.

@@ -98,7 +98,7 @@ async def test_a_server_that_refuses_every_form_leaves_the_session_usable(served
     served.script = script
     with pytest.raises(RpcError) as caught:
         await ask(client, "Well?", "t")
-    assert "It was tried so: its server does not accept `temperature`" in caught.value.message
+    assert "What was tried: its server does not accept `temperature`" in caught.value.message
     assert len(chats(served.model)) == len(SETTINGS) + 1
     served.script = says()
     result = await ask(client, "And now?", "next")

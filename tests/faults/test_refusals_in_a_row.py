@@ -147,7 +147,7 @@ async def test_a_server_that_refuses_every_form_leaves_the_session_usable(
     name, _ = await begun(served, provider)
     sent: list[Json] = []
     served.script = refusing(provider, [*ONLY[provider], *COMMON[:5], *["No."] * 3], sent)
-    with pytest.raises(RpcError, match="It was tried so: ") as caught:
+    with pytest.raises(RpcError, match="What was tried: ") as caught:
         await ask(served.client, "Well?", "t", model=name)
     assert "No." in caught.value.message
     assert len(sent) == len(ONLY[provider]) + 6

@@ -14,7 +14,7 @@ from aish_lsp.shell.risk import classify
 
 
 def commands(root: Path, question: str) -> list[str]:
-    lines = reply(TypedQuestion(question, is_first=False), root).split("\n")
+    lines = reply(TypedQuestion(question), root).split("\n")
     return [line.removeprefix("CMD: ") for line in lines if line.startswith("CMD: ")]
 
 

@@ -13,7 +13,7 @@ from aish_lsp.offline.workspace import WorkspaceFacts
 
 
 def asked(root: Path, question: str) -> str:
-    return reply(TypedQuestion(question, is_first=False), root)
+    return reply(TypedQuestion(question), root)
 
 
 def test_two_that_are_as_likely_make_one_another_less_sure() -> None:

@@ -150,13 +150,8 @@ async def test_a_folder_without_manifests_is_told_so(tmp_path: Path) -> None:
     assert commands(await ask(tmp_path / "gone", "run the tests")) == ["ls -la"]
 
 
-async def test_how_to_connect_is_told_once_a_conversation(project: Path) -> None:
-    first = await ask(project, "run the tests", earlier=())
-    assert first.endswith(f"\n\n{CONNECT}")
-    assert "offline model" in first
-    assert first.split("\n")[1] == "CMD: uv run pytest"
-    assert CONNECT not in await ask(project, "run the tests")
-    assert "\n" not in CONNECT
+async def test_how_to_connect_is_told_when_asked_and_not_below_an_answer(project: Path) -> None:
+    assert (await ask(project, "run the tests", earlier=())).endswith("\nCMD: uv run pytest")
     told = await ask(project, "connect a model", earlier=())
     assert "llama-server" in told
     assert CONNECT not in told
@@ -177,7 +172,7 @@ async def test_an_unknown_question_is_answered_honestly(project: Path, question:
     reply = await ask(project, question)
     assert is_unknown(reply)
     assert commands(reply) == []
-    assert reply.endswith(CONNECT)
+    assert "\n" not in reply
 
 
 async def test_what_comes_nearest_is_named(project: Path) -> None:
@@ -431,7 +426,7 @@ async def test_it_streams_word_by_word(project: Path) -> None:
     message = RequestMessage("user", "run the tests")
     replied = await events(project, message)
     *texts, finish = replied
-    assert len(texts) > 20
+    assert len(texts) > 10
     assert text_of(replied).startswith("To run the tests here (from ")
     assert finish == Finish("stop")
 

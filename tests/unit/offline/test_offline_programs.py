@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 def asked(root: Path, text: str, ran: Ran | None = None) -> str:
     tools = dict.fromkeys(("apt", "apt-get", "pip", "python3", "git", "npm", "make"), "/usr/bin/x")
     machine = Machine("linux", "/nowhere", root / "home", dict(tools))
-    question = TypedQuestion(text, ran, ran is not None, is_first=False)
+    question = TypedQuestion(text, ran, ran is not None)
     return reply(question, root, machine)
 
 

@@ -16,7 +16,7 @@ PACKAGE = '{"name": "x", "scripts": {"test": "jest", "e2e": "x", "db:seed": "y",
 
 def commands(root: Path, question: str) -> list[str]:
     machine = Machine("linux", "", root, {"apt-get": "/usr/bin/apt-get", "git": "/usr/bin/git"})
-    lines = reply(TypedQuestion(question, is_first=False), root, machine).split("\n")
+    lines = reply(TypedQuestion(question), root, machine).split("\n")
     return [line.removeprefix("CMD: ") for line in lines if line.startswith("CMD: ")]
 
 

@@ -55,7 +55,7 @@ def answered(text: str) -> str:
 def test_every_question_is_answered_for_the_project(root: Path, layout: Layout) -> None:
     layout.write(root)
     found = {
-        intent: answered(reply(TypedQuestion(question, is_first=False), root))
+        intent: answered(reply(TypedQuestion(question), root))
         for intent, question in QUESTIONS.items()
     }
     assert found == {intent: layout.answers.get(intent, "") for intent in QUESTIONS}
