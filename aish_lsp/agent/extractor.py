@@ -127,8 +127,8 @@ class Extractor:
         preset = await self._preset()
         if preset.provider == "offline":
             raise BackendUnavailable(
-                "The offline model cannot read a session. `aish-lsp doctor` says how to connect"
-                " one that can; `:remember TEXT` works without one."
+                "The offline model cannot read a session. `:model add` connects one that can;"
+                " `:remember TEXT` works without one."
             )
         left_out = 0
 

@@ -25,6 +25,7 @@ from aish_lsp.chat.transcript import first_line, run_ending
 from aish_lsp.cli import terminal
 from aish_lsp.cli.ask import show_event
 from aish_lsp.cli.command import add_command, open_workspace
+from aish_lsp.cli.spelling import in_chat
 from aish_lsp.cli.terminal import read_line
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire
@@ -75,6 +76,7 @@ def add_parser(commands: Any) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     """Talk until the input ends; return the exit code."""
+    in_chat.set(True)
     async with open_workspace(arguments) as workspace:
         chat = TerminalChat(workspace, as_json=arguments.json)
         workspace.services.choose = chat.choose

@@ -18,6 +18,7 @@ from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.cli import terminal
+from aish_lsp.cli.spelling import for_shell
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import Denied, NotFound, StoreUnavailable
 from aish_lsp.foundation.events import camel_case, to_wire
@@ -226,4 +227,4 @@ async def _run_operation(
     if show is not None and not arguments.json:
         show(answer.result)
         return 0
-    return write_result(arguments, to_wire(answer.result) | answer.more, answer.text)
+    return write_result(arguments, to_wire(answer.result) | answer.more, for_shell(answer.text))

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from aish_lsp.cli.spelling import for_shell
 from aish_lsp.foundation.text import json_escaped, visible
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def tell(message: str) -> None:
     """Show the user a message that is not a result."""
     if sys.stdout.isatty():
         out.end_line()
-    err.line(f"aish-lsp: {message}")
+    err.line(f"aish-lsp: {for_shell(message)}")
 
 
 def refuse(error: AishError, *, as_json: bool) -> None:

@@ -417,7 +417,7 @@ def _over_budget(size: Measure, limit: Limits) -> OverBudget:
             " tokenize.use_endpoint = true the server's own tokenizer counts, where it has one."
         )
     cure = (
-        "Ask a shorter question, choose a model with a larger window (:model), or raise "
+        "Ask a shorter question, choose a model with a larger window (`:model NAME`), or raise "
         "context.token_budget and models.NAME.context_window."
     )
     if limit.output_reserve >= limit.window:

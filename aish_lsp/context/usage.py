@@ -212,8 +212,8 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
     if spent + most > cap:
         raise CostCap(
             f"This question may cost ${most:.4f}. With ${spent:.4f} spent, that is over the"
-            f" session's cap of ${cap:g}. Raise cost.cap_at_dollars, reset the costs (:cost"
-            " reset), or choose a cheaper or a local model (:model).",
+            f" session's cap of ${cap:g}. Raise cost.cap_at_dollars, reset the costs"
+            " (`:cost reset`), or choose a cheaper or a local model (`:model NAME`).",
             capAtDollars=cap,
             spent=spent,
             estimate=most,

@@ -69,8 +69,8 @@ logger = logging.getLogger(__name__)
 
 #: What is written below a reply that an earlier server began and never finished.
 _CUT_OFF: Final = (
-    "aish-lsp stopped while writing this, and was started again. Anything that you typed below it"
-    " and did not send is still above: copy it below the next heading to send it."
+    "aish-lsp stopped while writing this, and was restarted. What you had typed without sending it"
+    " is kept above: to send it, copy it below the next heading."
 )
 
 #: Seconds between two checks whether an earlier message has been answered.

@@ -183,7 +183,7 @@ class Questions:
             return ""
         if self._documents.capabilities.show_document:
             self._documents.show(path, 0)
-        return f"\n\nIt is cut here. The whole text: {shown_path(path)}"
+        return f"\n\nIt is cut off here. The whole text is in {shown_path(path)}"
 
 
 def can_choose(server: BaseServer) -> bool:

@@ -93,7 +93,7 @@ def check_content(content: str, *, force: bool) -> None:
     if secret is not None:
         msg = (
             f"This looks like it holds {secret}. What is remembered is in a plain file and is"
-            " sent to the model. Leave the secret out, or add it with force."
+            " sent to the model. Leave the secret out, or use force."
         )
         raise InvalidArgument(msg, path="content")
 

@@ -260,10 +260,9 @@ class Catalog:
                     await self._keep("key", place, place, granted=answer)
         if not answer:
             raise Denied(
-                f"The key of {preset.name} was not sent to {place}: it would be sent unencrypted."
-                f" Write https:// in models.{preset.name}.endpoint, or name the model to be asked"
-                f" again: `:model {preset.name}`, or `aish-lsp ask --model {preset.name}` in a"
-                " terminal."
+                f"The key of {preset.name} was not sent to {place}: it would go there unencrypted."
+                f" Write https:// in models.{preset.name}.endpoint, or agree to it in a terminal:"
+                f" `aish-lsp ask --model {preset.name}` asks you again."
             )
 
     def _answer(self, what: Consent, name: str, place: str) -> bool | None:
@@ -302,8 +301,8 @@ class _Price:
 
 
 _OFFLINE_NOTICE = (
-    "No model server was found, and no key that you agreed to: the offline model answers. "
-    "`:model add`, or `aish-lsp setup` in a terminal, connects a real one."
+    "No model server was found, and you have not agreed to use a key: the offline model answers."
+    " `:model add` connects another one."
 )
 
 

@@ -157,9 +157,9 @@ class HttpClient:
 
         if exposes(url, headers) and not self._may_show_key(origin(url)):
             msg = (
-                f"No key was sent to {origin(url)}: it would be sent unencrypted, and you have"
-                " not agreed to that. Write https:// in `endpoint`, or name the model to be asked:"
-                " `:model NAME`, or `aish-lsp ask --model NAME` in a terminal."
+                f"No key was sent to {origin(url)}: it would go there unencrypted, and you have"
+                " not agreed to that. Write https:// in `endpoint`, or agree to it in a"
+                " terminal: `aish-lsp ask --model NAME` asks you."
             )
             raise BackendRejected(msg)
         client = await self._client(url)

@@ -249,8 +249,8 @@ _NOTE: Final = "  - "
 _CAREFUL: Final = "  - careful: "
 
 _HINT: Final = (
-    "Worth remembering? Nothing here is, until you keep it: by the code actions of a line, which"
-    " you may edit first, or by `:memory accept 1 3`. `:memory accept 2 TEXT` keeps one in other"
+    "Worth remembering? Nothing is kept until you say so: with the code actions of a line, which"
+    " you may edit first, or with `:memory accept 1 3`. `:memory accept 2 TEXT` keeps one in other"
     " words."
 )
 

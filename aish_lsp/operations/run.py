@@ -169,7 +169,7 @@ async def approve(caller: Caller, params: ApproveParams) -> Job[RunReport] | Ans
         NotFound: nothing with that id is waiting for approval.
     """
     if places := caller.session.consents.approve(params.command_id):
-        text = f"{places} may be sent in this session, as it is now. Ask again."
+        text = f"{places} may be sent now, in this session and with this content. Ask again."
         return Answer(Nothing(), text, is_told=True)
     return begin_approved(caller.session, params.command_id)
 

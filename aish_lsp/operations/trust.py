@@ -164,7 +164,7 @@ async def revoke(caller: Caller, _params: Target) -> Answer[Trust]:
     workspace = caller.workspace
     count = await asyncio.to_thread(workspace.configuration.revoke)
     workspace.changed()
-    text = f"Took back {count_of(count, 'grant')}. What this workspace asks for has no effect."
+    text = f"Revoked {count_of(count, 'grant')}. What this workspace asks for has no effect."
     return Answer(_trust(workspace), text)
 
 

@@ -139,7 +139,7 @@ def find_session(directory: Path, key: str) -> Path:
     if key in ids:
         return directory / f"{ids[key]}{SUFFIX}"
     near = difflib.get_close_matches(key, ids, n=3, cutoff=0.5)
-    hint = f" Did you mean {', '.join(near)}?" if near else " `:sessions` lists those there are."
+    hint = f" Did you mean {', '.join(near)}?" if near else " `:sessions` lists them."
     raise NotFound(f"There is no session {key[:80]!r}.{hint}")
 
 

@@ -184,7 +184,7 @@ async def login_environment(environ: Mapping[str, str]) -> dict[str, str]:
             await process.wait()
     _, found, entries = printed.partition(f"{mark}\n".encode())
     if not found:
-        raise StoreUnavailable(f"{shell} did not say what its environment is", path=shell)
+        raise StoreUnavailable(f"{shell} did not report its environment", path=shell)
     pairs = (os.fsdecode(entry).partition("=") for entry in entries.split(b"\0") if entry)
     return {name: value for name, _, value in pairs if name not in _OF_THE_SHELL}
 

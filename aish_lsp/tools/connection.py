@@ -165,7 +165,7 @@ class Connection:
                 raise
         if tool.pin not in {one.pin for one in self.tools}:
             raise BackendUnavailable(
-                f"{self.name} lost its session, and describes {tool.name} otherwise in a new one."
+                f"{self.name} lost its session, and describes {tool.name} differently in a new one."
                 " Call it again."
             )
         return await self._call(tool.name, arguments, told)

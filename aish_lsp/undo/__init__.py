@@ -312,7 +312,9 @@ class Undo:
                 for name, reason in sorted(done.made.items())
             ]
             more = lines[_MOST_NAMES:] and [f"and {len(lines) - _MOST_NAMES} more"]
-            parts.append("\n".join(["These would be made anew:\n", *lines[:_MOST_NAMES], *more]))
+            parts.append(
+                "\n".join(["These would be created again:\n", *lines[:_MOST_NAMES], *more])
+            )
         parts.append(f"Put them back as well? {_back(kind)} brings back what they hold now.")
         return Question("\n\n".join(parts), yes="Put them back", no="Leave them")
 
@@ -342,7 +344,7 @@ class Undo:
             ("Put aside", done.aside),
             ("Taken back in git's index", links),
             ("Changed since, left alone", left),
-            ("Not made anew", not_made),
+            ("Not created again", not_made),
         )
         lines += [f"{row}: {_name_list(names)}" for row, names in rows if names]
         lines += [
@@ -411,7 +413,7 @@ def _name_list(names: Sequence[str]) -> str:
 def _told(ended: Ended, words: Sequence[bytes]) -> list[str]:
     """Return what to tell the user about what a command did to files that an undo may not reach."""
     texts = {
-        "`:undo` cannot bring back {}: undo covers no files that git ignores, that belong to git or"
+        "`:undo` cannot bring back {}: it leaves out files that git ignores, that belong to git or"
         f" an editor, that are over {SIZE_LIMIT >> 20} MiB or that cannot be read.": (
             *words,
             *ended.gone,

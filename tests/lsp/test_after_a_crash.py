@@ -40,7 +40,7 @@ async def test_the_chat_says_what_became_of_a_message_that_was_not_sent(
     async with place.client() as client:
         await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
         await client.request("workspace/executeCommand", execute("aish.chat.open", {}))
-        text = await chat_holds(client, place, "did not send is still above")
+        text = await chat_holds(client, place, "typed without sending it is kept above")
         assert text.count("My next question") == 1
         assert text.rstrip().endswith("## You")
         assert text.index("My next question") < text.index("aish-lsp stopped while writing")
@@ -48,7 +48,7 @@ async def test_the_chat_says_what_became_of_a_message_that_was_not_sent(
         await client.request("workspace/executeCommand", execute("aish.chat.open", {}))
         await client.command_result("aish.chat.send", {"prompt": ":help"})
         text = await chat_holds(client, place, ":retry")
-        assert text.count("did not send is still above") == 1
+        assert text.count("typed without sending it is kept above") == 1
 
 
 async def test_what_ran_and_what_waited_is_not_said_to_do_so_for_ever(tmp_path: Path) -> None:

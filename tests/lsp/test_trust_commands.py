@@ -127,7 +127,7 @@ async def test_the_chat_of_an_editor_that_cannot_ask(folder: Path) -> None:
         await says(f":trust grant {fingerprint}", "Granted")
         assert (await client.command_result("aish.status"))["trusted"] is True
         assert "Granted:" in await says(":trust", "evil.test")
-        await says(":trust revoke", "Took back 1 grant.")
+        await says(":trust revoke", "Revoked 1 grant.")
         assert (await client.command_result("aish.status"))["trusted"] is False
         await says(":trust everybody", "Use one of `:trust`, `:trust grant")
 

@@ -207,7 +207,7 @@ async def test_ignored_files_are_named_when_a_command_takes_them(repository: Pat
         await run(client, "rm a.log; echo b > kept.txt")
         [notice] = notices(client)
         assert notice.startswith(
-            "`:undo` cannot bring back a.log: undo covers no files that git ignores"
+            "`:undo` cannot bring back a.log: it leaves out files that git ignores"
         )
 
 

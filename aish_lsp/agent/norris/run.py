@@ -49,9 +49,7 @@ _MOST_SAME: Final = 3
 #: The most characters of a plan that are shown.
 _PLAN: Final = 300
 
-_NO_MODEL: Final = (
-    "The offline model cannot pursue a goal: `aish-lsp setup` or `:model add` connects a real one."
-)
+_NO_MODEL: Final = "The offline model cannot pursue a goal: `:model add` connects one that can."
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Layer:
             OSError: they cannot be made.
         """
         if (self.git / "reftable").exists():
-            msg = f"the refs of {self.git} are in a form of which nothing could be taken over"
+            msg = f"the refs of {self.git} are stored in a form that cannot be taken over"
             raise ValueError(msg)
         self.itself = identity_of(self.git)
         for name in ("upper", "work", "lower", "before"):
@@ -111,13 +111,14 @@ class Layer:
                 self._write(changes)
         except NotTaken as reason:
             why = escaped(str(reason))
-            yield f"nothing that git did is kept in {shown_path(self.git)}, since {why}"
+            yield f"nothing that git did in {shown_path(self.git)} was kept, since {why}"
         except (OSError, subprocess.SubprocessError) as error:
-            yield f"nothing that git did is kept in {shown_path(self.git)}: {escaped(str(error))}"
+            yield f"nothing that git did in {shown_path(self.git)} was kept: {escaped(str(error))}"
         if left:
             names = ", ".join(map(escaped, left[:_MOST_TOLD]))
             more = f" and {len(left) - _MOST_TOLD} more" if len(left) > _MOST_TOLD else ""
-            yield f"of what git wrote in {shown_path(self.git)}, this is not kept: {names}{more}"
+            where = shown_path(self.git)
+            yield f"git also changed this in {where}, which is not kept: {names}{more}"
 
     def _check_place(self) -> None:
         """Check that the git folder is where it was: a folder that it is in can be moved.

@@ -373,7 +373,7 @@ class _WorkRun:
                 told += layer.take_over()
             else:
                 git = shown_path(layer.git)
-                told.append(f"nothing that git did is kept in {git}, since it was stopped")
+                told.append(f"nothing that git did in {git} was kept, since it was stopped")
         if self.aside.exists():
             found = put_aside_in(self.aside, self._table)
             told += [f"{escaped(name)} is put aside: it {reason}" for name, reason in found[:_TOLD]]

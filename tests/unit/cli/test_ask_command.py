@@ -56,6 +56,19 @@ def test_the_reply_is_on_stdout_and_nothing_runs_unasked(
     assert "offline model" in done.stderr
 
 
+def test_what_is_true_of_the_setup_is_told_once_a_day_and_by_the_doctor(
+    run: CommandLine, environment: dict[str, str], project: Path
+) -> None:
+    told = "No model server was found"
+    question = ("ask", "How do I run the tests?", "--workspace", str(project))
+    first, second = (run(environment, *question) for _ in range(2))
+    assert "`aish-lsp setup` connects another one" in first.stderr
+    assert second.stderr == ""
+    assert first.stdout == second.stdout
+    assert first.stdout.count("\n") == 2
+    assert told in run(environment, "doctor", "--workspace", str(project)).stdout
+
+
 def test_json_is_one_event_a_line_and_then_the_result(
     run: CommandLine, environment: dict[str, str], project: Path
 ) -> None:

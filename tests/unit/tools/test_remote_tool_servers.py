@@ -118,7 +118,7 @@ async def test_a_tool_that_is_another_in_the_new_session_is_not_called(
     remote.seen.clear()
     result = await place.call("r__look")
     assert result.text == (
-        "r lost its session, and describes look otherwise in a new one. Call it again."
+        "r lost its session, and describes look differently in a new one. Call it again."
     )
     assert remote.seen.count("tools/call") == 1
 
