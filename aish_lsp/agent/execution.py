@@ -79,7 +79,13 @@ _IN_LOGIN_SHELL = (
 )
 
 #: A command that only changes its own shell.
-_CHANGES_SHELL = re.compile(r"\s*(cd|pushd|popd|export|source|\.|alias|unset)(\s[^;&|\n]*)?")
+_FOR_SHELL = (
+    r"(?:(cd|pushd|popd|export|source|\.|(?:un)?alias|unset|set|shopt|umask|ulimit|declare|workon"
+    r'|deactivate|(?:conda|mamba) (?:de)?activate|nvm use|pyenv shell|eval(?= "?\$\())'
+    r"(?:[ \t][^;&|\n]*)?|([A-Za-z_]\w*=[^\s;&|]*))"
+)
+#: What consists of commands that change nothing but their own shell.
+_CHANGES_SHELL = re.compile(rf"\s*{_FOR_SHELL}(?:\s*(?:;|&&|\n)\s*(?:{_FOR_SHELL})?)*\s*")
 _SHELL_IS_GONE = (
     "Each command runs in a new shell, so `{}` alone changes nothing for those after it: write both"
     " on one line, joined by `&&`."
@@ -431,7 +437,7 @@ class Execution:
         if result.exit_code == _NOT_FOUND and (path := await self._in_login_shell(result.output)):
             await self._emit(Notice("info", _IN_LOGIN_SHELL.format(escaped(path))))
         if changed := _CHANGES_SHELL.fullmatch(planned.text):
-            await self._emit(Notice("info", _SHELL_IS_GONE.format(changed[1])))
+            await self._emit(Notice("info", _SHELL_IS_GONE.format(changed[1] or changed[2])))
 
     async def _in_login_shell(self, output: str) -> str | None:
         """Return where the login shell would find a program that was not found, if it would."""

@@ -189,16 +189,23 @@ async def login_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs if name not in _OF_THE_SHELL}
 
 
-#: How shells say that they did not find a program.
+#: How shells, and programs that run another, say that they did not find it. With the number of a
+#: line it may be in any language.
 _NOT_FOUND: Final = re.compile(
-    r"command not found: (\S+)|: (?:line )?\d*:? ?(\S+): (?:command )?not found", re.MULTILINE
+    r"""
+      (?: command[ ]not[ ]found | Unknown[ ]command ):[ ](?P<zsh>\S+)
+    | :[ ](?:line[ ])?\d*:?[ ]?(?P<sh>\S+):[ ](?:command[ ])?not[ ]found
+    | ^(?:\S*/)?(?:env|xargs|nohup|time):[^\n:]*?[ ]\W?(?P<by>[\w.+-]+)\W?:[ ]No[ ]such
+    | ^\S+?:[ ][^\n:]{0,20}\d[ ]?:[ ](?P<any>[^\s:/]+)[ ]?:[ ]
+    """,
+    re.MULTILINE | re.VERBOSE,
 )
 
 
 def program_not_found(output: str) -> str:
     """Return the program that a shell says it did not find; empty if it says nothing of one."""
     match = _NOT_FOUND.search(output)
-    return (match[1] or match[2]) if match else ""
+    return (match[match.lastgroup or 0] or "") if match else ""
 
 
 _POWERSHELLS: Final = frozenset({"pwsh", "powershell"})

@@ -144,20 +144,24 @@ _GAVE_UP: Final = re.compile(
 
 #: A choice that is offered at the end of a question: ``[Y/n]``, ``(yes/no)``, ``[y,n,q,?]``.
 _CHOICE: Final = r"[\[(](?:y|yes|n|no)[/|,](?:y|yes|n|no)\b[^\])\n]{0,40}[\])][?:]?"
+#: What a question with a menu shows below it, of which one line is marked.
+_MENU: Final = r"(?= [^\u276f\u203a\u25cf\u25c9]{0,400} [\u276f\u203a\u25cf\u25c9]) [^?]{1,1000} \Z"
 #: A question that was printed last: on a line that does not end, or with a choice, perhaps with
 #: the word of a program that took silence for a no (``[Y/n] Abort.``).
 _UNANSWERED: Final = re.compile(
     rf"""
-      (?: [?:] | [?:][ ]?[\[(][^\[\]()\n]{{0,80}}[\])][?:]? ) [ ]* \Z
+      (?: [?:] | [?:][ ]?[\[(][^\[\]()\n]{{0,80}}[\])][?:]? ) [ \u00a0]* \Z
     | {_CHOICE} [ ]* (?: \w{{1,12}}\.? )? \s* \Z
+    | \b press[ ](?:any[ ]key|enter|return)\b [^\n]{{0,40}} \s* \Z
+    | ^[?\u25c6][ ]{{1,2}}\S [^\n]{{0,200}} (?: [\u203a\u00bb] [ ]* \Z | \n {_MENU} )
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 
 
 def ends_in_question(output: str) -> bool:
     """Return whether a command's output ends in a question, which nobody could answer."""
-    return _UNANSWERED.search(output[-_LAST_WORDS:]) is not None
+    return _UNANSWERED.search(clean_output(output[-_LAST_WORDS:])) is not None
 
 
 def waits_for_terminal(printed: str) -> bool:

@@ -287,7 +287,18 @@ async def test_what_was_begun_to_be_undoable_is_ended_whenever_it_is_cancelled(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "is_told"),
-    [("cd .", True), ("export A=b", True), (". ./e", True), ("cd . && ls", False), ("ls", False)],
+    [
+        ("cd .", True),
+        ("export A=b", True),
+        (". ./e", True),
+        ("A=b", True),
+        ("cd . && export A=b;", True),
+        ('eval "$(true)"', True),
+        ("cd . && ls", False),
+        ("A=b ls", False),
+        ("set -e\nls", False),
+        ("ls", False),
+    ],
 )
 async def test_a_change_of_a_shell_that_ends_with_it_is_told(
     place: Place, text: str, is_told: bool

@@ -82,7 +82,27 @@ async def test_a_question_that_nobody_answers(text: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "said",
     [
+        "? What is your name? \u203a ",
+        "? Select a framework: \u00bb - Use arrow-keys.\n\u276f  Vanilla\n    Vue\n",
+        "\u25c6  Pick one\n\u2502  \u25cf a\n\u2502  \u25cb b\n\u2514\n",
+        "\x1b[1m? \x1b[0mName: \x1b[0K",
+        "Continue? [Y/n] \x1b[?25h",
+        "Press any key to continue . . . ",
+        "Press Enter to continue...\n",
+        "\u00cates-vous s\u00fbr ?\u00a0",
+    ],
+)
+def test_an_output_with_an_open_question(said: str) -> None:
+    assert ends_in_question(f"some lines\n{said}")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
         "",
+        "?   \texample.org/a\t[no test files]\n",
+        "? a.txt\n? b.txt\n",
+        "\u276f done\n",
         "Is it on?\n",
         "Total:\n",
         "Total: 3",
