@@ -96,14 +96,14 @@ def _commands_within(
     """
     if name == "find":
         return find(review, words)[::-1]
+    handler = HANDLERS.get(name)
+    if handler is not None and handler(review, words, stdin):
+        return []
     inner = unwrap(review, words[1:], entry, stdin) if entry.wrappers else None
     if inner is not None:
         own = len(words) - max(map(len, inner), default=0)
         _judge_wrapping(review, words[:own], entry)
         return inner
-    handler = HANDLERS.get(name)
-    if handler is not None and handler(review, words, stdin):
-        return []
     if entry.program is not None and look_into(review, words, entry.program, stdin):
         return []
     return None

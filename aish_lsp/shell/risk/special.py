@@ -1,10 +1,14 @@
-"""Commands that no row of a table can judge: their risk is in a program, a text or a target."""
+"""Commands that no row of a table can judge: their risk is in a program, a text or a target.
+
+Confinement does not replace them: it holds only what is safe, and these are the commands that would
+be no more than a caution (``curl x | python3``, ``git config alias.x '!rm -rf ~'``).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import dropwhile, pairwise
+from itertools import pairwise
 from typing import Final
 
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
@@ -12,7 +16,6 @@ from aish_lsp.shell.risk.review import UNSEEN, Input, Review, text_of, texts
 from aish_lsp.shell.risk.rules import Program, tables
 from aish_lsp.shell.risk.targets import WRITERS, writer
 from aish_lsp.shell.risk.words import UNKNOWN, table
-from aish_lsp.shell.risk.wrappers import text_option
 
 Handler = Callable[[Review, Sequence[str], Input], bool]
 
@@ -39,24 +42,16 @@ def shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
     if name not in _BASH_LIKE:
         review.caution(f"the grammar of {name} is not known")
     if from_text:
-        _text(review, rest)
+        text = "".join(rest[:1])
+        review.add_text(text)
+        if UNKNOWN in text or "$" in text:
+            # The text may run its arguments, by whatever names.
+            review.add_text(texts(rest[1:]))
     elif rest and not from_input and rest[0] not in {"-", "/dev/stdin"}:
         _script(review, rest[0])
     else:
         review.add_input(stdin, or_else=f"opens {name}")
     return True
-
-
-def _text(review: Review, words: Sequence[str]) -> None:
-    """Queue the text after ``-c``."""
-    text = "".join(words[:1])
-    if not text.strip(UNKNOWN):
-        review.destructive(UNSEEN)
-    else:
-        review.add_text(text)
-    if len(words) > 1 and (UNKNOWN in text or "$" in text):
-        # The text may run its arguments, by whatever names.
-        review.add_text(texts(words[1:]))
 
 
 def _script(review: Review, path: str) -> None:
@@ -100,13 +95,9 @@ def alias(review: Review, words: Sequence[str], _stdin: Input) -> bool:
 
 def coming_later(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """``at``, ``batch``: run their input later."""
-    if any(word in {"-l", "-V"} for word in words[1:]):
-        return False
-    if any(word in {"-r", "-d"} for word in words[1:]):
-        review.destructive("deletes scheduled jobs")
-    review.add_input(stdin, or_else="runs something later")
-    review.caution("runs something later")
-    return True
+    if not {"-l", "-V"} & set(words):
+        review.add_input(stdin, or_else="runs something later")
+    return False
 
 
 def change_folder(review: Review, words: Sequence[str], _stdin: Input) -> bool:
@@ -142,21 +133,6 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], stdin: Input)
         if value and (names_keys([value]) or names_secret([value])):
             return True
     return False
-
-
-def opens_shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
-    """``nc -e``, ``socat EXEC:``: give a program to whoever is at the other end."""
-    for word in words[1:]:
-        clustered = word[:1] == "-" and word[1:2] != "-" and ("e" in word or "c" in word)
-        if clustered or word.startswith(("--exec", "--sh-exec", "--lua-exec")):
-            if words[0].rpartition("/")[2] != "socat":
-                review.destructive("opens a shell to another machine")
-        elif re.match(r"(?i)(?:exec|system|shell):", word):
-            review.destructive("opens a shell to another machine")
-    review.caution("talks to another machine")
-    if sends_secrets(review, "nc", words, stdin):
-        review.destructive("sends what may be secret to another machine")
-    return True
 
 
 # Programs within a command: in ``-c``, in a here-document, or in a file that it writes.
@@ -295,13 +271,10 @@ def git(review: Review, words: Sequence[str], stdin: Input) -> bool:
             _set(review, *(following or option[2:]).partition("=")[::2])
         at += 2 if following else 1
     command, rest = "".join(words[at : at + 1]), words[at + 1 :]
-    _runs(review, command, rest)
     if command == "config":
         operands = [word for word in rest if word[:1] != "-" and word != "set"]
         if len(operands) > 1:
             _configure(review, *operands[:2])
-    if any(word.startswith("ext::") for word in rest):
-        review.destructive("runs a command as if it were a repository")
     return False
 
 
@@ -316,23 +289,6 @@ def _set(review: Review, name: str, value: str) -> None:
 _SHOWS: Final = re.compile(
     r"(?i)core\.(?:pager|editor)|sequence\.editor|credential\.|pager\.|.*tool\."
 )
-_FOREACH_OPTIONS: Final = frozenset({"-q", "--quiet", "--recursive", "--"})
-
-
-def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
-    """Queue the commands that git's own commands run."""
-    if command == "submodule" and "foreach" in rest:
-        words = rest[list(rest).index("foreach") + 1 :]
-        review.add_text(texts(list(dropwhile(_FOREACH_OPTIONS.__contains__, words))))
-    elif command == "bisect" and rest[:1] == ("run",):
-        review.add_text(texts(rest[1:]))
-    elif command in {"rebase", "difftool"}:
-        for at, word in enumerate(rest):
-            text = text_option(("-x", "--exec", "--extcmd"), word)
-            if text is not None:
-                review.add_text(text or texts(rest[at + 1 : at + 2]))
-    elif command == "filter-branch":
-        review.destructive("rewrites or loses commits")
 
 
 def _configure(review: Review, name: str, value: str) -> None:
@@ -349,7 +305,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys((".", "source"), source),
     **dict.fromkeys(("at", "batch"), coming_later),
     **dict.fromkeys(("cd", "pushd", "popd"), change_folder),
-    **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),
     **dict.fromkeys(("pwsh", "powershell", "cmd"), opened),
     "git": git,
     "trap": trap,

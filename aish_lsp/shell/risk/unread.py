@@ -1,6 +1,8 @@
 """What the walk through a tree does not see, or what the grammar misreads: that is not safe.
 
-None of these checks knows what a command means. What runs unseen is confined, but it could read.
+None of these checks knows what a command means. What is hidden in a safe command is confined and
+could only read; but beside a command that is a caution it would run as the user, who sees only the
+reason for the other. So ``ls ${x//`rm x`}`` is destructive, and not a command that reads.
 """
 
 from __future__ import annotations

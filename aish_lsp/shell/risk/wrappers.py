@@ -143,7 +143,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             is_named = word[:2] != "--" or word in wrapper.text
             doubtful = doubtful or not (text or is_named)
             at += 2 if is_named and not text else 1
-        elif word[:1] == "-" and len(word) > 1:
+        elif word[:1] == "-" and word.strip(UNKNOWN) != "-":
             takes = takes_next(word, wrapper.values)
             _note_option(review, wrapper, word, "".join(words[at + 1 : at + 2]))
             known = "=" in word or word[:2] != "--" or word in wrapper.flags
