@@ -215,7 +215,7 @@ async def _key_problem(workspace: Workspace, preset: Preset) -> tuple[str, str] 
 
 _UNCONFINED = (
     "Commands that only read still run when you choose them, but never without a question where"
-    " nobody sees them (`ask --yes-safe`, goals). docs/safety.md says what confinement needs."
+    " nobody sees them (`ask --yes-safe`, goals). docs/confinement.md says what confinement needs."
 )
 
 _CONNECT = (

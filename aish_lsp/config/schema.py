@@ -294,8 +294,8 @@ class Safety:
     rules: list[RiskRule] = key(
         [],
         "rows that take precedence over the command tables, each `{match, risk, reason, confine}`"
-        " ([how a row is read](safety.md#rules-of-your-own)); a workspace's rules can only raise a"
-        " command's risk",
+        " ([how a row is read](what-runs.md#rules-of-your-own)); a workspace's rules can only raise"
+        " a command's risk",
     )
 
 

@@ -1,6 +1,6 @@
 """Whether everyday commands give the same confined: each is run both ways and compared.
 
-``python tests/faults/safety_page.py confined`` writes the table of docs/safety.md from it.
+``python tests/faults/safety_page.py confined`` writes the table of docs/confinement.md from it.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ async def compare_all(commands: Sequence[str], folder: Path) -> list[Compared]:
 
 
 def table(rows: list[tuple[str, list[Compared]]]) -> str:
-    """Return the table of docs/safety.md."""
+    """Return the table of docs/confinement.md."""
     lines = ["| | same when confined | differs | not tried |", "|---|---|---|---|"]
     for why, compared in rows:
         cells = [

@@ -1,7 +1,7 @@
-"""The tables of docs/safety.md: what is asked, refused or run, written from the results of tests.
+"""The tables of docs/safety.md and its references, written from the results of tests.
 
-``python tests/faults/safety_page.py`` rewrites them; with ``confined`` or ``protected``, only that
-table.
+``python tests/faults/safety_page.py PART`` rewrites one of them: ``table``, ``incidents``,
+``confined`` or ``protected``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from safety_matrix import Row, rows  # noqa: E402
 
 from aish_lsp.shell import protected  # noqa: E402
 
-PAGE: Final = ROOT / "docs/safety.md"
+#: The page of each part.
+PAGES: Final = {
+    "table": ROOT / "docs/safety.md",
+    "incidents": ROOT / "docs/incidents.md",
+    "confined": ROOT / "docs/confinement.md",
+    "protected": ROOT / "docs/protected-files.md",
+}
 
 _MATRIX_HEAD: Final = """\
 | where a command comes from | `safety.confirm` | your editor | safe | caution | destructive |
@@ -60,47 +66,55 @@ def protected_table() -> str:
 
 
 def part(name: str, text: str | None = None) -> str:
-    """Return a part of the page; with ``text``, the page with that part replaced."""
-    page = PAGE.read_text(encoding="utf-8")
-    begin, end = (
-        f"<!-- {name}: made by `python tests/faults/safety_page.py` -->\n",
-        "<!-- end -->\n",
-    )
+    """Return a part of its page; with ``text``, replace that part."""
+    page = PAGES[name].read_text(encoding="utf-8")
+    begin = f"<!-- {name}: made by `python tests/faults/safety_page.py {name}` -->\n"
+    end = "<!-- end -->\n"
     before, _, rest = page.partition(begin)
     inside, found, after = rest.partition(end)
-    assert found, f"docs/safety.md has no part {name}"
-    return inside if text is None else f"{before}{begin}{text}{end}{after}"
+    assert found, f"{PAGES[name]} has no part {name}"
+    if text is not None:
+        PAGES[name].write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
+    return inside
 
 
-async def _write(folder: Path) -> None:
-    matrix = "".join([matrix_row(row) async for row in rows(folder)])
-    PAGE.write_text(part("the table", _MATRIX_HEAD + matrix), encoding="utf-8")
+async def _matrix(folder: Path) -> str:
+    return _MATRIX_HEAD + "".join([matrix_row(row) async for row in rows(folder)])
+
+
+async def _incidents(folder: Path) -> str:
     told = []
     for number, one in enumerate(INCIDENTS):
         own = folder / str(number)
         own.mkdir()
         told.append(incident_row(one, await one.act(own)))
-    PAGE.write_text(part("the incidents", _INCIDENTS_HEAD + "".join(told)), encoding="utf-8")
+    return _INCIDENTS_HEAD + "".join(told)
 
 
-async def _write_confined() -> None:
-    rows = await everything()
-    PAGE.write_text(part("confined", table(rows)), encoding="utf-8")
-    for one in (one for _, compared in rows for one in compared):
+async def _confined() -> str:
+    found = await everything()
+    for one in (one for _, compared in found for one in compared):
         if one.outcome == "differs":
             sys.stderr.write(f"{one.command}: {one.how}\n")
+    return table(found)
 
 
 def main() -> None:
-    """Write the tables into the page."""
-    PAGE.write_text(part("protected", protected_table()), encoding="utf-8")
-    if sys.argv[1:] == ["protected"]:
-        return
-    asyncio.run(_write_confined())
-    if sys.argv[1:] == ["confined"]:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_write(Path(folder).resolve()))
+    """Write a part into its page."""
+    if sys.argv[1:2] not in ([name] for name in PAGES):
+        sys.exit(f"name one of {', '.join(PAGES)}")
+    name = sys.argv[1]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place).resolve()
+        match name:
+            case "table":
+                part(name, asyncio.run(_matrix(folder)))
+            case "incidents":
+                part(name, asyncio.run(_incidents(folder)))
+            case "confined":
+                part(name, asyncio.run(_confined()))
+            case "protected":
+                part(name, protected_table())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Everyday commands give confined what they give free: docs/safety.md has each."""
+"""Everyday commands give confined what they give free: docs/confinement.md has each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong elsewhere does not here; docs/safety.md tells what comes of it instead."""
+"""What went wrong elsewhere does not here; docs/incidents.md tells what comes of it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ async def test_an_incident(one: Incident, tmp_path: Path) -> None:
     if one.watched and (missing := without_tracing()):
         pytest.skip(f"{missing}: nobody sees what the server starts")
     outcome = await one.act(tmp_path)
-    assert incident_row(one, outcome) in part("the incidents").splitlines(keepends=True)
+    assert incident_row(one, outcome) in part("incidents").splitlines(keepends=True)
 
 
 def test_the_page_tells_of_no_other_incident() -> None:
-    assert len(part("the incidents").splitlines()) == 2 + len(INCIDENTS)
+    assert len(part("incidents").splitlines()) == 2 + len(INCIDENTS)
 
 
 async def test_who_is_asked(tmp_path: Path) -> None:
     made = [matrix_row(row) async for row in rows(tmp_path)]
-    assert part("the table").splitlines(keepends=True)[2:] == made
+    assert part("table").splitlines(keepends=True)[2:] == made
 
 
 def test_the_page_shows_the_files_that_decide_what_runs() -> None:

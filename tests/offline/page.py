@@ -30,6 +30,9 @@ _HEAD: Final = """\
 <!-- Made by `./dev docs`. Do not edit. -->
 # What the offline model knows
 
+A reference: this page explains how it answers, and then lists every question that it was measured
+with or knows.
+
 The offline model needs no key, no weights and no network. It answers everyday shell questions from
 a table: *unpack archive.tar.gz*, *what is on port 3000*, *undo my last commit but keep the
 changes*. The command suits this machine (its system and installed tools) and this project. If a

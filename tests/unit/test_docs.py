@@ -64,6 +64,12 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert set(PAGES) <= reached
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_that_is_too_long_to_be_read_says_that_it_is_a_reference(page: Path) -> None:
+    text = page.read_text()
+    assert len(text.split()) <= 3200 or "reference" in text[:500]
+
+
 def test_every_source_that_the_readme_cites_is_given() -> None:
     text = (ROOT / "README.md").read_text()
     given = re.findall(r"^\[(\w+)\]: https://", text, re.MULTILINE)

@@ -32,7 +32,10 @@ PAGES: Final[Mapping[str, Sequence[str]]] = {
 #: Those that provoke what they tell.
 PROVOKED: Final[Mapping[str, Sequence[str]]] = {
     "docs/faults.md": ("tests/faults/provider_page.py",),
-    "docs/safety.md": ("tests/faults/safety_page.py",),
+    "docs/safety.md": ("tests/faults/safety_page.py", "table"),
+    "docs/incidents.md": ("tests/faults/safety_page.py", "incidents"),
+    "docs/confinement.md": ("tests/faults/safety_page.py", "confined"),
+    "docs/protected-files.md": ("tests/faults/safety_page.py", "protected"),
 }
 
 

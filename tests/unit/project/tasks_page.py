@@ -33,6 +33,8 @@ _HEAD: Final = """\
 <!-- Made by `./dev docs`. Do not edit. -->
 # What can be run here
 
+A reference: what follows this page's first part is a list of sixty kinds of projects.
+
 aish reads from a project's own files how it is tested, built, run, started, linted, formatted,
 checked, installed and cleaned. It executes nothing to find out: it reads manifests as text, only up
 to a limit, and never from outside the workspace. Only plain names from them get into a command.

@@ -20,10 +20,11 @@ _PAGE_HEAD: Final = """\
 
 <!-- Made by `./dev docs`. Do not edit. -->
 
-This is what aish knows about commands; [Safety](safety.md#what-runs) explains how it is used, [how
-to read a row and how to add your own](safety.md#rules-of-your-own). The worst matching row counts.
-A command without a row is *caution*, unless its subcommand or option says that it deletes
-something. A *safe* row names every option that the command may have: with any other option it does
+A reference: what aish knows about commands. [Safety](safety.md#what-runs) explains how it is used,
+and there is a page on [how to read a row and how to add your
+own](what-runs.md#rules-of-your-own). The worst matching row counts. A command without a row is
+*caution*, unless its subcommand or option says that it deletes something. A *safe* row names every
+option that the command may have: with any other option it does
 not match. What a command writes to, which variables it sets, and what the scripts inside it do
 (`sh -c`, `find -exec`, here-documents) count as well. Programs in other languages (`python -c`,
 `psql -c`, `sed`, `awk`) are only searched for the regular expressions under
