@@ -19,7 +19,7 @@ from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument,
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.ports import CALL, Choice
 from aish_lsp.foundation.text import escaped, shown_path
-from aish_lsp.shell.blocks import FoundCommand
+from aish_lsp.shell.blocks import FoundCommand, placeholders_of
 from aish_lsp.shell.environment import program_not_found, reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict, runs_only_git
@@ -186,13 +186,16 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         suggestion = session.commands.suggestion(request.command_id)
         named, source = suggestion.shell, suggestion.info.source
         free = request.edited is None and suggestion.unconfined
-        if text is None or text == suggestion.info.text:
-            text = _runnable_text(suggestion.info)
+        text = _filled_in(suggestion.info, text)
         if request.text is not None:
             raise InvalidArgument(
                 "Give commandId or text, not both; `edited` replaces a suggestion's text.",
                 path="text",
             )
+    elif text is not None:
+        for waiting in session.last_turn_suggestions:
+            if text.strip() == waiting.info.text.strip():
+                _filled_in(waiting.info, None)
     if text is None:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
     if not text.strip() or _NOT_RUNNABLE.search(text):
@@ -219,18 +222,21 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
     )
 
 
-def _runnable_text(info: CommandInfo) -> str:
-    """Return the text of a suggestion.
+def _filled_in(info: CommandInfo, edited: str | None) -> str:
+    """Return the text of a suggestion, or what the user made of it.
 
     Raises:
         InvalidArgument: it has placeholders.
     """
-    if info.placeholders:
-        gaps = ", ".join(info.placeholders[:3])
+    text = info.text if edited is None else edited
+    still = placeholders_of(text)
+    gaps = [gap for gap in info.placeholders if text == info.text or gap in still]
+    if gaps:
         raise InvalidArgument(
-            f"Not run: fill in {gaps} first (*Edit and run*, or `:run COMMAND`).", path="edited"
+            f"Not run: fill in {', '.join(gaps[:3])} first (*Edit and run*, or `:run COMMAND`).",
+            path="edited",
         )
-    return info.text
+    return text
 
 
 def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:

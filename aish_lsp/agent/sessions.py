@@ -55,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 #: The most characters that a session's name may have.
 NAME_LIMIT: Final = 80
+#: Digits of a session's number in a list.
+_DIGITS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class OpenSessions:
     Attributes:
         shown: the session that the editor shows.
         begun_with: the earlier session that ``begin`` resumed, if any.
+        numbered: the ids of the sessions that the user was last shown a list of, in its order.
     """
 
     def __init__(self, workspace: FolderContext) -> None:
@@ -90,6 +93,7 @@ class OpenSessions:
         self._replacing: asyncio.Task[Any] | None = None
         self._opening: set[asyncio.Task[Any]] = set()
         self.begun_with: Resumed | None = None
+        self.numbered: tuple[str, ...] = ()
         models = ModelChoice(workspace.services, workspace.folder, lambda: workspace.config)
         self.shown = Session(workspace, self._recorder(), models)
         # The sessions that were opened beside the shown one. They stay open when it is replaced.
@@ -381,7 +385,13 @@ class OpenSessions:
         for session in self.open:
             if session.id == key:
                 return session.recorder.session_path
-        return await asyncio.to_thread(find_session, self._logs, key)
+        try:
+            return await asyncio.to_thread(find_session, self._logs, key)
+        except NotFound:
+            ids = self.numbered or [info.id for info in await self.all()]
+            if not (key.isdecimal() and len(key) <= _DIGITS and 0 < int(key) <= len(ids)):
+                raise
+            return await asyncio.to_thread(find_session, self._logs, ids[int(key) - 1])
 
     def _open_at(self, path: Path) -> Session | None:
         """Return the open session whose log is at ``path``, if any."""

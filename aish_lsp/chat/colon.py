@@ -212,7 +212,7 @@ out too; below any other text you are asked whether the command or a question is
 
 
 def complete(
-    table: CommandTable, line_prefix: str, argument_values: Mapping[str, Sequence[str]]
+    table: CommandTable, line_prefix: str, argument_values: Mapping[str, Mapping[str, str]]
 ) -> list[LineCompletion]:
     """Return the completions at the cursor: a command's name, or the next word of its argument.
 
@@ -220,7 +220,7 @@ def complete(
         table: the commands.
         line_prefix: the line up to the cursor.
         argument_values: the words that may follow each command, by the command as it is typed,
-            without its colon: ``{"model": names, "memory forget": ids}``.
+            without its colon, each with its help, which may be empty: ``{"resume": {id: title}}``.
     """
     if not line_prefix.startswith(":"):
         return []
@@ -236,10 +236,12 @@ def complete(
     if row is None:
         return []
     verbs = row.verbs if len(typed) == 1 else ()
-    words = dict.fromkeys((*verbs, *argument_values.get(" ".join(typed), ())))
+    words = dict.fromkeys(verbs, "") | dict(argument_values.get(" ".join(typed), {}))
     start = len(line_prefix) - len(word)
     return [
-        LineCompletion(value, value, row.help, start) for value in words if value.startswith(word)
+        LineCompletion(value, value, help_ or row.help, start)
+        for value, help_ in words.items()
+        if value.startswith(word)
     ]
 
 
@@ -384,9 +386,9 @@ async def completions_at(workspace: Workspace | None, line_prefix: str, chat: st
 async def _commands(
     workspace: Workspace | None, line_prefix: str, chat: str
 ) -> list[LineCompletion]:
-    values: dict[str, list[str]] = {}
+    values: dict[str, dict[str, str]] = {}
     if workspace is not None:
-        values["model"] = [*workspace.config.models, "offline"]
+        values["model"] = dict.fromkeys([*workspace.config.models, "offline"], "")
         if _takes_a_session(line_prefix):
             with contextlib.suppress(AishError):
                 values |= session_values(await workspace.sessions.all())
@@ -395,17 +397,18 @@ async def _commands(
     return complete(COLON_COMMANDS, line_prefix, values)
 
 
-def memory_values(items: Sequence[MemoryItem], chat: str) -> dict[str, list[str]]:
+def memory_values(items: Sequence[MemoryItem], chat: str) -> dict[str, dict[str, str]]:
     """Return the words that may follow ``:memory VERB`` in a chat."""
     count = Counter(item.id for item in items)
     ids = [str(item.id) if count[item.id] == 1 else f"{item.scope}:{item.id}" for item in items]
-    return {
-        "memory add": list(KINDS),
+    words: dict[str, Sequence[str]] = {
+        "memory add": KINDS,
         "memory forget": ids,
         "memory edit": ids,
-        "memory clear": list(SCOPES),
+        "memory clear": SCOPES,
         "memory accept": [str(one.number) for one in last_entries(chat) if one.number],
     }
+    return {command: dict.fromkeys(values, "") for command, values in words.items()}
 
 
 def _takes_a_session(line_prefix: str) -> bool:
@@ -414,9 +417,10 @@ def _takes_a_session(line_prefix: str) -> bool:
     return " ".join(typed.split()) in _TAKE_A_SESSION
 
 
-def session_values(infos: Sequence[SessionInfo]) -> dict[str, list[str]]:
-    """Return what completes the commands that take a session: names first, then ids."""
+def session_values(infos: Sequence[SessionInfo]) -> dict[str, dict[str, str]]:
+    """Return what completes the commands that take a session, with titles: names, then ids."""
     # Only single words are completed.
-    names = [info.name for info in infos if info.name and " " not in info.name]
-    values = [*names, *(info.id for info in infos)]
+    names = {info.name: info for info in infos if info.name and " " not in info.name}
+    found = {**names, **{info.id: info for info in infos}}
+    values = {word: escaped(info.title or "") for word, info in found.items()}
     return dict.fromkeys(_TAKE_A_SESSION, values)

@@ -1,35 +1,36 @@
 """``aish-lsp chat``: the conversation in the terminal, with the same ``:`` commands as the editor.
 
-``prompt_toolkit`` reads the user's input, with completion and history. Without a terminal, Python's
-own ``input`` is used.
+At a terminal, the next message can be typed while a reply arrives, which is rendered block by block
+(``chat_input``, ``rendering``). Otherwise messages are read line by line, and shown as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.agent.events import Notice
+from aish_lsp.agent.events import Command, End, Notice, Output, Text, Tool
 from aish_lsp.chat.colon import (
     COLON_COMMANDS,
     ColonCommand,
     carry_out,
     command_below,
-    completions_at,
     parse,
+    run_block,
 )
 from aish_lsp.chat.transcript import first_line, run_ending
 from aish_lsp.cli import terminal
-from aish_lsp.cli.ask import show_event
+from aish_lsp.cli.ask import as_json, show_event
+from aish_lsp.cli.blocks import suggestion
 from aish_lsp.cli.command import add_command, open_workspace
+from aish_lsp.cli.reply_view import ReplyView
 from aish_lsp.cli.spelling import in_chat
 from aish_lsp.cli.terminal import read_line
-from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.files import data_dir, private_dir
+from aish_lsp.foundation.errors import AishError, NotFound
+from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.ask import AskParams
@@ -39,14 +40,13 @@ from aish_lsp.operations.operation import Caller, Face
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-
-    from prompt_toolkit.completion import CompleteEvent, Completer
-    from prompt_toolkit.document import Document
+    from collections.abc import Awaitable, Callable, Iterator
 
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.extractor import Extracted
+    from aish_lsp.cli.chat_input import ChatInput
+    from aish_lsp.cli.rendering import Renderer
     from aish_lsp.foundation.job import Job
     from aish_lsp.foundation.ports import Choice
 
@@ -81,22 +81,24 @@ async def run(arguments: argparse.Namespace) -> int:
         chat = TerminalChat(workspace, as_json=arguments.json)
         workspace.services.choose = chat.choose
         if terminal.can_ask():
-            # Ctrl-C at a question only leaves it unanswered; the conversation continues.
-            workspace.services.ask_user = partial(terminal.ask_user, ctrl_c_ends=False)
-        if arguments.session is not None or arguments.last:
-            await chat.do(ColonCommand("resume", arguments.session or ""))
-        else:
-            await workspace.sessions.begin()
-            if line := await first_line(workspace):
-                chat.show(line.removeprefix("> ").rstrip())
+            workspace.services.ask_user = chat.ask_user
         if arguments.model is not None:
             await workspace.shown.use_model(arguments.model)
-        await chat.talk()
+        with chat.screen():
+            if arguments.session is not None or arguments.last:
+                await chat.do(ColonCommand("resume", arguments.session or ""))
+                if arguments.model is not None:
+                    await workspace.shown.use_model(arguments.model)
+            else:
+                await workspace.sessions.begin()
+                if line := await first_line(workspace):
+                    chat.show(line.removeprefix("> ").rstrip())
+            await chat.talk()
     return 0
 
 
 class TerminalChat(Face):
-    """A conversation at this terminal."""
+    """A conversation at this terminal, or with whatever writes to the program's input."""
 
     def __init__(self, workspace: Workspace, *, as_json: bool) -> None:
         self._workspace = workspace
@@ -106,6 +108,27 @@ class TerminalChat(Face):
         self._work: asyncio.Task[None] | None = None
         self._job: Job[Any] | None = None
         self._had_notice = False
+        # Line editing and rendering, at a terminal that can do it.
+        self._input: ChatInput | None = None
+        self._renderer: Renderer | None = None
+
+    @contextlib.contextmanager
+    def screen(self) -> Iterator[None]:
+        """Greet the user and write above what is typed, at a terminal that can do that."""
+        is_screen = sys.stdin.isatty() and sys.stdout.isatty() and not terminal.is_dumb()
+        if not is_screen or self._as_json:
+            yield
+            return
+        from aish_lsp.cli.chat_input import ChatInput  # noqa: PLC0415 - here alone
+        from aish_lsp.cli.rendering import Renderer  # noqa: PLC0415 - here alone
+
+        self._input = ChatInput(
+            self._workspace, lambda: self._checklist, self._interrupt, lambda: self._doing
+        )
+        self._renderer = Renderer(terminal.columns, colours=terminal.has_colours(sys.stdout))
+        terminal.out.rendered(_greeting(self._workspace, self._renderer))
+        with self._input.below_output():
+            yield
 
     # The Face protocol
 
@@ -135,55 +158,92 @@ class TerminalChat(Face):
             return None
         rows = [f"  {number}. {option}" for number, option in enumerate(choice.options, 1)]
         whole = [choice.whole, ""] if choice.whole else []
-        prompt = "\n".join([*whole, choice.message, *rows, "Which number? "])
-        answer = (await read_line(prompt, ctrl_c_ends=False) or "").strip()
+        text = "\n".join([*whole, choice.message, *rows])
+        answer = (await self._asked(text, "Which number? ") or "").strip()
         number = int(answer[:9]) if answer.isascii() and answer.isdigit() else 0
         return number - 1 if 0 < number <= len(choice.options) else len(choice.options) - 1
+
+    async def ask_user(self, question: Question) -> bool | None:
+        """Ask; only a plain yes is a yes. Ctrl-C only leaves the question unanswered."""
+        whole = f"{question.whole}\n\n" if question.whole else ""
+        text = f"{whole}{question.message}"
+        answer = await self._asked(text, f"{question.yes}? [y/N] ")
+        return None if answer is None else answer.strip().lower() in ("y", "yes")
+
+    async def _asked(self, text: str, question: str) -> str | None:
+        if self._input is None or self._renderer is None:
+            return await read_line(f"{text}\n{question}", ctrl_c_ends=False)
+        terminal.out.rendered(self._renderer.difference(terminal.wrapped(text)) + "\n")
+        return await self._input.answer(question)
 
     # The conversation
 
     async def talk(self) -> None:
-        """Read and answer messages until the input ends."""
-        read = _reader(self._workspace, lambda: self._checklist)
+        """Read and answer messages until the input ends.
+
+        At a terminal the next ones can be typed meanwhile: they wait for their turn.
+        """
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        waiting: list[str] = []
+        reading: asyncio.Task[str | None] | None = None
+        has_ended = False
         try:
-            while True:
-                try:
-                    message = await read()
-                except KeyboardInterrupt:
-                    terminal.out.line("")
-                    continue
-                except EOFError:
-                    terminal.out.line("")
-                    return
-                finally:
-                    # The reader may have removed the handler.
-                    loop.add_signal_handler(signal.SIGINT, self._interrupt)
-                if message.strip() in _ENDS:
-                    return
-                if message.strip():
-                    await self._interruptible(self._answer(message))
+            while not has_ended or waiting or self._work:
+                if not self._work and waiting:
+                    if (message := waiting.pop(0)).strip() in _ENDS:
+                        return
+                    self._work = asyncio.create_task(self._answer(message))
+                if not (reading or has_ended) and (self._input or not self._work):
+                    reading = asyncio.create_task(self._read())
+                tasks = [task for task in (reading, self._work) if task]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if self._work and self._work.done():
+                    self._end_work(self._work)
+                if reading and reading.done():
+                    line, reading = reading.result(), None
+                    has_ended = line is None
+                    waiting += [line] if line and line.strip() else []
         finally:
+            if reading:
+                reading.cancel()
+                await asyncio.wait([reading])
             loop.remove_signal_handler(signal.SIGINT)
 
-    def _interrupt(self) -> None:
-        """Stop the current work; a job records what it has before it ends."""
+    async def _read(self) -> str | None:
+        """Return the next message, empty if the user dropped it; None at the end of the input."""
+        try:
+            if self._input is not None:
+                return await self._input.message() or ""
+            return await terminal.read_plainly("aish> " if terminal.can_ask() else "")
+        except EOFError:
+            terminal.out.end_line()
+            return None
+        finally:
+            # The reader may have removed the handler.
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
+
+    def _end_work(self, work: asyncio.Task[None]) -> None:
+        self._work = None
+        if self._input is not None:
+            terminal.out.end_line()
+            self._input.refresh()
+        if not work.cancelled() and (error := work.exception()) is not None:
+            if not isinstance(error, AishError):
+                raise error
+            terminal.refuse(error, as_json=self._as_json)
+
+    @property
+    def _doing(self) -> str:
+        return "Ctrl-C stops; what you type waits for its turn" if self._work else ""
+
+    def _interrupt(self) -> bool:
+        """Stop the current work, if any; a job records what it has before it ends."""
         if self._job is not None:
             self._job.cancel()
         elif self._work is not None:
             self._work.cancel()
-
-    async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
-        self._work = asyncio.create_task(work)
-        try:
-            await asyncio.wait([self._work])
-            if not self._work.cancelled() and (error := self._work.exception()) is not None:
-                if not isinstance(error, AishError):
-                    raise error
-                terminal.refuse(error, as_json=self._as_json)
-        finally:
-            self._work = None
+        return self._work is not None
 
     async def _answer(self, message: str) -> None:
         """Carry out a command, or ask the model."""
@@ -196,13 +256,30 @@ class TerminalChat(Face):
                 line = f":{command.name} {command.argument}".rstrip()
                 asked = f"The last line is an aish command: {escaped(line)}"
                 question = Question(asked, "Run it instead of asking the model")
-                if not await terminal.ask_user(question, ctrl_c_ends=False):
+                if not await self.ask_user(question):
                     command = None
-        if command is not None:
+        if command is not None and self._input is not None and command.name == "edit":
+            self._edit(command.argument)
+        elif command is not None:
             await self.do(command)
         else:
             params = AskParams(prompt=message)
             await self._reply(await begin("ask", params, self._caller()))
+
+    def _edit(self, number: str) -> None:
+        """Write a suggestion as the next message, for the user to change before it runs.
+
+        Raises:
+            NotFound: there is no suggestion with this number.
+        """
+        waiting = self._workspace.shown.last_turn_suggestions
+        one = next((one for one in waiting if str(one.number) == number), None)
+        if one is None:
+            raise NotFound("Say which suggestion of the last reply to change: `:edit 1`.")
+        text = one.info.text
+        line = run_block(text, one.shell) if "\n" in text or one.shell else f":run {text}"
+        assert self._input is not None
+        self._input.write_again(line)
 
     async def do(self, command: ColonCommand) -> None:
         """Carry out a ``:`` command and show its answer.
@@ -227,34 +304,36 @@ class TerminalChat(Face):
         return Caller(self._workspace, self._workspace.shown, self)
 
     def show(self, text: str) -> None:
-        """Write a text of our own, as Markdown source; invisible characters are escaped."""
+        """Write a text of our own, which is Markdown; invisible characters are escaped."""
         if self._as_json:
             terminal.out.as_json({"text": text})
+        elif self._renderer is not None:
+            terminal.out.rendered(self._renderer.whole(text))
         else:
             terminal.out.line(text)
 
     async def _reply(self, job: Job[Any]) -> None:
-        """Show a reply as it arrives, then its suggested commands with their numbers."""
+        """Show a reply as it arrives, then how to run the commands that it suggests."""
         await self._watched(job)
-        self._list_suggestions()
+        # Where it is rendered, each is shown in its place.
+        self._how_to_run(listed=self._renderer is None)
 
-    def _list_suggestions(self) -> None:
-        """Show which commands of the last reply can be run."""
+    def _how_to_run(self, *, listed: bool) -> None:
+        """Say how to run the commands of the last reply, if there are any."""
         waiting = self._workspace.shown.last_turn_suggestions
-        if waiting and not self._as_json:
-            terminal.out.end_line()
-            for one in waiting:
-                first, *more = escaped_lines(one.info.text)
-                gaps = "".join(f", fill in {escaped(gap)}" for gap in one.info.placeholders)
-                terminal.out.line(f"  [{one.number}] {first}  ({one.info.risk}{gaps})")
-                for line in more:
-                    terminal.out.line(f"      {line}")
-            terminal.out.line("`:run N` runs one of them.")
+        if not waiting or self._as_json:
+            return
+        if listed:
+            styled = self._renderer.styled if self._renderer else lambda text, _: text
+            terminal.out.rendered("".join(suggestion(one, styled) for one in waiting))
+        edit = ", `:edit N` lets you change it first" if self._input else ""
+        terminal.out.line("")
+        self.show(f"`:run N` runs one of them{edit}.")
 
     async def _output(self, job: Job[RunReport]) -> None:
         """Show a command and what it prints."""
         if not self._as_json:
-            terminal.out.line("\n".join(f"$ {line}" for line in escaped_lines(job.label)))
+            terminal.out.line("\n".join(f"$ {escaped(line)}" for line in job.label.split("\n")))
         report = await self._watched(job)
         if report.finish_reason != "denied":
             terminal.tell(run_ending(report))
@@ -262,25 +341,23 @@ class TerminalChat(Face):
             terminal.tell("not run")
         # A command that needs to run without confinement is suggested again.
         if any(one.unconfined for one in self._workspace.shown.last_turn_suggestions):
-            self._list_suggestions()
+            self._how_to_run(listed=True)
 
     async def _found(self, job: Job[Extracted]) -> None:
         """Show the candidates for the memory."""
         found = (await self._watched(job)).candidates
         self._checklist = checklist(found) if found else ""
         if self._checklist and not self._as_json:
-            terminal.out.line(self._checklist)
+            self.show(self._checklist)
 
     async def _watched(self, job: Job[R]) -> R:
         """Show a job's events and return its result; Ctrl-C stops it."""
         self._job, self._had_notice = job, False
+        show = self._viewer()
         try:
             async for event in job.events():
                 self._had_notice |= isinstance(event, Notice)
-                if self._as_json:
-                    terminal.out.as_json(to_wire(event))
-                else:
-                    show_event(event)
+                await show(event)
             result = await job.result()
         finally:
             self._job = None
@@ -288,90 +365,35 @@ class TerminalChat(Face):
             terminal.out.as_json(to_wire(result))
         return result
 
+    def _viewer(self) -> Callable[[Event], Awaitable[None]]:
+        """Return what shows the events of a job."""
+        if self._renderer is None:
 
-def escaped_lines(text: str) -> list[str]:
-    """Return the lines of a text, with invisible characters escaped."""
-    return [escaped(line) for line in text.split("\n")]
+            async def show_plainly(event: Event) -> None:
+                (as_json if self._as_json else show_event)(event)
 
+            return show_plainly
+        find = self._workspace.shown.commands.suggestion
+        view = ReplyView(self._renderer.for_reply(), terminal.out.rendered, find)
 
-_PROMPT: Final = "aish> "
+        async def show(event: Event) -> None:
+            match event:
+                case Text():
+                    await view.text(event.delta)
+                case Command():
+                    view.command(event.command)
+                case Tool() | Output() | End():
+                    view.finish()
+                    show_event(event)
+                case _:
+                    show_event(event)
 
-
-#: Returns the next message. Raises EOFError at the end of the input, and KeyboardInterrupt if the
-#: user wants to start over.
-_Read: TypeAlias = "Callable[[], Awaitable[str]]"
-
-
-def _reader(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
-    """Return a reader of messages, with line editing if there is a terminal."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return _read_plainly
-    return _toolkit(workspace, chat_text)
-
-
-async def _read_plainly() -> str:
-    """Return a line. This blocks the event loop, but nothing else runs meanwhile."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return input()  # noqa: ASYNC250 - see above
-    finally:
-        signal.signal(signal.SIGINT, before)
+        return show
 
 
-def _toolkit(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
-    """Return a reader with prompt_toolkit: completion, history, messages with several lines."""
-    from prompt_toolkit import PromptSession  # noqa: PLC0415 - only at a terminal
-    from prompt_toolkit.history import FileHistory  # noqa: PLC0415 - as above
-    from prompt_toolkit.key_binding import KeyBindings  # noqa: PLC0415 - as above
-    from prompt_toolkit.key_binding.key_processor import KeyPressEvent  # noqa: PLC0415
-
-    keys = KeyBindings()
-
-    @keys.add("escape", "enter")
-    def _new_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    path = private_dir(data_dir()) / "chat_history"
-    path.touch(mode=0o600)
-    session: PromptSession[str] = PromptSession(
-        _PROMPT,
-        history=FileHistory(str(path)),
-        completer=_completer(workspace, chat_text),
-        complete_while_typing=True,
-        key_bindings=keys,
-        enable_open_in_editor=True,
-    )
-
-    async def read() -> str:
-        terminal.out.end_line()
-        return await session.prompt_async(handle_sigint=False)
-
-    return read
-
-
-def _completer(workspace: Workspace, chat_text: Callable[[], str]) -> Completer:
-    """Return a completer for ``:`` commands with their arguments, and for ``@`` files."""
-    from prompt_toolkit.completion import Completer, Completion  # noqa: PLC0415 - as above
-
-    class _Completer(Completer):
-        def get_completions(
-            self, document: Document, complete_event: CompleteEvent
-        ) -> list[Completion]:
-            """Return nothing: all completions come from the asynchronous method."""
-            return []
-
-        async def get_completions_async(
-            self, document: Document, complete_event: CompleteEvent
-        ) -> AsyncGenerator[Completion, None]:
-            """Yield what could be inserted at the cursor."""
-            prefix = document.current_line_before_cursor
-            proposals = await completions_at(workspace, prefix, chat_text())
-            for item in proposals.items:
-                yield Completion(
-                    item.insert,
-                    start_position=item.start - len(prefix),
-                    display=item.label,
-                    display_meta=item.detail,
-                )
-
-    return _Completer()
+def _greeting(workspace: Workspace, renderer: Renderer) -> str:
+    """Return the two lines that a chat begins with."""
+    model = renderer.styled(escaped(workspace.shown.active_model), "bold")
+    folder = renderer.styled(terminal.from_home(workspace.folder), "bold")
+    keys = "Alt-Enter begins a new line, :help lists commands, exit ends the chat."
+    return f"{model} answers, in {folder}\n{renderer.styled(keys, 'dim')}\n"

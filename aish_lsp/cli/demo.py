@@ -141,23 +141,23 @@ class _Screen:
     def say(self, what: str, text: str) -> None:
         """Show a step."""
         terminal.out.line("")
-        terminal.out.styled(f"▌{what}", "bold cyan")
+        terminal.out.styled(f"▌{what}", "1;36")
         terminal.out.line(text)
 
     def event(self, event: dict[str, Any]) -> None:
         """Show an event of a turn or a run."""
         if event["kind"] == "start":
-            terminal.out.styled(f"({event['model']}, {event['route']['why']})", "dim")
+            terminal.out.styled(f"({event['model']}, {event['route']['why']})", "2")
         elif event["kind"] in ("text", "output"):
             terminal.out.write(event["delta"])
         elif event["kind"] == "notice":
-            terminal.out.styled(event["message"], "dim")
+            terminal.out.styled(event["message"], "2")
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
         """End a reply's last line, and show its commands that can be run."""
         terminal.out.end_line()
         for command in commands:
-            terminal.out.styled(f"↳ {command['text']} ({command['risk']})", "green")
+            terminal.out.styled(f"↳ {command['text']} ({command['risk']})", "32")
 
 
 class _Json(_Screen):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -216,9 +215,7 @@ async def _yes(question: str) -> bool:
 
 
 def _file() -> str:
-    """Return the path of the configuration, with ``~`` for the home folder."""
-    path, home = str(config_file()), os.path.expanduser("~")  # noqa: PTH111 - Path's may raise
-    return escaped(path.replace(home, "~", 1) if path.startswith(f"{home}/") else path)
+    return terminal.from_home(config_file())
 
 
 def _say(text: str) -> None:

@@ -14,17 +14,19 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import termios
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from aish_lsp.cli.spelling import for_shell
-from aish_lsp.foundation.text import json_escaped, visible
+from aish_lsp.foundation.text import escaped, json_escaped, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,20 +79,23 @@ class OutputStream:
         self._put("\n")
         self._open, self._return = None, ""
 
-    def styled(self, text: str, style: str) -> None:
-        """Write ``text`` on separate lines, in a style of rich if colors are supported."""
-        # rich does not parse markup, links or emoji in a ``Text``.
-        from rich.console import Console  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+    def styled(self, text: str, codes: str) -> None:
+        """Write ``text`` on separate lines, with these attributes (SGR) if there are colours."""
+        shown = visible(text)
+        self.rendered(
+            f"\x1b[{codes}m{shown}{_RESET}\n" if has_colours(self._file()) else f"{shown}\n"
+        )
 
+    def rendered(self, text: str) -> None:
+        """Write whole lines that ``rendering`` has made safe, as they are."""
         self.end_line()
-        console = Console(file=self._file(), highlight=False, soft_wrap=True)
-        console.print(Text(visible(text), style))
+        if text:
+            self._put(text)
 
     def prompt(self, text: str) -> None:
         """Write a question on a new line, and leave the line open; reset colors first."""
         self.end_line()
-        if self._file().isatty():
+        if self._file().isatty() and not is_dumb():
             self._put(_RESET)
         self.write(text)
         # The user's Enter ends it.
@@ -118,11 +123,45 @@ out: Final = OutputStream(lambda: sys.stdout)
 err: Final = OutputStream(lambda: sys.stderr)
 
 
+def is_dumb() -> bool:
+    """Return whether the terminal knows no control sequences."""
+    return os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
+
+
+def has_colours(file: TextIO) -> bool:
+    """Return whether to write colours to a file: to a terminal that knows them, if wanted."""
+    return file.isatty() and not is_dumb() and not os.environ.get("NO_COLOR")
+
+
 def tell(message: str) -> None:
     """Show the user a message that is not a result."""
     if sys.stdout.isatty():
         out.end_line()
-    err.line(f"aish-lsp: {for_shell(message)}")
+    text = f"aish-lsp: {for_shell(message)}"
+    err.line(wrapped(text) if sys.stderr.isatty() else text)
+
+
+def columns() -> int:
+    """Return the width of the terminal."""
+    return shutil.get_terminal_size().columns
+
+
+def from_home(path: Path) -> str:
+    """Return a path for people, with ``~`` for the home folder."""
+    shown, home = str(path), os.path.expanduser("~")  # noqa: PTH111 - Path's may raise
+    return escaped(shown.replace(home, "~", 1) if f"{shown}/".startswith(f"{home}/") else shown)
+
+
+def wrapped(text: str) -> str:
+    """Return prose with its words wrapped; indented lines, such as commands, stay as they are."""
+    width = columns()
+    rows = (
+        line
+        if len(line) <= width or line[:1].isspace()
+        else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
+    return "\n".join(rows)
 
 
 def refuse(error: AishError, *, as_json: bool) -> None:
@@ -163,6 +202,21 @@ async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:
                 break
             line += piece
     return line.decode(sys.stdin.encoding, "replace").rstrip("\n") if line else None
+
+
+async def read_plainly(prompt: str) -> str:
+    """Return a line. This blocks the event loop, but nothing else runs meanwhile.
+
+    Raises:
+        EOFError: the input has ended.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return input(prompt)  # noqa: ASYNC250 - see above
+    except KeyboardInterrupt:
+        return ""
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _discard_typeahead() -> None:

@@ -124,7 +124,8 @@ def open_fence(text: str) -> str:
 
 
 _HOW_TO_RESUME: Final = (
-    "`:resume ID` continues one of them, by its id or name; `:resume` alone, the last one."
+    "`:resume 2` continues the second of them; its id or name will do, too. `:resume` alone"
+    " continues the last one."
 )
 
 #: Exchanges on a page of ``:history``.
@@ -164,7 +165,8 @@ def listed_page(infos: Sequence[SessionInfo], open_id: str) -> str:
     """Return the sessions of a workspace, a line each; ``open_id`` is open."""
     if not infos:
         return "Nothing has been asked in this workspace yet."
-    return "\n".join([*(_row(info, open_id) for info in infos), "", _HOW_TO_RESUME])
+    rows = (_row(number, info, open_id) for number, info in enumerate(infos, 1))
+    return "\n".join([*rows, "", _HOW_TO_RESUME])
 
 
 def found_page(hits: Sequence[SearchHit], open_id: str, query: str) -> str:
@@ -172,16 +174,18 @@ def found_page(hits: Sequence[SearchHit], open_id: str, query: str) -> str:
     if not hits:
         return f"No session of this workspace mentions *{escaped(query)}*."
     # The snippet is quoted on a line of its own, so that it cannot pass for a line of the chat.
-    rows = (f"{_row(one.session, open_id)}\n  > {escaped(one.snippet)}" for one in hits)
+    rows = (
+        f"{_row(number, one.session, open_id)}\n   > {escaped(one.snippet)}"
+        for number, one in enumerate(hits, 1)
+    )
     return "\n".join([*rows, "", _HOW_TO_RESUME])
 
 
-def _row(info: SessionInfo, open_id: str) -> str:
-    return (
-        f"- {f'**{info.id}** (open)' if info.id == open_id else info.id}"
-        f"{f' *{escaped(info.name)}*' if info.name else ''}: "
-        f"{escaped(info.title or 'no title')} ({', '.join(_facts(info))})"
-    )
+def _row(number: int, info: SessionInfo, open_id: str) -> str:
+    name = f" *{escaped(info.name)}*" if info.name else ""
+    title = escaped(info.title or "no title")
+    shown = f"**{title}**{name}, open" if info.id == open_id else f"{title}{name}"
+    return f"{number}. {shown} ({', '.join([*_facts(info), info.id])})"
 
 
 def _facts(info: SessionInfo) -> Iterator[str]:

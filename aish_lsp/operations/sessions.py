@@ -84,8 +84,10 @@ async def listed(caller: Caller, params: SessionList) -> Answer[Sessions]:
     query = (params.query or "").strip()
     if not query:
         infos = await sessions.all()
+        sessions.numbered = tuple(info.id for info in infos)
         return Answer(Sessions([*infos]), listed_page(infos, open_id))
     hits = await sessions.search(query)
+    sessions.numbered = tuple(one.session.id for one in hits)
     rows: list[SessionInfo | ListedSession] = [
         ListedSession(**dataclasses.asdict(one.session), snippet=one.snippet) for one in hits
     ]
@@ -125,8 +127,9 @@ async def new(caller: Caller, params: SessionNew) -> Answer[SessionId]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResume(Target):
-    """``id`` is a session's id or name; by default it is the last one that is not open.
+    """``id`` is a session's id, name or title, or its number in the list that was last shown.
 
+    By default it is the last session that is not open.
     ``show`` is as for *new*.
     """
 
@@ -148,11 +151,11 @@ _read_resume = whole(SessionResume, "id")
 @operation(
     "session.resume",
     SessionResume,
-    Line("session resume", "[ID]", "", _read_resume),
+    Line("session resume", "[N|ID]", "", _read_resume),
     Line(
         "resume",
-        "[ID]",
-        "continue an earlier session by its id or name, or the last one",
+        "[N|ID]",
+        "continue an earlier session by its number in `:sessions`, its id or name, or the last one",
         _read_resume,
     ),
     needs_settings=True,

@@ -126,15 +126,16 @@ def _is_free(path: Path) -> bool:
 
 
 def find_session(directory: Path, key: str) -> Path:
-    """Return the log of the session with this id, or else this name.
+    """Return the log of the session with this id, or else this name, or else this title.
 
     Raises:
         NotFound: there is none; the message names the nearest.
         StoreUnavailable: the folder cannot be read.
     """
     infos = list_sessions(directory)
-    # If several have the same name, the one last written to counts.
-    ids = {info.name: info.id for info in reversed(infos) if info.name}
+    # If several have the same name or title, the one last written to counts.
+    ids = {info.title: info.id for info in reversed(infos) if info.title}
+    ids |= {info.name: info.id for info in reversed(infos) if info.name}
     ids |= {info.id: info.id for info in infos}
     if key in ids:
         return directory / f"{ids[key]}{SUFFIX}"

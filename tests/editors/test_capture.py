@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
+from picture import texts
 from test_neovim import find
 
 pytestmark = pytest.mark.editor
@@ -30,17 +29,3 @@ def test_the_picture_of_the_readme_is_current() -> None:
     picture = (ROOT / "docs" / "images" / "neovim.svg").read_text(encoding="utf-8")
     assert "docs/images/neovim.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert texts(done.stdout) == texts(picture)
-
-
-def texts(picture: str) -> list[str]:
-    """Return the texts of a picture, less what differs each time.
-
-    These are times, the ids of commits, and the share of the window, which moves a moment after the
-    output of a command is there.
-    """
-    found = ("".join(text.itertext()) for text in ET.fromstring(picture).iter("{*}text"))
-    moving = {r"\d+\.\d s": "0.0 s", r"\b[0-9a-f]{7}\b": "1a2b3c4", r"\b\d+%": "0%"}
-    shown = "\n".join(filter(None, found))
-    for pattern, fixed in moving.items():
-        shown = re.sub(pattern, fixed, shown)
-    return shown.split("\n")

@@ -13,19 +13,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pynvim
 
-PLUGIN = Path(__file__).resolve().parents[2] / "editors" / "nvim"
-COLUMNS, ROWS = 96, 36
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "kit"))
 
-#: Pixels of a cell, and of the font in it.
-WIDTH, HEIGHT, FONT = 8.4, 18, 14
+from picture import Cell, picture  # noqa: E402 - it is found from here on
+
+PLUGIN = ROOT / "editors" / "nvim"
+COLUMNS, ROWS = 96, 36
 
 CODE = """\
 def total(prices):
@@ -35,13 +35,7 @@ def total(prices):
     return result
 """
 
-#: What a theme of the terminal's would say.
-BACK, TEXT = 0x1E1E2E, 0xCDD6F4
-
 PATIENCE = 30.0
-
-#: A cell's text and its attributes.
-Cell: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
 def main() -> None:
@@ -181,74 +175,6 @@ class Screen:
         order = range(top, bottom - rows) if rows > 0 else range(bottom - 1, top - rows - 1, -1)
         for row in order:
             self.cells[row][left:right] = self.cells[row + rows][left:right]
-
-
-def picture(frames: Sequence[tuple[float, list[list[Cell]]]]) -> str:
-    """Return screens, each with the seconds for which it is shown, as an SVG that repeats."""
-    width, height = COLUMNS * WIDTH, ROWS * HEIGHT
-    box = f'viewBox="0 0 {width + 24:.0f} {height + 24:.0f}"'
-    fonts = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {box} font-family="{fonts}" font-size="{FONT}">',
-        *("<style>", *styles([seconds for seconds, _ in frames]), "</style>"),
-        f'<rect width="100%" height="100%" rx="8" fill="{color(BACK)}"/>',
-    ]
-    for at, (_, rows) in enumerate(frames):
-        shown = (part for number, row in enumerate(rows) for part in drawn(number, row))
-        parts += [f'<g id="f{at}">', *shown, "</g>"]
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def styles(lengths: Sequence[float]) -> Iterator[str]:
-    """Yield the CSS that shows one frame after the other; only the last, if motion is unwelcome."""
-    whole, begin = sum(lengths), 0.0
-    for at, length in enumerate(lengths):
-        first, last = 100 * begin / whole, 100 * (begin + length) / whole
-        begin += length
-        hidden = "visibility: hidden"
-        before = f"0% {{{hidden}}} " if at else ""
-        after = f" {last:.2f}% {{{hidden}}}" if at < len(lengths) - 1 else ""
-        yield f"@keyframes k{at} {{{before}{first:.2f}% {{visibility: visible}}{after}}}"
-        yield f"#f{at} {{{hidden}; animation: k{at} {whole:g}s step-end infinite}}"
-    final = len(lengths) - 1
-    yield "@media (prefers-reduced-motion) {g {animation: none !important}"
-    yield f"#f{final} {{visibility: visible}}}}"
-
-
-def drawn(number: int, row: list[Cell]) -> Iterator[str]:
-    """Yield the runs of a row that look alike."""
-    column = 0
-    top = 12 + number * HEIGHT
-    for look, run in groupby(row, key=lambda cell: looks(cell[1])):
-        cells = list(run)
-        text = "".join(cell[0] for cell in cells)
-        left = 12 + column * WIDTH
-        column += len(cells)
-        front, back, weight = look
-        if back != BACK:
-            size = f'width="{len(cells) * WIDTH:.1f}" height="{HEIGHT}"'
-            yield f'<rect x="{left:.1f}" y="{top}" {size} fill="{color(back)}"/>'
-        if text.strip():
-            # As wide as its cells, whatever the font of the reader.
-            lead = len(text) - len(text.lstrip())
-            shown = text.strip()
-            at = f'x="{left + lead * WIDTH:.1f}" y="{top + FONT}"'
-            length = f'textLength="{len(shown) * WIDTH:.1f}" xml:space="preserve"'
-            yield f'<text {at} {length} fill="{color(front)}"{weight}>{escape(shown)}</text>'
-
-
-def looks(attributes: Mapping[str, Any]) -> tuple[int, int, str]:
-    """Return the colors of a cell, and what is bold of it."""
-    front = attributes.get("foreground", TEXT)
-    back = attributes.get("background", BACK)
-    if attributes.get("reverse"):
-        front, back = back, front
-    return front, back, ' font-weight="bold"' if attributes.get("bold") else ""
-
-
-def color(number: int) -> str:
-    """Return a color in the words of SVG."""
-    return f"#{number:06x}"
 
 
 if __name__ == "__main__":

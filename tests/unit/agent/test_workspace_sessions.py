@@ -555,14 +555,16 @@ async def test_the_chat_lists_and_resumes(place: Place) -> None:
     assert "Nothing has been asked" in await typed(workspace, ":session")
     log = written(workspace, USER, REPLY, name="plans")
     listed = await typed(workspace, ":sessions")
-    assert f"- {log.id} *plans*: Old? (" in listed
+    assert listed.startswith("1. Old? *plans* (")
+    assert f", {log.id})" in listed
     assert "1 question, offline" in listed
     assert await typed(workspace, ":sessions old") == await typed(workspace, ":session list OLD")
     assert "Old? (" in (found := await typed(workspace, ":sessions old"))
-    assert "\n  > Old? plans\n" in found
+    assert "\n   > Old? plans\n" in found
     assert "mentions *elsewhere*" in await typed(workspace, ":sessions elsewhere")
+    assert "with 2 messages" in await typed(workspace, ":resume 1")
     assert "with 2 messages" in await typed(workspace, ":resume plans")
-    assert f"**{log.id}** (open)" in await typed(workspace, ":session list")
+    assert "1. **Old?** *plans*, open (" in await typed(workspace, ":session list")
     page = await typed(workspace, ":history")
     assert page.startswith(f"# Old?\n\nSession {log.id}, saved as plans.\n\n### You (")
     assert page.endswith("\n\nYes.")

@@ -55,7 +55,7 @@ async def test_add_edit_forget(workspace: Workspace) -> None:
 async def test_a_scope_stands_before_an_id(workspace: Workspace) -> None:
     workspace.memory.add("fact", "w")
     workspace.memory.add("fact", "u", scope="user")
-    assert argument_values(workspace.memory.items(), "")["memory forget"] == [
+    assert [*argument_values(workspace.memory.items(), "")["memory forget"]] == [
         "workspace:1",
         "user:1",
     ]
@@ -65,7 +65,7 @@ async def test_a_scope_stands_before_an_id(workspace: Workspace) -> None:
     assert "now item 2" in await memory_command(workspace, "edit user:1 mine")
     assert await memory_command(workspace, "forget workspace:1") == "Forgot 1 item."
     assert shown(workspace) == ["mine"]
-    assert argument_values(workspace.memory.items(), "")["memory edit"] == ["2"]
+    assert [*argument_values(workspace.memory.items(), "")["memory edit"]] == ["2"]
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,8 @@ def test_no_command_below(registry: CommandTable, message: str) -> None:
 
 def proposals(registry: CommandTable, line: str) -> list[str]:
     """Return the line as each proposal would leave it."""
-    values = {"model": ["big", "basic", "small"], "memory forget": ["12", "13"], "memory": ["list"]}
+    words = {"model": ["big", "basic", "small"], "memory forget": ["12", "13"], "memory": ["list"]}
+    values = {command: dict.fromkeys(following, "") for command, following in words.items()}
     return [
         line[: completion.start] + completion.insert
         for completion in complete(registry, line, values)

@@ -164,7 +164,7 @@ async def test_a_conversation(project: Path) -> None:
         await chat.until("Remembered as item 1")
         await chat.line(":prompt and now?")
         await chat.until("(fact) it is sunny")
-        await chat.until("**user**")
+        await chat.until("user\n")
         await chat.until("exit 0")
         await chat.until("and now?")
         await chat.line(":modle")
@@ -182,21 +182,21 @@ async def test_a_conversation(project: Path) -> None:
 async def test_what_is_destructive_asks_and_ctrl_c_is_a_no(project: Path) -> None:
     async with chatting(project) as chat:
         await chat.line(":run rm -rf notes.txt")
-        await chat.until("Run? [y/N] ")
+        await chat.until("Run? [y/N]")
         chat.type("n\r")
         await chat.until("aish-lsp: not run")
         await chat.line(":run rm -rf notes.txt")
-        await chat.until("Run? [y/N] ")
+        await chat.until("Run? [y/N]")
         chat.type("\x03")
         await chat.line(":memory add fact x")
         await chat.line(":memory clear")
-        await chat.until("Forget all? [y/N] ")
+        await chat.until("Forget all? [y/N]")
         chat.type("\x03")
         await chat.line(":memory")
         await chat.until("(fact) x")
         assert (project / "notes.txt").exists()
         await chat.line(":run rm -rf notes.txt")
-        await chat.until("Run? [y/N] ")
+        await chat.until("Run? [y/N]")
         chat.type("y\r")
         await chat.until("exit 0")
         assert not (project / "notes.txt").exists()
@@ -205,7 +205,7 @@ async def test_what_is_destructive_asks_and_ctrl_c_is_a_no(project: Path) -> Non
 async def test_ctrl_c_stops_a_reply_and_not_the_program(project: Path) -> None:
     async def script(_: Request, peer: Peer) -> None:
         await peer.head()
-        await peer.event(chunk_of("a beginning \x1b[31m[red]no[/red]\n"))
+        await peer.event(chunk_of("a beginning \x1b[31m[red]no[/red]\n\n"))
         await peer.wait_closed()
 
     async with FaultServer(script) as server:
@@ -240,7 +240,8 @@ async def test_commands_and_files_complete(project: Path) -> None:
         chat.type("@not")
         await chat.until("notes.txt")
         chat.type("\t says what?\r")
-        await chat.prompted()
+        await chat.line("exit")
+        assert await chat.ended() == 0
     [log] = (project.parent / "data").glob("workspaces/*/sessions/*.jsonl")
     asked = json.loads(log.read_text().splitlines()[1])
     assert asked["content"] == "@notes.txt says what?"
@@ -250,7 +251,7 @@ async def test_commands_and_files_complete(project: Path) -> None:
 async def test_a_command_below_a_text_is_asked_for(project: Path) -> None:
     async with chatting(project) as chat:
         await chat.line("not a question\x1b\r:remember it is sunny")
-        await chat.until("Run it instead of asking the model? [y/N] ")
+        await chat.until("Run it instead of asking the model? [y/N]")
         chat.type("Yes\r")
         await chat.until("Remembered as item 1")
 

@@ -115,13 +115,15 @@ def test_only_one_module_writes() -> None:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
-                case ast.Call(func=ast.Name("print")):
+                case ast.Call(func=ast.Name("print") | ast.Attribute(attr="print" | "log")):
                     pytest.fail(f"{path.name}:{node.lineno} prints")
                 case ast.Attribute(value=ast.Attribute(attr="stdout" | "stderr"), attr=str(what)):
                     harmless = what in ("isatty", "fileno", "flush", "read")
                     assert harmless, f"{path.name}:{node.lineno} writes by itself"
                 case ast.Import() | ast.ImportFrom():
                     names = {alias.name for alias in node.names} | {getattr(node, "module", "")}
-                    assert not names & {"stdout", "stderr", "rich", "rich.console"}, path.name
+                    # Where text is rendered, the console of rich writes nothing.
+                    consoles = set() if path.name == "rendering.py" else {"rich", "rich.console"}
+                    assert not names & {"stdout", "stderr", *consoles}, path.name
                 case ast.Attribute(value=ast.Name("sys"), attr="__stdout__" | "__stderr__"):
                     pytest.fail(f"{path.name}:{node.lineno} goes around it")

@@ -858,7 +858,7 @@ M.lines = {
     verbs = {},
   },
   resume = {
-    help = "continue an earlier session by its id or name, or the last one",
+    help = "continue an earlier session by its number in `:sessions`, its id or name, or the last one",
     verbs = {},
   },
   save = {
