@@ -157,9 +157,9 @@ def _by_its_words(arguments: Arguments) -> tuple[int, str] | None:
 
 def _judge_wrapping(review: Review, words: Sequence[str], entry: CommandRules) -> None:
     """Record what is destructive about how a command is run, such as with the whole disk."""
-    found = verdict(entry, Arguments(words[1:], entry.values))
-    if found is not None and found.level == DESTRUCTIVE:
-        review.destructive(found.reason)
+    rule = verdict(entry, Arguments(words[1:], entry.values))
+    if rule is not None and rule.level == DESTRUCTIVE:
+        review.destructive(rule.reason)
 
 
 def _shown_name(words: Sequence[str], entry: CommandRules, arguments: Arguments) -> str:
@@ -193,8 +193,8 @@ def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False)
     """
     if not known:
         return f"not the system's own command: {first[:60]}"
-    found = distrust(first, review.path, review.folder)
-    return None if found is None or (rights and found[1]) else found[0]
+    distrusted = distrust(first, review.path, review.folder)
+    return None if distrusted is None or (rights and distrusted[1]) else distrusted[0]
 
 
 def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
@@ -203,12 +203,12 @@ def _by_own_rules(review: Review, words: Sequence[str], name: str, values: froze
         arguments = Arguments(words[1:], values)
         entries = filter(None, map(tables_.entry, (words[0].casefold(), name)))
         rules = filter(None, (verdict(entry, arguments) for entry in entries))
-        found = max(rules, key=lambda rule: rule.level, default=None)
-        if found is not None:
-            reason = found.reason or f"a rule of yours: {words[0][:60]}"
-            review.findings.add(found.level, reason)
+        worst = max(rules, key=lambda rule: rule.level, default=None)
+        if worst is not None:
+            reason = worst.reason or f"a rule of yours: {words[0][:60]}"
+            review.findings.add(worst.level, reason)
             if tables_ is review.own:
-                review.findings.free += not found.confine
+                review.findings.free += not worst.confine
                 return True
     return False
 
@@ -243,12 +243,12 @@ def distrust(name: str, path: str | None, folder: Path | None) -> tuple[str, boo
 
 @lru_cache(maxsize=4096)
 def _distrust(name: str, path: str, top: str | None, _now: int) -> tuple[str, bool] | None:
-    found = name if "/" in name else _find(name, path)
-    if found is None:
+    program = name if "/" in name else _find(name, path)
+    if program is None:
         return None
-    real = os.path.realpath(found)
-    places = (Path(os.path.normpath(found)), Path(real))
-    if not found.startswith("/") or (top and any(place.is_relative_to(top) for place in places)):
+    real = os.path.realpath(program)
+    places = (Path(os.path.normpath(program)), Path(real))
+    if not program.startswith("/") or (top and any(place.is_relative_to(top) for place in places)):
         return f"a program in the workspace: {name[:60]}", False
     if real == "/usr/bin/snap" or real.startswith(("/snap/", "/mnt/")) or real.endswith(".exe"):
         return f"cannot run confined: {name[:60]}", False

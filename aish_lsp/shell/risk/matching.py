@@ -91,13 +91,13 @@ def read_options(text: str, words: Sequence[str]) -> tuple[_Pairs, list[str]] | 
 def _pairs(word: str, following: str | None) -> _Pairs:
     """Return the options that a word may stand for; ``following`` is the value of the last."""
     name, _, value = word.partition("=")
-    found = [(name, value)]
+    pairs = [(name, value)]
     if word[:2] != "--":
         letters = enumerate(word[1:], 2)
-        found += [(f"-{letter}", word[at:]) for at, letter in letters if not letter.isdigit()]
+        pairs += [(f"-{letter}", word[at:]) for at, letter in letters if not letter.isdigit()]
     if following is not None:
-        found[0], found[-1] = (name, following), (found[-1][0], following)
-    return found
+        pairs[0], pairs[-1] = (name, following), (pairs[-1][0], following)
+    return pairs
 
 
 class Arguments:
@@ -142,10 +142,10 @@ class Arguments:
         return [value for option in options for name, value in self.options if _is(option, name)]
 
 
-def _until_value(found: _Pairs, values: frozenset[str]) -> _Pairs:
+def _until_value(pairs: _Pairs, values: frozenset[str]) -> _Pairs:
     """Return the options up to the first letter that takes the rest of the word for its value."""
-    end = next((at for at, pair in enumerate(found) if at and pair[0] in values), len(found))
-    return found[: end + 1]
+    end = next((at for at, pair in enumerate(pairs) if at and pair[0] in values), len(pairs))
+    return pairs[: end + 1]
 
 
 #: Options that take no value in any tool that has them.

@@ -89,8 +89,8 @@ _HOME: Final = re.compile(r"\A(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)"
 def normal(path: str) -> str:
     """Return ``path`` without ``.``, ``..`` and doubled slashes, and with ``~`` for the home."""
     plain = path.lstrip(UNKNOWN).replace("\\", "/") or UNKNOWN
-    found = posixpath.normpath(re.sub("/{2,}", "/", plain))
-    return _HOME.sub("~", found, count=1)
+    collapsed = posixpath.normpath(re.sub("/{2,}", "/", plain))
+    return _HOME.sub("~", collapsed, count=1)
 
 
 def names_secret(words: Sequence[str]) -> bool:
@@ -218,8 +218,8 @@ def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]
     """
     known = [start for start in folders if UNKNOWN not in start]
     starts = [folder, *(folder / os.path.expanduser(start) for start in known)]  # noqa: PTH111
-    found = (os.path.realpath(start / os.path.expanduser(target)) for start in starts)  # noqa: PTH111
-    return [Path(real) for real in dict.fromkeys(found)]
+    paths = (os.path.realpath(start / os.path.expanduser(target)) for start in starts)  # noqa: PTH111
+    return [Path(real) for real in dict.fromkeys(paths)]
 
 
 def why_not_kept(path: Path, kept: Path) -> str | None:
@@ -228,15 +228,15 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
     ``path`` is real. Nobody watches a Norris run, so what it changes must be restorable.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
     root = Path(os.path.realpath(kept))
     if not path.is_relative_to(root):
         why = "is outside the folder"
-    elif found.st_size > _LARGEST_KEPT:
+    elif status.st_size > _LARGEST_KEPT:
         why = "is too large to be kept"
     elif any(part.lower() == ".git" for part in path.relative_to(root).parts):
         why = "belongs to git"

@@ -207,8 +207,8 @@ class Review:
             if names_secret([place]):
                 self.folders.append(place)
         else:
-            found = [posixpath.join(start, place) for start in ("", *self.folders)]
-            self.folders += [folder for folder in found if folder not in self.folders]
+            entered = [posixpath.join(start, place) for start in ("", *self.folders)]
+            self.folders += [folder for folder in entered if folder not in self.folders]
 
     def loses(self, source: str) -> None:
         """Record that ``source`` is gone, if it decides what runs or cannot be restored."""

@@ -84,7 +84,7 @@ class Wrapper:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProgramRule:
     """What is looked for in a program, and how risky it is.
 
     ``secrets`` says that it reveals secrets. If it ``runs`` a command or ``writes`` to a file, that
@@ -104,14 +104,14 @@ class Program:
     """How a command is given a program in its own language, and what is looked for in it.
 
     Attributes:
-        found: what is looked for.
+        rules: what is looked for.
         without: what does not count in it, such as comments.
         script: whether the first operand, or else the input, is a program.
         input: whether the input is a program, too.
         every: whether even a plain word, which could be a name, can be a program.
     """
 
-    found: tuple[Found, ...]
+    rules: tuple[ProgramRule, ...]
     without: re.Pattern[str] | None = None
     script: bool = False
     input: bool = False
@@ -142,10 +142,10 @@ class CommandRules:
         """Return the rules that may match these arguments: those for a pattern of names last."""
         if not self.by_word and not self.globs:
             return self.rules
-        found = self.rules[:]
+        rules = self.rules[:]
         for word in dict.fromkeys(arguments.operands[:2]):
-            found += self.by_word.get(word, ())
-        return found + self.globs
+            rules += self.by_word.get(word, ())
+        return rules + self.globs
 
 
 #: The fields that a row may have besides its ``match`` and its level.
@@ -214,49 +214,49 @@ class Tables:
 
     def add_programs(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that are given programs; the row of ``*`` comes first."""
-        of_all: tuple[Found, ...] = ()
+        of_all: tuple[ProgramRule, ...] = ()
         for row in rows:
-            found = (*of_all, *(_found(group, row) for group in row.get("found", ())))
+            rules = (*of_all, *(_program_rule(group, row) for group in row.get("rules", ())))
             if row["names"] == "*":
-                of_all = found
+                of_all = rules
                 continue
             without = re.compile(row["without"], re.DOTALL) if "without" in row else None
             kinds = {key: True for key in ("script", "input", "every") if key in row}
             for name in row["names"].split():
-                self._entries[name].program = Program(found, without, **kinds)
+                self._entries[name].program = Program(rules, without, **kinds)
 
 
-def _found(group: Mapping[str, Any], row: Mapping[str, Any]) -> Found:
+def _program_rule(group: Mapping[str, Any], row: Mapping[str, Any]) -> ProgramRule:
     text = f"{row.get('before', '')}(?:{'|'.join(group['patterns'])}){row.get('after', '')}"
     flags = f"(?{row['flags']})" if "flags" in row else ""
     kinds = {key: True for key in ("secrets", "runs", "writes") if key in group}
     level = LEVELS.index(group["risk"])
-    return Found(re.compile(flags + text), level, group.get("reason", ""), **kinds)
+    return ProgramRule(re.compile(flags + text), level, group.get("reason", ""), **kinds)
 
 
 @lru_cache(maxsize=8)
 def own_tables(rules: tuple[RiskRule, ...]) -> tuple[Tables, Tables]:
     """Return the user's rules, and those that may only make a verdict stricter, as tables."""
-    found = (Tables(), Tables())
+    both = (Tables(), Tables())
     for rule in rules:
-        tables = found[rule.only_stricter]
+        tables = both[rule.only_stricter]
         row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
         tables.add_rules([{**row, "confine": rule.confine}])
-    return found
+    return both
 
 
 @cache
 def tables() -> Tables:
     """Return the tables that come with the package."""
-    found = Tables()
+    bundled = Tables()
     for path in sorted(FOLDER.glob("*.toml")):
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        found.add_values(data.get("values", {}))
-        found.add_before(data.get("before", {}))
-        found.add_rules(data.get("rules", ()), data.get("options"))
-        found.add_wrappers(data.get("wrappers", ()))
-        found.add_programs(data.get("programs", ()))
-    return found
+        bundled.add_values(data.get("values", {}))
+        bundled.add_before(data.get("before", {}))
+        bundled.add_rules(data.get("rules", ()), data.get("options"))
+        bundled.add_wrappers(data.get("wrappers", ()))
+        bundled.add_programs(data.get("programs", ()))
+    return bundled
 
 
 #: Options that load settings or code, or run a program, in every tool that has them.

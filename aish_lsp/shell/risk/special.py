@@ -189,14 +189,14 @@ def scan(review: Review, text: str, program: Program) -> None:
         review.read_secrets = True
         review.caution("runs a program that may print secrets")
     bare = program.without.sub(" ", text) if program.without else text
-    for found in program.found:
-        for match in found.pattern.finditer(bare):
-            review.findings.add(found.level, found.reason)
-            review.read_secrets = review.read_secrets or found.secrets
+    for rule in program.rules:
+        for match in rule.pattern.finditer(bare):
+            review.findings.add(rule.level, rule.reason)
+            review.read_secrets = review.read_secrets or rule.secrets
             inner = next((group for group in match.groups() if group is not None), None)
-            if found.runs:
+            if rule.runs:
                 review.add_text(inner or "")
-            elif found.writes:
+            elif rule.writes:
                 review.writes(inner or UNKNOWN, "adds" if ">>" in match[0] else "overwrites")
 
 

@@ -46,7 +46,7 @@ class Writer:
 
 def _writers() -> dict[str, Writer]:
     """Return, by its name, how each command names the files that it writes."""
-    found: dict[str, Writer] = {}
+    writers: dict[str, Writer] = {}
     for row in table("writers")["writers"]:
         fields: dict[str, Any] = {
             key: tuple(value.split()) if isinstance(value, str) else value
@@ -55,8 +55,8 @@ def _writers() -> dict[str, Writer]:
         names = fields.pop("names")
         parts = (fields.get(key, ()) for key in ("values", "outputs", "folders", "runs"))
         fields["values"] = frozenset(chain(*parts))
-        found |= dict.fromkeys(names, Writer(**fields))
-    return found
+        writers |= dict.fromkeys(names, Writer(**fields))
+    return writers
 
 
 WRITERS: Final = _writers()

@@ -215,11 +215,11 @@ class _Walk:
         self._stack += reversed(self._stages(node, stdin))
 
     def _stages(self, node: Node, stdin: Input) -> list[tuple[Node, Input]]:
-        found = []
+        stages = []
         for stage in [child for child in node.children if child.is_named]:
-            found.append((stage, stdin))
+            stages.append((stage, stdin))
             stdin = partial(self._output, stage, stdin)
-        return found
+        return stages
 
     def redirected(self, node: Node, stdin: Input) -> None:
         """Judge a statement with redirections: what it reads, and what it writes where."""
@@ -276,14 +276,14 @@ class _Walk:
 
     def _rest_of_line(self, node: Node, produced: Input) -> list[tuple[Node, Input]]:
         """Return the rest of a here-document's first line, which the grammar puts in its node."""
-        found: list[tuple[Node, Input]] = []
+        rest: list[tuple[Node, Input]] = []
         for child in node.children:
             kind = child.type
             if kind == "pipeline":
-                found += self._stages(child, produced)
+                rest += self._stages(child, produced)
             elif child.is_named and kind not in {"heredoc_start", "heredoc_end", "file_redirect"}:
-                found.append((child, None))
-        return found
+                rest.append((child, None))
+        return rest
 
     def _redirect(
         self,
@@ -474,7 +474,7 @@ def _reads_in_doubt(node: Node) -> bool:
 
     The last one counts, but several may be in different places of the tree.
     """
-    found: list[Node] = []
+    redirects: list[Node] = []
     waiting = [node]
     while waiting:
         for child in waiting.pop().children:
@@ -482,10 +482,10 @@ def _reads_in_doubt(node: Node) -> bool:
             if kind == "heredoc_redirect" or (kind == "command" and node.type != "pipeline"):
                 waiting.append(child)
             if kind in _REDIRECTS and _gives_input(child):
-                found.append(child)
-    return len(found) > 1 or any(
+                redirects.append(child)
+    return len(redirects) > 1 or any(
         part.type == "file_descriptor" and part.text != b"0"
-        for child in found
+        for child in redirects
         for part in child.children
     )
 

@@ -197,15 +197,15 @@ class Resolver:
 
     def words(self, nodes: list[Node]) -> list[str]:
         """Return the words of ``nodes``; an unquoted variable may become several."""
-        found: list[str] = []
+        words: list[str] = []
         for node in nodes:
             kind = node.type
             if kind == "word":
                 text = self.text(node)
-                found.append(_ESCAPE.sub(_unescaped, text) if "\\" in text else text)
+                words.append(_ESCAPE.sub(_unescaped, text) if "\\" in text else text)
                 continue
             if kind in _WHOLE:
-                found.append(self.word(node))
+                words.append(self.word(node))
                 continue
             self._splits = False
             text = self.word(node)
@@ -215,13 +215,13 @@ class Resolver:
             if kind == "concatenation" and self._has_braces(node):
                 if text.count("{") > 1 or any(child.type != "word" for child in node.children):
                     # Quoted or nested braces are not distinguished from plain ones.
-                    found.append(MANY)
-                found += expanded(text)
+                    words.append(MANY)
+                words += expanded(text)
             elif SPLIT in text:
-                found += [part for part in text.split(SPLIT) if part]
+                words += [part for part in text.split(SPLIT) if part]
             elif text or kind != "simple_expansion":
-                found.append(text)
-        return found
+                words.append(text)
+        return words
 
     def _has_braces(self, node: Node) -> bool:
         """Return whether a word has braces that expand, other than those of ``${...}``."""
@@ -253,14 +253,14 @@ class Resolver:
     def _choices(self, read: Callable[[], list[str]]) -> list[str]:
         """Return what ``read`` finds for each combination of the variables' values."""
         self.start()
-        found = read()
+        words = read()
         while self.pick + 1 < min(self.most, MOST_VALUES):
             self.pick += 1
-            found += read()
+            words += read()
         if self.most > MOST_VALUES:
-            found.append(UNKNOWN)
+            words.append(UNKNOWN)
         self.start()
-        return found
+        return words
 
     def text(self, node: Node) -> str:
         """Return the source text of a node."""
@@ -272,18 +272,18 @@ class Resolver:
 
     def read_string(self, node: Node) -> str:
         """Return the text between double quotes, with the blanks that the grammar leaves out."""
-        found, at, quoted = "", node.start_byte + 1, self._quoted
+        content, at, quoted = "", node.start_byte + 1, self._quoted
         self._quoted = True
         for child in node.children[1:]:
-            found += self._source[at : child.start_byte].decode("utf-8", "replace")
+            content += self._source[at : child.start_byte].decode("utf-8", "replace")
             at = child.end_byte
             kind = child.type
             if kind == "string_content":
-                found += _ESCAPE_IN_QUOTES.sub(_unescaped, self.text(child))
+                content += _ESCAPE_IN_QUOTES.sub(_unescaped, self.text(child))
             elif child.is_named:
-                found += joined(self.word(child))
+                content += joined(self.word(child))
         self._quoted = quoted
-        return found
+        return content
 
     def read_raw(self, node: Node) -> str:
         """Return the text between single quotes."""
@@ -380,21 +380,21 @@ def joined(text: str) -> str:
 
 def expanded(text: str) -> list[str]:
     """Return the words that braces make of one, whether or not they are quoted."""
-    found: list[str] = []
+    words: list[str] = []
     waiting = [text.replace(SPLIT, " ")]
-    while waiting and len(found) + len(waiting) <= MOST_WORDS:
+    while waiting and len(words) + len(waiting) <= MOST_WORDS:
         word = waiting.pop()
         braces = next(
             (match for match in _BRACES.finditer(word) if "," in match[1] or ".." in match[1]), None
         )
         if braces is None:
-            found.append(word)
+            words.append(word)
         elif ".." in braces[1]:
             waiting.append(f"{word[: braces.start()]}{UNKNOWN}{word[braces.end() :]}")
         else:
             parts = [f"{word[: braces.start()]}{part}" for part in braces[1].split(",")]
             waiting += [f"{part}{word[braces.end() :]}" for part in reversed(parts)]
-    return found + waiting
+    return words + waiting
 
 
 def printed(words: list[str]) -> str:

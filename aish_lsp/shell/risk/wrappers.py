@@ -85,11 +85,11 @@ def _open(
     if wrapper.appends:
         places = _placeholders(words[:at], wrapper.values)
         return _appended(inner, places, stdin, doubtful=doubtful)
-    found = [inner]
+    commands = [inner]
     # An unknown option may have taken the first word as its value.
     if doubtful and len(inner) > 1:
-        found.append(inner[1:])
-    return found
+        commands.append(inner[1:])
+    return commands
 
 
 def _for_shell(review: Review, wrapper: Wrapper, words: Sequence[str]) -> None:
@@ -110,16 +110,18 @@ def _appended(
     known = text_of(stdin, UNKNOWN)
     # It removes quotes, but not as a shell does: which words they join is not known.
     plain = _QUOTES.sub("", known)
-    found: list[tuple[str, ...]] = []
+    commands: list[tuple[str, ...]] = []
     if UNKNOWN not in known:
         texts = plain.split()
         for place in places:
-            found += [tuple(word.replace(place, t) for word in inner) for t in texts[:_LOOKED_AT]]
-        found.append((*inner, *texts))
+            commands += [
+                tuple(word.replace(place, t) for word in inner) for t in texts[:_LOOKED_AT]
+            ]
+        commands.append((*inner, *texts))
     if UNKNOWN in known or plain != known:
         for place in places:
-            found.append((*(word.replace(place, UNKNOWN) for word in inner), f"{MANY}*"))
-    return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
+            commands.append((*(word.replace(place, UNKNOWN) for word in inner), f"{MANY}*"))
+    return [*commands, commands[0][1:]] if doubtful and len(inner) > 1 else commands
 
 
 def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool, bool]:
@@ -197,9 +199,9 @@ def _placeholders(options: Sequence[str], values: frozenset[str]) -> Sequence[st
     for word in rest:
         following = next(rest, "") if takes_next(word, values) else ""
         name, _, value = word.partition("=")
-        found = _REPLACES.match(word)
-        if found is not None or may_abbreviate(name, "--replace"):
-            places.append((found[1] if found else value) or following or "{}")
+        replaces = _REPLACES.match(word)
+        if replaces is not None or may_abbreviate(name, "--replace"):
+            places.append((replaces[1] if replaces else value) or following or "{}")
     return [*places[:1], *places[1:][-1:]] or ["{}"]
 
 

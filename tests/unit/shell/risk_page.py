@@ -52,7 +52,7 @@ def _sections() -> Iterator[str]:
         for row in table.get("programs", ()):
             names = "all of these" if row["names"] == "*" else " ".join(row["names"].split())
             yield f"\nIn the programs of {names}:\n"
-            for group in row.get("found", ()):
+            for group in row.get("rules", ()):
                 if group["risk"] != "safe":
                     yield from _rows(
                         f"{group['risk'].capitalize()}{_because(group)}", group["patterns"]
