@@ -60,8 +60,8 @@ def git_command(root: Path, *arguments: str) -> list[str] | None:
 
 def git_environment() -> dict[str, str]:
     """Return the environment for a ``git_command``."""
-    kept = {key: value for key, value in os.environ.items() if key not in _OTHER_REPOSITORY}
-    return kept | _NOTHING_IS_FETCHED
+    environment = {key: value for key, value in os.environ.items() if key not in _OTHER_REPOSITORY}
+    return environment | _NOTHING_IS_FETCHED
 
 
 def run_git(

@@ -116,7 +116,7 @@ class Flaws:
         self._first_more = self._first_more or number
         self._more += 1
 
-    def told(self) -> list[str]:
+    def messages(self) -> list[str]:
         """Return a message for each of the first bad lines, and one for all the others."""
         if not self._more:
             return self._reports
@@ -262,8 +262,8 @@ class SharedFile:
             document = _decoder.decode(text)
         except (ValueError, RecursionError):
             document = None
-        known = document if isinstance(document, dict) else {}
-        version = known.get("version")
+        content = document if isinstance(document, dict) else {}
+        version = content.get("version")
         if type(version) is int and version > VERSION:
             raise StoreUnavailable(
                 f"{self.path} is from a newer version ({version}). Update aish-lsp, or move the"
@@ -271,9 +271,10 @@ class SharedFile:
                 path=str(self.path),
             )
         is_ours = type(version) is int and version == VERSION
-        if not is_ours or type(known.get(self.part)) is not self.kind or _is_too_deep(text, known):
+        is_kind = type(content.get(self.part)) is self.kind
+        if not is_ours or not is_kind or _is_too_deep(text, content):
             raise ValueError("it is damaged")
-        return known
+        return content
 
     def empty(self) -> dict[str, Any]:
         """Return the document that a missing file represents."""

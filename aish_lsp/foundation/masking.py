@@ -77,9 +77,9 @@ class Mask:
         if not self._forms:
             return text
         squeezed = _Squeezed(text)
-        found = [span for form in self._forms for span in _places(form, squeezed.text)]
+        spans = [span for form in self._forms for span in _places(form, squeezed.text)]
         # Adjacent secrets stay separate.
-        return _marked(text, map(squeezed.origin, _merged(found)), mark) if found else text
+        return _marked(text, map(squeezed.origin, _merged(spans)), mark) if spans else text
 
     def of_output(self, text: str, mark: str) -> str:
         """Do what ``whole`` does for an output, which may have been cut within a secret.
@@ -178,8 +178,8 @@ def _escaped(value: str) -> Iterator[str]:
         yield re.sub(pattern, r"\\\1", value)
     yield re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
     encoded = value.encode("utf-8", "surrogatepass")
-    for kept in _LEFT_IN_URLS:
-        yield quote(encoded, safe=kept)
+    for safe in _LEFT_IN_URLS:
+        yield quote(encoded, safe=safe)
     yield quote_plus(encoded)
 
 

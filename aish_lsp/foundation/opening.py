@@ -189,17 +189,17 @@ def _open(root: Path, named: str) -> tuple[int, str]:
 
 def existing(root: Path, names: Iterable[str]) -> set[str]:
     """Return those of ``names``, real paths of files in ``root``, that are there now."""
-    found = set()
+    present = set()
     by_folder: dict[str, list[str]] = {}
     for name in names:
         by_folder.setdefault(name.rpartition("/")[0], []).append(name)
     for inside in by_folder.values():
         try:
             with folder_of(root, inside[0]) as (folder, _):
-                found |= {name for name in inside if _is_in(folder, name.rpartition("/")[2])}
+                present |= {name for name in inside if _is_in(folder, name.rpartition("/")[2])}
         except (OSError, ValueError):
             continue
-    return found
+    return present
 
 
 def _is_in(folder: int, own: str) -> bool:

@@ -189,14 +189,14 @@ def count_of(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """Return a hint for somebody who wrote ``name`` instead of one of ``known``."""
-    near = difflib.get_close_matches(name[:SHOWN], known, n=3)
+def nearest(name: str, names: list[str]) -> str:
+    """Return a hint for somebody who wrote ``name`` instead of one of ``names``."""
+    near = difflib.get_close_matches(name[:SHOWN], names, n=3)
     if near:
         return "did you mean " + " or ".join(f'"{other}"' for other in near) + "?"
-    if not known:
+    if not names:
         return "there are none"
-    return "known: " + ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+    return "known: " + ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
 def accepted(kind: Any, minimum: float | None = None, maximum: float | None = None) -> str:

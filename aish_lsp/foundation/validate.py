@@ -145,9 +145,9 @@ class _Failure(NamedTuple):
 class _UnfitError(Exception):
     """A value is not accepted."""
 
-    def __init__(self, found: object, accepted: str) -> None:
+    def __init__(self, value: object, accepted: str) -> None:
         super().__init__(accepted)
-        self.found = found
+        self.value = value
         self.accepted = accepted
 
 
@@ -193,8 +193,8 @@ class _Reading:
         except _UnfitError as error:
             # The message about a wrong type includes the bounds.
             words = accepted(kind, minimum, maximum) if bounded else error.accepted
-            found = "a value that is not shown" if hidden(path, error.found) else shown(error.found)
-            self._fail(path, f"found {found}; accepted: {words}")
+            text = "a value that is not shown" if hidden(path, error.value) else shown(error.value)
+            self._fail(path, f"found {text}; accepted: {words}")
             return None
         return taken
 
@@ -234,11 +234,11 @@ class _Reading:
         data = _object(value)
         before = len(self.failures)
         fields = _fields(cls, camel_case=self._camel_case)
-        given: dict[str, object] = {}
+        values: dict[str, object] = {}
         for key, (field, kind) in fields.items():
             if key in data:
                 bounds = field.metadata.get("minimum"), field.metadata.get("maximum")
-                given[field.name] = self.value(data[key], kind, (*path, key), *bounds)
+                values[field.name] = self.value(data[key], kind, (*path, key), *bounds)
             elif field.default is MISSING and field.default_factory is MISSING:
                 self._fail((*path, key), f"missing; accepted: {accepted(kind)}", drop=path)
         for count, name in enumerate(sorted(data.keys() - fields.keys())):
@@ -248,7 +248,7 @@ class _Reading:
         if len(self.failures) > before:
             return None
         try:
-            return cls(**given)
+            return cls(**values)
         except ValueError as error:
             # The class checks itself in __post_init__.
             self._fail(path, str(error))

@@ -81,17 +81,17 @@ def candidates(
         read: the output of commands and tools: a candidate from there is flagged, unless the user
             said it too.
     """
-    found: dict[str, tuple[Kind, str]] = {}
+    facts: dict[str, tuple[Kind, str]] = {}
     for line in well_formed(reply).splitlines():
         match = _LINE.fullmatch(line)
         content = _cleaned(match[2]) if match else ""
         if match and any(map(str.isalnum, content)):
-            found.setdefault(normalized(content), (cast("Kind", match[1].lower()), content))
-    ids = {normalized(item.content): item.id for item in known} if found else {}
+            facts.setdefault(normalized(content), (cast("Kind", match[1].lower()), content))
+    ids = {normalized(item.content): item.id for item in known} if facts else {}
     said, read = normalized(said), normalized(read)
     return tuple(
         Candidate(kind, content, ids.get(text), _flags(content, text, said, read))
-        for text, (kind, content) in list(found.items())[:MOST]
+        for text, (kind, content) in list(facts.items())[:MOST]
     )
 
 

@@ -133,7 +133,7 @@ class Contents:
     @property
     def notices(self) -> list[str]:
         """What is wrong with the file, in a sentence each."""
-        return self._flaws.told()
+        return self._flaws.messages()
 
     def take(
         self, lines: Iterable[tuple[int, dict[str, Any] | BadLine | TornLine]]
@@ -300,8 +300,8 @@ def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[li
     header = json_line({"meta": {**meta, "highest_id": highest}})
     lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
     gone = headers | hidden
-    kept = [line for number, line in lines if line and number not in gone]
-    return [header.encode(), *kept], len(hidden)
+    remaining = [line for number, line in lines if line and number not in gone]
+    return [header.encode(), *remaining], len(hidden)
 
 
 def remove_leftovers(path: Path) -> None:

@@ -257,9 +257,9 @@ def listed(
         query: what contents or tags must contain, ignoring case.
     """
     items = memory.items()
-    told = {(item.scope, item.id) for item in select(items, inject_max_chars).items}
+    injected_ids = {(item.scope, item.id) for item in select(items, inject_max_chars).items}
     return [
-        Listed(*item, injected=(item.scope, item.id) in told)
+        Listed(*item, injected=(item.scope, item.id) in injected_ids)
         for item in items
         if scope in (None, item.scope) and _matches(item, query)
     ]

@@ -224,17 +224,17 @@ class MemoryStore:
             new_id, _ = self._append(fd, {**fields, **unknown}, tombstone(item_id))
             return new_id
 
-    def clear(self, known: Iterable[MemoryItem] | None = None) -> int:
-        """Forget every item, or those of ``known`` that have not changed; return how many.
+    def clear(self, seen: Iterable[MemoryItem] | None = None) -> int:
+        """Forget every item, or those of ``seen`` that have not changed; return how many.
 
         Raises:
             Busy, StoreUnavailable: as ``add``.
         """
         with self._writing() as fd:
             ids = self._contents.ids()
-            if known is not None:
-                as_known = {item.id: item for item in known}
-                ids = [i for i in ids if self._contents[i] == as_known.get(i)]
+            if seen is not None:
+                by_id = {item.id: item for item in seen}
+                ids = [i for i in ids if self._contents[i] == by_id.get(i)]
             if ids:
                 self._append(fd, *map(tombstone, ids))
             return len(ids)
@@ -250,9 +250,9 @@ class MemoryStore:
         """
         with self._writing() as fd:
             remove_leftovers(self.path)
-            kept, dropped = without_forgotten(_read(fd, 0), self._contents, self._highest)
+            lines, dropped = without_forgotten(_read(fd, 0), self._contents, self._highest)
             if dropped:
-                write_atomic(self.path, b"\n".join([*kept, b""]))
+                write_atomic(self.path, b"\n".join([*lines, b""]))
         self.refresh()
         return dropped
 

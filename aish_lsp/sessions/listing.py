@@ -90,10 +90,10 @@ def list_sessions(
         except FileNotFoundError:
             return []
     folder = os.fspath(directory)
-    found = [one for name in names if (one := _info(folder, name, costs or {})) is not None]
+    sessions = [one for name in names if (one := _info(folder, name, costs or {})) is not None]
     # Within one second, the file's own time decides.
-    found.sort(key=lambda one: (one[0].updated or "", one[1], one[0].id), reverse=True)
-    return [info for info, _ in found]
+    sessions.sort(key=lambda one: (one[0].updated or "", one[1], one[0].id), reverse=True)
+    return [info for info, _ in sessions]
 
 
 def last_session(directory: Path, taken: Collection[str]) -> SessionInfo | None:
@@ -299,14 +299,14 @@ def search(directory: Path, infos: Sequence[SessionInfo], query: str) -> list[Se
     not matter. A log that cannot be read is found by its title or name alone.
     """
     words = [word.casefold() for word in query.split()]
-    found = []
+    hits = []
     for info in infos:
         snippet = _snippet(f"{info.title or ''} {info.name or ''}", words)
         if snippet is None:
             snippet = _snippet_in_log(directory / f"{info.id}{SUFFIX}", words)
         if snippet is not None:
-            found.append(SearchHit(info, snippet))
-    return found
+            hits.append(SearchHit(info, snippet))
+    return hits
 
 
 def _snippet_in_log(path: Path, words: Sequence[str]) -> str | None:
@@ -339,11 +339,11 @@ def _snippet(text: str, words: Sequence[str]) -> str | None:
     """Return the text around the first of ``words`` in ``text``, None unless all are there."""
     line = " ".join(text.split())
     folded = line.casefold()
-    places = [folded.find(word) for word in words]
-    if -1 in places:
+    offsets = [folded.find(word) for word in words]
+    if -1 in offsets:
         return None
     # Folding may lengthen a text: the place found is then a little too late, which does no harm.
-    start = max(0, min(places, default=0) - _BEFORE)
+    start = max(0, min(offsets, default=0) - _BEFORE)
     start = line.find(" ", start) + 1 if start else 0
     end = start + _SNIPPET
     return f"{'…' if start else ''}{line[start:end].rstrip()}{'…' if end < len(line) else ''}"

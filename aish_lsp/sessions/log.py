@@ -116,8 +116,8 @@ class SessionLog:
         fresh, meta = _fresh(path.parent, loaded.meta.get("workspace"))
         log = cls(fresh, meta | {"title": loaded.meta.get("title")}, redact)
         # Its title is in the header now.
-        kept = (record for record in loaded.records if record.get("event") != "meta")
-        lines = map(json_line, ({"meta": log._meta}, *kept))
+        records = (record for record in loaded.records if record.get("event") != "meta")
+        lines = map(json_line, ({"meta": log._meta}, *records))
         try:
             fd = log._open()
             append_line(fd, log.path, "\n".join(lines), sync=True)

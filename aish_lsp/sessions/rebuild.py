@@ -82,16 +82,16 @@ def resumption(loaded: LoadedSession) -> Resumption:
             case "model":
                 model = _text(record.get("model")) or model
     questions = [message for message in messages if message["role"] == "user"]
-    kept = _in_order(message for message in messages if message["n"] not in withdrawn)
+    conversation = _in_order(message for message in messages if message["n"] not in withdrawn)
     # An earlier question that was withdrawn gave its output to the one after it.
-    if questions and questions[-1] not in kept:
+    if questions and questions[-1] not in conversation:
         outputs = [*_taken(questions[-1]), *outputs]
     return Resumption(
-        tuple(map(message_of, kept)),
+        tuple(map(message_of, conversation)),
         summary,
         _outputs(outputs),
         model,
-        tuple(_waiting(kept, loaded.records)),
+        tuple(_waiting(conversation, loaded.records)),
         evictions,
         _calls_before(loaded.records),
     )
@@ -111,27 +111,27 @@ def _is_attached(part: object) -> bool:
 
 
 def _waiting(
-    kept: Sequence[Record], lines: Iterable[Record]
+    conversation: Sequence[Record], lines: Iterable[Record]
 ) -> Iterator[tuple[str, FoundCommand, int]]:
     """Yield the last reply's suggestions, except those that were run or dropped.
 
     One that held a secret is left out: the log does not have it as it was suggested.
     """
-    replies = [message for message in kept if message["role"] == "assistant"]
+    replies = [message for message in conversation if message["role"] == "assistant"]
     if not replies:
         return
     taken = {_text(one.get("id")) for one in lines if one.get("event") in ("exec", "dismissed")}
     suggested: dict[str, list[tuple[FoundCommand, int]]] = {}
-    for number, found in enumerate(suggestions_of(replies[-1]["content"]), 1):
-        suggested.setdefault(found.text, []).append((found, number))
+    for number, suggestion in enumerate(suggestions_of(replies[-1]["content"]), 1):
+        suggested.setdefault(suggestion.text, []).append((suggestion, number))
     for command in replies[-1].get("commands") or ():
         text = command["text"]
         if REDACTED in text or MASK in text or not suggested.get(text):
             continue
         # Even if this one was taken: the same command may be suggested twice.
-        found, number = suggested[text].pop(0)
+        suggestion, number = suggested[text].pop(0)
         if command["id"] not in taken:
-            yield command["id"], found, number
+            yield command["id"], suggestion, number
 
 
 def _calls_before(lines: Iterable[Record]) -> int:
@@ -172,42 +172,42 @@ def _with_message(messages: list[Record], message: Record) -> list[Record]:
     again = asked.get("again") if asked else None
     if again is None:
         return messages
-    kept = []
+    rest = []
     dropping = False
     for one in messages:
         if one["role"] == "user":
             dropping = one["n"] == again
         if not dropping:
-            kept.append(one)
-    return kept
+            rest.append(one)
+    return rest
 
 
 def _in_order(messages: Iterable[Record]) -> list[Record]:
     """Return the messages that are in an order that a model's server accepts."""
-    kept: list[Record] = []
+    ordered: list[Record] = []
     waiting: list[str] = []
     for message in messages:
         if message["role"] == "tool":
             if message.get("tool_call_id") in waiting:
                 waiting.remove(message["tool_call_id"])
-                kept.append(message)
+                ordered.append(message)
             continue
-        kept += _cancelled(waiting)
+        ordered += _cancelled(waiting)
         if message["role"] == "user":
-            if kept and kept[-1]["role"] == "user":
-                kept.pop()
-            kept.append(message)
+            if ordered and ordered[-1]["role"] == "user":
+                ordered.pop()
+            ordered.append(message)
             waiting = []
-        elif kept and kept[-1]["role"] != "assistant":
-            kept.append(message)
+        elif ordered and ordered[-1]["role"] != "assistant":
+            ordered.append(message)
             waiting = [call["id"] for call in message.get("tool_calls") or ()]
         else:
             # The question that it answers is lost.
             waiting = []
-    kept += _cancelled(waiting)
-    if kept and kept[-1]["role"] == "user":
-        kept.pop()
-    return kept
+    ordered += _cancelled(waiting)
+    if ordered and ordered[-1]["role"] == "user":
+        ordered.pop()
+    return ordered
 
 
 def _cancelled(calls: Iterable[str]) -> list[Record]:

@@ -310,9 +310,9 @@ def read_usage(path: Path, session: str | None = None) -> list[UsageRecord]:
 
 def _call(line: dict[str, Any]) -> UsageRecord | None:
     """Return a line's call, or None if a field is missing or of the wrong type."""
-    known = {key: value for key, value in line.items() if key in _KEYS}
+    fields = {key: value for key, value in line.items() if key in _KEYS}
     try:
-        return structure(known, UsageRecord, camel_case=True)
+        return structure(fields, UsageRecord, camel_case=True)
     except InvalidArgument:
         return None
 

@@ -228,8 +228,10 @@ def load(path: Path, *, newer: bool = False) -> LoadedSession:
         good.append(record)
     if not meta:
         notices.append(f"{path} has lost its header.")
-    told = (*flaws.told(), *notices)
-    return LoadedSession(session_id, meta_of(meta, good), tuple(good), told, newer=_is_newer(meta))
+    troubles = (*flaws.messages(), *notices)
+    return LoadedSession(
+        session_id, meta_of(meta, good), tuple(good), troubles, newer=_is_newer(meta)
+    )
 
 
 def meta_of(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:

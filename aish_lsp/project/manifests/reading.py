@@ -64,8 +64,8 @@ def walk(value: object, path: str, most: int, name: str = "") -> Iterator[tuple[
     """
     key, _, rest = path.partition(".")
     inner = {key: value[key]} if isinstance(value, dict) and key in value else {}
-    for found, item in islice((table(value) if key == "*" else inner).items(), most):
-        here = found if key == "*" else name
+    for matched, item in islice((table(value) if key == "*" else inner).items(), most):
+        here = matched if key == "*" else name
         yield from walk(item, rest, most, here) if rest else ((here, item),)
 
 

@@ -83,8 +83,8 @@ def named_tasks(
 class Substitutions(dict[str, str]):
     """What the braces in commands stand for: the first row of each word that holds."""
 
-    def __init__(self, manifests: Manifests, **given: str) -> None:
-        super().__init__(given)
+    def __init__(self, manifests: Manifests, **words: str) -> None:
+        super().__init__(words)
         self._manifests = manifests
 
     def __missing__(self, name: str) -> str:

@@ -196,7 +196,7 @@ def test_of_very_many_bad_lines_the_first_are_told_and_the_others_counted() -> N
     for number, line in iter_jsonl(b"junk\n" * 200_000):
         assert isinstance(line, BadLine)
         flaws.add(number, line.reason)
-    *each, others = flaws.told()
+    *each, others = flaws.messages()
     assert len(each) == MOST_REPORTED
     assert each[0] == "f, line 1: it is not JSON (Expecting value, column 1). It is skipped."
     assert others == f"f: 199,997 more bad lines, the first at line {MOST_REPORTED + 1}."
