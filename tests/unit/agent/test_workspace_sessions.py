@@ -559,7 +559,7 @@ async def test_the_chat_lists_and_resumes(place: Place) -> None:
     assert f", {log.id})" in listed
     assert "1 question, offline" in listed
     assert await typed(workspace, ":sessions old") == await typed(workspace, ":session list OLD")
-    assert "Old? (" in (found := await typed(workspace, ":sessions old"))
+    assert "Old? *plans* (" in (found := await typed(workspace, ":sessions old"))
     assert "\n   > Old? plans\n" in found
     assert "mentions *elsewhere*" in await typed(workspace, ":sessions elsewhere")
     assert "with 2 messages" in await typed(workspace, ":resume 1")
