@@ -334,9 +334,9 @@ class Session:
         """Reload the configuration, memory and project if they changed. Return any warnings."""
         return await self.workspace.refresh() + self.recorder.drain_warnings()
 
-    def is_news(self, fact: str) -> bool:
+    def is_news(self, fact: str, *, lasts: bool = True) -> bool:
         """Return whether a ``fact`` about a model or its server was not told today."""
-        return self.workspace.services.told.is_news(fact)
+        return self.workspace.services.told.is_news(fact, lasts=lasts)
 
     def first_time(self, notice: str) -> bool:
         """Return whether ``notice`` is new in this session, and remember that it was shown."""

@@ -34,8 +34,10 @@ class ToldFacts:
         self._file = SharedFile(path, "told", dict, _LARGEST)
         self._today: dict[str, date] = {}
 
-    def is_news(self, fact: str) -> bool:
+    def is_news(self, fact: str, *, lasts: bool = True) -> bool:
         """Return whether ``fact`` was not told today, and remember that it is now.
+
+        With ``lasts``, it is among the ``recent`` ones: nobody can find it out at any time.
 
         Its numbers make no difference. If the file cannot be written, this holds for the
         process alone.
@@ -50,7 +52,7 @@ class ToldFacts:
             known = told.get(key)
             if known is not None and known["at"] == today.isoformat():
                 return False
-            told[key] = {"at": today.isoformat(), "fact": fact}
+            told[key] = {"at": today.isoformat(), "fact": fact if lasts else ""}
             self._file.write({**document, "told": told})
         return True
 
@@ -58,7 +60,7 @@ class ToldFacts:
         """Return what was told in the last days, each with its day, the oldest first."""
         with suppress(AishError, ValueError):
             told = _recent(self._file.read()["told"]).values()
-            return sorted((known["at"], known["fact"]) for known in told)
+            return sorted((known["at"], known["fact"]) for known in told if known["fact"])
         return []
 
 

@@ -214,7 +214,7 @@ class Turn:
         for notice in await self._session.refresh():
             await self._notice("warning", notice)
         chosen, class_ = await self._session.models.route(prompt, self._ask.model or self._named)
-        if chosen.notice and self._session.is_news(chosen.notice):
+        if chosen.notice and self._session.is_news(chosen.notice, lasts=False):
             await self._notice("info", chosen.notice)
         self._chain = FallbackChain(chosen.preset, workspace.config)
         if chosen.preset.provider != "offline":

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from aish_lsp import __version__
 from aish_lsp.cli.command import add_command, open_workspace, write_result
 from aish_lsp.cli.inspecting import values_in_force
+from aish_lsp.cli.spelling import for_shell
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import config_file, data_dir, private_dir, read_file, recent_log
 from aish_lsp.foundation.text import count_of, escaped
@@ -83,7 +84,7 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
     async for finding in _models(workspace):
         yield finding
     for day, fact in workspace.services.told.recent():
-        yield Finding("noticed", "missing", f"{fact} ({day})")
+        yield Finding("noticed", "missing", f"{for_shell(fact)} ({day})")
 
 
 def _configuration(problems: list[str]) -> Finding:

@@ -175,7 +175,7 @@ def _reading(
     reason = _not_meant(review, words[0], known=known, rights=rule.rights)
     opens = name not in _OPENS_NONE or "--no-index" in words
     if reason is None and opens and any(map(is_unknown, words[1:])):
-        reason = "reads what is not known"
+        reason = "reads something that is only known when it runs"
     if reason is not None:
         return CAUTION, reason
     places = [f"{folder}/{word}" for folder in review.folders for word in words[1:]]
@@ -205,7 +205,7 @@ def _by_own_rules(review: Review, words: Sequence[str], name: str, values: froze
         rules = filter(None, (verdict(entry, arguments) for entry in entries))
         worst = max(rules, key=lambda rule: rule.level, default=None)
         if worst is not None:
-            reason = worst.reason or f"a rule of yours: {words[0][:60]}"
+            reason = worst.reason or f"a rule of your own: {words[0][:60]}"
             review.findings.add(worst.level, reason)
             if tables_ is review.own:
                 review.findings.free += not worst.confine

@@ -185,7 +185,7 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
     """
     is_unclear = UNKNOWN in target or (lost and not target.startswith("/"))
     if kept is not None and how == "overwrites" and is_unclear:
-        return DESTRUCTIVE, "may overwrite a file that is not known"
+        return DESTRUCTIVE, "may overwrite a file that is only known when it runs"
     if UNKNOWN in target and target.strip(UNKNOWN) == "":
         return CAUTION, "writes to a file whose name is computed"
     if _WRITABLE_DEVICES.fullmatch(target):

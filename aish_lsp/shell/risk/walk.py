@@ -338,7 +338,7 @@ class _Walk:
             # Before the shell's own ``read`` it only says how the line is split.
             risk = SAFE if self._resolver.text(node.next_named_sibling) == "read" else risk
         elif key == "IFS" and _RUNS_WORDS.search(self._source.decode()):
-            review.destructive("may split what it runs in another way")
+            review.destructive("may split what it runs differently")
         review.findings.add(risk, reason)
         if self._review.depth and not before_command:
             # What was known about a variable before this text was found may no longer hold.

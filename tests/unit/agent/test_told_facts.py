@@ -47,6 +47,7 @@ def test_what_was_told_is_listed_for_some_days(
     facts = ToldFacts(tmp_path / "told.json")
     assert facts.recent() == []
     facts.is_news(FACT)
+    facts.is_news("What anybody can find out now.", lasts=False)
     assert facts.recent() == [(told._today().isoformat(), FACT)]
     later = told._today() + timedelta(40)
     monkeypatch.setattr(told, "_today", lambda: later)

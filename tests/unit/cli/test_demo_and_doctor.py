@@ -12,6 +12,8 @@ from subprocess import CompletedProcess
 import pytest
 from command_line import CommandLine, run_main
 
+from aish_lsp.agent.told import ToldFacts
+
 
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
@@ -148,3 +150,13 @@ def test_a_report_has_what_a_bug_report_needs_and_no_secret_and_no_name(
     for hidden in ("ada.lovelace", str(tmp_path), "hunter2", "sk-ant", "blue"):
         assert hidden not in told
     assert done.returncode == 1, "the model does not answer"
+
+
+def test_the_doctor_says_what_was_noticed_of_a_model_as_a_shell_spells_it(
+    run: CommandLine, tmp_path: Path
+) -> None:
+    fact = "smol cannot use tools (its chat template leaves them out). `:model add` adds another."
+    assert ToldFacts(tmp_path / "data" / "told.json").is_news(fact)
+    [noticed] = [line for line in run("doctor").stdout.splitlines() if "smol" in line]
+    assert noticed.startswith("- noticed: smol cannot use tools")
+    assert "`aish-lsp setup` adds another" in noticed
