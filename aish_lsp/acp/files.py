@@ -62,7 +62,8 @@ class ClientFiles:
         except (RequestError, ConnectionError, ValueError) as error:
             logger.info("the client did not read a file: %s", type(error).__name__)
             return None
-        return answer.content
+        text: str = answer.content
+        return text
 
 
 def _on_disk(path: Path) -> str | None:
