@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from aish_lsp.agent.events import CommandInfo
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Emit, Job
+    from aish_lsp.foundation.ports import UserAnswer
     from aish_lsp.shell.blocks import Source
     from aish_lsp.shell.process import Sandbox
+    from aish_lsp.shell.risk.approved import Approvable
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +53,8 @@ DEFAULT_TIMEOUT = 3600.0
 _NO_UNDO = "it could not be undone"
 _NO_LAYER = "what git writes cannot be kept apart here"
 _NOT_ALONE = "another command is running, and changes made since it started could not be undone"
+
+_IN_GOAL = " While this goal is pursued, a yes holds for the same command, too."
 
 _NOT_RUNNABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -323,6 +327,8 @@ class Execution:
         self._profile: Literal["reading", "work"] | None = None
         # Whether all of its commands are git's.
         self._is_gits = False
+        # Whether it runs since the user has allowed it before.
+        self._is_allowed = False
         # What the editor has not saved: the command sees those files as they were.
         self._unsaved: list[str] = []
         folder = self._workspace.folder / ".aish"
@@ -344,7 +350,7 @@ class Execution:
         result: RunResult | None = None
         try:
             verdict = await self._judge()
-            if self._must_ask(verdict) and not await self._ask(verdict):
+            if self._must_ask(verdict) and not await self._may_run(verdict):
                 return self._not_run("denied")
             if not verdict.only_reads and not await self._save_first():
                 return self._not_run("denied")
@@ -353,10 +359,11 @@ class Execution:
                 parts = planned.group, planned.text, planned.cwd
                 changes = self._session.undoable(*parts, self._emit)
             async with changes as covered:
-                if self._profile == "work" and not (covered and undo.holds(planned.group)):
+                can_undo = covered and undo.holds(planned.group)
+                if self._profile == "work" and not (can_undo or self._is_allowed):
                     # It was to run without asking, but could not be undone: ask after all.
                     reason = _NOT_ALONE if covered else _NO_UNDO
-                    if not await self._ask(replace(verdict, reasons=(reason,))):
+                    if not await self._may_run(replace(verdict, reasons=(reason,))):
                         return self._not_run("denied")
                 result = await self._run(verdict)
         except asyncio.CancelledError:
@@ -412,7 +419,10 @@ class Execution:
             self._is_gits = runs_only_git(planned.text)
             assert workspace.root is not None
             confinement = workspace.services.confinement
-            if self._is_gits and (why_not := await confinement.why_no_layers(workspace.root)):
+            why_not = ""
+            if self._is_gits:
+                why_not = await confinement.why_no_work(workspace.root, layered=True)
+            if why_not:
                 return replace(verdict, reasons=(*verdict.reasons, f"{_NO_LAYER}: {why_not}"))
             self._profile = "work"
         return verdict
@@ -471,15 +481,59 @@ class Execution:
             planned.text, verdict, planned.origin, always=always
         )
 
-    async def _ask(self, verdict: Verdict) -> bool:
-        """Ask the user; if nobody answers, show the question and how to run the command."""
+    async def _may_run(self, verdict: Verdict) -> bool:
+        """Return whether the user allows the command, or has allowed it before.
+
+        Unless they clicked on it, what they have allowed before runs in the profile ``work``.
+        """
+        works = await self._works()
+        commands = await self._approvable(verdict, works=works)
+        approvals = self._session.approvals
+        if commands and approvals.cover(commands, works=works):
+            self._is_allowed = True
+            if works and self._plan.request.approval == "unseen":
+                self._profile = "work"
+            return True
+        return await self._ask(verdict, commands, works=works)
+
+    async def _works(self) -> bool:
+        """Return whether the command could run in the profile ``work``."""
+        workspace = self._workspace
+        if workspace.root is None or not await workspace.can_confine():
+            return False
+        self._is_gits = runs_only_git(self._plan.text)
+        confinement = workspace.services.confinement
+        return not await confinement.why_no_work(workspace.root, layered=self._is_gits)
+
+    async def _approvable(self, verdict: Verdict, *, works: bool) -> tuple[Approvable, ...]:
+        """Return the commands to remember if the user says so; none if it cannot be remembered."""
+        planned = self._plan
+        always = planned.is_retry or planned.origin == "document"
+        always = always or self._workspace.config.safety.confirm == "always"
+        if always or verdict.risk != "caution":
+            return ()
+        return await self._session.approvals.commands(
+            planned.text, planned.shell, planned.cwd, works=works
+        )
+
+    async def _ask(self, verdict: Verdict, commands: Sequence[Approvable], *, works: bool) -> bool:
+        """Ask the user; if nobody answers, show the question and how to run the command.
+
+        ``commands`` are remembered if they say so.
+        """
         planned = self._plan
         question = question_for(
-            planned.text, planned.cwd, verdict, planned.origin, self._other_shell
+            planned.text,
+            planned.cwd,
+            verdict,
+            planned.origin,
+            self._other_shell,
+            undo=await self._undo_hint() + (_IN_GOAL if self._pursuit and commands else ""),
+            covers=tuple(one.name for one in commands),
+            works=works,
         )
-        if verdict.risk == "destructive":
-            question = replace(question, message=f"{question.message}\n\n{await self._undo_hint()}")
         answer = await self._workspace.services.ask_user(question)
+        await self._remember(answer, commands)
         if answer is None:
             # Whoever approves it has seen it; by then its tool call has been answered.
             request = replace(planned.request, approval="given", answers_call=False)
@@ -490,7 +544,18 @@ class Execution:
         if answer and self._profile == "work":
             # As the user agreed, it is no longer limited to the work tree.
             self._profile = None
-        return answer is True
+        return bool(answer)
+
+    async def _remember(self, answer: UserAnswer, commands: Sequence[Approvable]) -> None:
+        """Remember what the user has allowed; in a goal, a plain yes holds until its end."""
+        if self._pursuit is not None and answer:
+            self._pursuit.allowed.update(commands)
+        if answer in ("session", "folder"):
+            try:
+                await self._session.approvals.keep(commands, answer)
+            except AishError as error:
+                message = f"Run, but not remembered: {error.message}"
+                await self._emit(Notice("warning", message))
 
     async def _undo_hint(self) -> str:
         """Return a sentence on whether, and how, the command could be undone."""

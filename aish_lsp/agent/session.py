@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.agent.accounting import Accounting, NextRequest
+from aish_lsp.agent.approvals import Approvals
 from aish_lsp.agent.events import Notice
 from aish_lsp.context.attached import Consents
 from aish_lsp.context.conversation import Conversation
@@ -102,6 +103,7 @@ class Session:
         unanswered: the last question, if it got no answer.
         awaiting: commands that wait for approval since nobody could be asked, by id; each value
             starts its command.
+        approvals: what the user has allowed without being asked again.
         tools: what the model may call.
         pursuit: the goal that is being pursued, if any.
         goal_job: the id of the last job that pursued a goal, or is about to.
@@ -122,6 +124,7 @@ class Session:
         self.commands = PendingCommands()
         self.accounting = Accounting(workspace.services)
         self.consents = Consents()
+        self.approvals = Approvals(workspace, lambda: self.pursuit)
         self.jobs = JobTable(workspace.changed)
         self.turn_lock = asyncio.Lock()
         self.unanswered: Ask | None = None

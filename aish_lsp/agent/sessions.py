@@ -365,7 +365,7 @@ class OpenSessions:
                 _refuse_while_busy(session)
                 await self.close(session)
             await asyncio.to_thread(delete_session, self._logs, loaded.id)
-        return answer
+        return bool(answer)
 
     async def history(self, key: str) -> LoadedSession:
         """Return the log of the session that has this id or name.

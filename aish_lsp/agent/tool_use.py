@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.conversation import CANCELLED
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.job import run_uncancellable
+from aish_lsp.foundation.jsonl import now
 from aish_lsp.foundation.ports import CALL
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.context.conversation import Conversation
     from aish_lsp.foundation.job import Emit
-    from aish_lsp.foundation.ports import EditOutcome, Question
+    from aish_lsp.foundation.ports import EditOutcome, Question, UserAnswer
     from aish_lsp.models.request import ToolCall
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools import ResultStatus
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 #: Seconds that a command may take: one of our own, which only reads, and one of a model.
 _READING_SECONDS = 30.0
 _RUNNING_SECONDS = 600.0
+
+#: The button that allows them.
+_ALL_EDITS = "All edits in this session"
 
 #: The shell that runs our own commands, and for which they are quoted.
 _SHELL = "sh"
@@ -161,14 +166,19 @@ class _Access:
             raise asyncio.CancelledError
         return result
 
-    async def ask_user(self, question: Question) -> bool | None:
-        """Ask the user, unless a goal is pursued that may make this edit without asking."""
-        pursuit, approval = self._session.pursuit, question.approval
-        if pursuit is not None and pursuit.acts_alone and approval is not None:
-            always = self._workspace.config.safety.confirm == "always"
-            if approval.kind == "edit" and approval.risk == "caution" and not always:
-                return True
-        return await self._workspace.services.ask_user(question)
+    async def ask_user(self, question: Question) -> UserAnswer:
+        """Ask the user, unless they or a goal that is pursued allow this edit without asking."""
+        ask, pursuit = self._workspace.services.ask_user, self._session.pursuit
+        is_edit = question.approval is not None and question.approval.kind == "edit"
+        if not is_edit or self._workspace.config.safety.confirm == "always":
+            return await ask(question)
+        approvals = self._session.approvals
+        if approvals.edits or (pursuit is not None and pursuit.acts_alone):
+            return True
+        answer = await ask(replace(question, remember={"session": _ALL_EDITS}))
+        if answer == "session":
+            approvals.edits = now()
+        return answer
 
     async def edit_open(self, path: Path, before: str, after: str) -> EditOutcome:
         """Change a file that is open in the editor, and record the change so it can be undone."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aish_lsp.foundation.errors import AishError
-    from aish_lsp.foundation.ports import Question
+    from aish_lsp.foundation.ports import Question, UserAnswer
 
 #: How many bytes of a line to read at a time.
 _PIECE = 4096
@@ -176,12 +176,21 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def ask_user(question: Question, *, ctrl_c_ends: bool = True) -> bool | None:
+async def ask_user(question: Question, *, ctrl_c_ends: bool = True) -> UserAnswer:
     """Ask on stderr; only a plain yes is a yes. ``ctrl_c_ends`` is as for ``read_line``."""
     whole = f"{question.whole}\n\n" if question.whole else ""
-    prompt = f"{whole}{question.message}\n{question.yes}? [y/N] "
-    answer = await read_line(prompt, ctrl_c_ends=ctrl_c_ends)
-    return None if answer is None else answer.strip().lower() in ("y", "yes")
+    yes = f"{question.yes}? [y/N] "
+    if question.remember:
+        # The first letter of how long it is remembered: s, f.
+        rows = [f"  {scope[0]}  {label}" for scope, label in question.remember.items()]
+        keys = "/".join(scope[0] for scope in question.remember)
+        yes = "\n".join([f"  y  {question.yes}", *rows, f"[y/{keys}/N] "])
+    answer = await read_line(f"{whole}{question.message}\n{yes}", ctrl_c_ends=ctrl_c_ends)
+    if answer is None:
+        return None
+    meant = answer.strip().lower()
+    scopes = (scope for scope in question.remember if meant in (scope, scope[0]))
+    return next(scopes, meant in ("y", "yes"))
 
 
 async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:

@@ -18,7 +18,7 @@ from aish_lsp.foundation.files import locked
 from aish_lsp.foundation.jsonl import SharedFile, now
 
 #: What a grant is for. Consents to a provider or a key are the user's own, not a workspace's.
-What = Literal["overlay", "server", "settings", "tool", "norris"]
+What = Literal["overlay", "server", "settings", "tool", "norris", "command"]
 
 #: The maximum size of the file in bytes: enough for tens of thousands of grants.
 _LARGEST: Final = 16 << 20
@@ -60,6 +60,11 @@ class TrustStore:
         """Return the names of a workspace's grants of this kind."""
         grants = self._grants({"workspace": _place(workspace), "what": what})
         return [str(grant.get("name")) for grant in grants]
+
+    def times(self, workspace: Path, what: What) -> dict[str, str]:
+        """Return when each of a workspace's grants of this kind was given, by its name."""
+        grants = self._grants({"workspace": _place(workspace), "what": what})
+        return {str(grant.get("name")): str(grant.get("at")) for grant in grants}
 
     def grant(
         self, workspace: Path, what: What, name: str, contents: str, *, definition: str = ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -18,9 +18,16 @@ class Diff:
     after: str
 
 
+#: How long an approval may be remembered.
+Remember: TypeAlias = Literal["session", "folder"]
+
+
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What a question is about, for a client that displays it itself (``aish/approve``)."""
+    """What a question is about, for a client that displays it itself (``aish/approve``).
+
+    ``undo`` says what an undo could do; ``covers`` says what an approval that is remembered covers.
+    """
 
     kind: Literal["command", "edit"]
     text: str
@@ -28,6 +35,8 @@ class Approval:
     risk: str
     reasons: tuple[str, ...] = ()
     diff: Diff | None = None
+    undo: str = ""
+    covers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,7 @@ class Question:
         yes, no: the labels of the buttons.
         whole: the full text to show along with ``message`` if that shows only part of it.
         approval: the same in parts, if a command or an edit is to be approved.
+        remember: how long a yes may be remembered, each with the label of its button.
     """
 
     message: str
@@ -46,14 +56,29 @@ class Question:
     no: str = "Cancel"
     whole: str = ""
     approval: Approval | None = None
+    remember: Mapping[Remember, str] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> dict[str, UserAnswer]:
+        """The labels of all buttons, each with the answer that it gives."""
+        remembered = {label: scope for scope, label in self.remember.items()}
+        return {self.yes: True, self.no: False, **remembered}
 
 
 #: The id of the tool call or the command that is carried out in this context; a front end may show
 #: a question with it.
 CALL: ContextVar[str] = ContextVar("call", default="")
 
-#: Asks a question; returns True only for a plain yes, and None without a clear answer.
-AskUser: TypeAlias = Callable[[Question], Awaitable[bool | None]]
+#: True only for a plain yes, or how long to remember it; False for a no, None if it is not clear.
+UserAnswer: TypeAlias = bool | Remember | None
+
+#: Asks a question. Only one that offers to remember a yes gets how long.
+AskUser: TypeAlias = Callable[[Question], Awaitable[UserAnswer]]
+
+
+def plain(answer: UserAnswer) -> bool | None:
+    """Return an answer without how long it is to be remembered."""
+    return None if answer is None else bool(answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +100,7 @@ class Choice:
 Choose: TypeAlias = Callable[[Choice], Awaitable[int | None]]
 
 #: Returns the text of a file that the editor has open, with LF line ends; None if it is not open.
-OpenText: TypeAlias = Callable[[Path], Awaitable[str | None]]
+OpenText: TypeAlias = Callable[[Path], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +234,11 @@ ReadTerminal: TypeAlias = Callable[[], Awaitable[TerminalShown | None]]
 
 #: Waits until the settings of a front end for a folder, if it has any, are known.
 Settled: TypeAlias = Callable[[Path | None], Awaitable[object]]
+
+
+def nothing_open(_path: Path) -> str | None:
+    """Return None, as for an editor without open files."""
+    return None
 
 
 async def nobody(*_asked: object) -> None:

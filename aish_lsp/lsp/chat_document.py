@@ -37,7 +37,7 @@ from aish_lsp.chat.transcript import first_line, left_behind, waits
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.foundation.job import Job
-from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.ports import Question, plain
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.chat_sections import (
@@ -301,7 +301,7 @@ class ChatDocument:
         line = f":{below.command.name} {below.command.argument}".rstrip()
         runs: bool | None = below.alone
         if not runs:
-            runs = await self._workspace.services.ask_user(_which_is_meant(escaped(line)))
+            runs = plain(await self._workspace.services.ask_user(_which_is_meant(escaped(line))))
         if runs:
             await carry_out()
             return

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.foundation.ports import Remember
 from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import Position
 from aish_lsp.operations.operation import SessionTarget, Target, Token
@@ -53,7 +54,9 @@ class ApprovalRequest:
     """The request ``aish/approve``: what needs the user's approval.
 
     ``text`` is the command (for the kind ``command``) or the name of the file (for ``edit``, which
-    has a ``diff``); ``cwd`` is the folder in which it runs or is.
+    has a ``diff``); ``cwd`` is the folder in which it runs or is. ``undo`` says what an undo could
+    do. ``remember`` is how long a yes may be remembered, and ``covers`` what it then covers;
+    ``labels`` are those of the buttons: no, yes, and one for each of ``remember``.
     """
 
     id: str
@@ -63,13 +66,21 @@ class ApprovalRequest:
     risk: str
     reasons: tuple[str, ...]
     diff: DiffShown | None
+    undo: str
+    covers: str
+    remember: tuple[Remember, ...]
+    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """The answer to ``aish/approve``; anything but true is a no."""
+    """The answer to ``aish/approve``; anything but true is a no.
+
+    ``remember``, one of those that the request offers, has a yes remembered.
+    """
 
     approved: bool
+    remember: Remember | None = None
 
 
 @dataclass(frozen=True, slots=True)

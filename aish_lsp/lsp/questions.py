@@ -30,6 +30,7 @@ from aish_lsp.foundation.ports import (
     Lookup,
     Question,
     TerminalShown,
+    UserAnswer,
 )
 from aish_lsp.foundation.text import shown_path, with_line_feeds
 from aish_lsp.foundation.uris import path_of
@@ -83,12 +84,13 @@ class Questions:
         self._open: set[asyncio.Task[Any]] = set()
         server.on_command(self._dismiss)
 
-    async def ask_user(self, question: Question) -> bool | None:
+    async def ask_user(self, question: Question) -> UserAnswer:
         """Implement ``ports.AskUser``."""
         if question.approval is not None and declares(self._server, "approve"):
-            return await self._approved(question.approval)
-        title = await self._ask(question.message, question.whole, (question.yes, question.no))
-        return {question.yes: True, question.no: False}.get(title) if title else None
+            return await self._approved(question, question.approval)
+        answers = question.answers
+        title = await self._ask(question.message, question.whole, tuple(answers))
+        return answers.get(title) if title else None
 
     async def choose(self, choice: Choice) -> int | None:
         """Implement ``ports.Choose``.
@@ -100,9 +102,10 @@ class Questions:
         title = await self._ask(choice.message, choice.whole, choice.options)
         return choice.options.index(title) if title in choice.options else None
 
-    async def _approved(self, approval: Approval) -> bool | None:
+    async def _approved(self, question: Question, approval: Approval) -> UserAnswer:
         """Ask with ``aish/approve``: only ``{approved: true}`` is a yes; None if unanswered."""
         diff = approval.diff
+        remember = question.remember
         params = ApprovalRequest(
             id=new_id(),
             kind=approval.kind,
@@ -111,6 +114,10 @@ class Questions:
             risk=approval.risk,
             reasons=approval.reasons,
             diff=DiffShown(diff.path.as_uri(), diff.before, diff.after) if diff else None,
+            undo=approval.undo,
+            covers=approval.covers,
+            remember=tuple(remember),
+            labels=(question.no, question.yes, *remember.values()),
         )
         await asyncio.sleep(_DELAY)
         try:
@@ -119,7 +126,10 @@ class Questions:
         except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
             logger.info("the client could not ask the user: %s", type(error).__name__)
             return None
-        return _field(answer, "approved") is True
+        if _field(answer, "approved") is not True:
+            return False
+        wanted = _field(answer, "remember")
+        return next((scope for scope in remember if scope == wanted), True)
 
     async def _ask(self, message: str, whole: str, titles: Sequence[str]) -> str | None:
         """Return the title that the user chose, as the client sent it; None for no answer."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, Denied, NotFound
-from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.ports import Question, plain
 from aish_lsp.models.address import origin, shows_key
 from aish_lsp.models.prices import lists_prices
 from aish_lsp.models.providers import describe
@@ -238,7 +238,7 @@ class Catalog:
         async with self._asking:
             answer = self._answer("provider", offer.label, offer.host)
             if answer is None or (again and not answer):
-                answer = await ask_user(_consent(offer))
+                answer = plain(await ask_user(_consent(offer)))
                 # No answer counts as a no until the process ends.
                 self._answers["provider", offer.label, offer.host] = bool(answer)
                 if answer is not None:
@@ -255,7 +255,7 @@ class Catalog:
         async with self._asking:
             answer = self._answer("key", place, place)
             if answer is None or (again and not answer):
-                answer = await ask_user(_exposure(preset, place))
+                answer = plain(await ask_user(_exposure(preset, place)))
                 if answer is not None:
                     await self._keep("key", place, place, granted=answer)
         if not answer:

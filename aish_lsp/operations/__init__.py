@@ -5,10 +5,21 @@ A module of operations is available in the front ends only if it is listed here.
 
 from __future__ import annotations
 
-from aish_lsp.operations import ask, context, memory, models, run, sessions, tools, trust, undo
+from aish_lsp.operations import (
+    approvals,
+    ask,
+    context,
+    memory,
+    models,
+    run,
+    sessions,
+    tools,
+    trust,
+    undo,
+)
 from aish_lsp.operations import operation as added
 
-_FAMILIES = (ask, run, models, memory, context, sessions, tools, trust, undo)
+_FAMILIES = (ask, run, approvals, models, memory, context, sessions, tools, trust, undo)
 _ORDER = [family.__name__ for family in _FAMILIES]
 
 #: All operations by name, family by family, in the order of the reference.

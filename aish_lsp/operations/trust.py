@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.errors import Denied
-from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.ports import Question, plain
 from aish_lsp.foundation.text import count_of, cut, escaped
 from aish_lsp.operations.markdown import quoted
 from aish_lsp.operations.operation import Answer, Caller, Line, Target, operation
@@ -136,7 +136,7 @@ async def grant(caller: Caller, params: Target) -> Answer[Trust]:
     answer: bool | None = True
     seen = params.seen if isinstance(params, _TrustParams) else ""
     if waiting and not seen:
-        answer = await workspace.services.ask_user(_question(waiting))
+        answer = plain(await workspace.services.ask_user(_question(waiting)))
     elif waiting and seen != _fingerprint_of(waiting):
         # A user who cannot be asked passes the fingerprint of what they have seen.
         raise Denied("What the workspace asks for has changed. `:trust` shows it.")

@@ -14,13 +14,13 @@ import difflib
 import itertools
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from aish_lsp.foundation.errors import NotFound
-from aish_lsp.foundation.ports import Approval, Question
+from aish_lsp.foundation.ports import Approval, Question, Remember
 from aish_lsp.foundation.text import escaped
 from aish_lsp.shell.blocks import (
     PREFIX,
@@ -482,11 +482,27 @@ def without_confinement(verdict: Verdict) -> Verdict:
 
 
 def question_for(
-    text: str, folder: Path, verdict: Verdict, origin: Origin, shell: str = ""
+    text: str,
+    folder: Path,
+    verdict: Verdict,
+    origin: Origin,
+    shell: str = "",
+    *,
+    undo: str = "",
+    covers: Sequence[str] = (),
+    works: bool = False,
 ) -> Question:
     """Return the question, which shows exactly what would run, where, and why the user is asked.
 
-    ``shell`` is what runs it, if that is not the user's own.
+    Args:
+        text: the command.
+        folder: where it would run.
+        verdict: what could happen, and why.
+        origin: where the text comes from.
+        shell: what runs it, if that is not the user's own.
+        undo: a sentence on what an undo could do.
+        covers: what is covered if a yes is remembered; nothing if it cannot be.
+        works: whether what is covered would run in the profile ``work``.
     """
     reasons = list(verdict.reasons)
     if origin == "document":
@@ -497,9 +513,24 @@ def question_for(
     lines = [f"    {escaped(line)}" for line in text.split("\n")]
     by = f", by {escaped(shell)}" if shell else ""
     where = ["", f"in {escaped(str(folder))}{by}", *(f"- {escaped(reason)}." for reason in reasons)]
-    message = "\n".join([f"Run this command ({verdict.risk})?", "", *lines, *where])
-    approval = Approval("command", text, folder, verdict.risk, tuple(reasons))
-    return Question(message, "Run", approval=approval)
+    covered = "; ".join(map(escaped, covers))
+    more = [f"Remembered, a yes covers: {covered}"] if covered not in ("", text) else []
+    more = ["", undo, *more] if undo else more
+    message = "\n".join([f"Run this command ({verdict.risk})?", "", *lines, *where, *more])
+    approval = Approval(
+        "command", text, folder, verdict.risk, tuple(reasons), undo=undo, covers=covered
+    )
+    return Question(message, "Run", approval=approval, remember=_remembered(covers, works=works))
+
+
+def _remembered(covers: Sequence[str], *, works: bool) -> Mapping[Remember, str]:
+    """Return how long a yes may be remembered, each with its label."""
+    again = "Run, and don't ask again in this"
+    if not covers:
+        return {}
+    if works:
+        return {"session": f"{again} session", "folder": f"{again} folder"}
+    return {"session": f"{again} session (unconfined)"}
 
 
 def _seen_whole(text: str) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from aish_lsp.foundation.ports import Choice, Question
+from aish_lsp.foundation.ports import Choice, Question, plain
 from aish_lsp.foundation.text import cut, escaped
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Elicitation:
                 return ElicitResult(action="decline")
             if not fields:
                 agreed = await self._ask_user(Question(f"{message}Agree?", yes="Agree"))
-                return ElicitResult(action=_action(agreed), content={} if agreed else None)
+                return ElicitResult(action=_action(plain(agreed)), content={} if agreed else None)
             answerable = {name: field for name, field in fields.items() if _is_answerable(field)}
             is_form = not answerable or not answerable.keys() >= set(map(str, required))
             if is_form or len(answerable) > _MOST_FIELDS:

@@ -492,11 +492,12 @@ async def test_a_git_folder_of_which_nothing_could_be_kept(
     confinement: Confinement, world: Path
 ) -> None:
     (world / "tree/.git/reftable").mkdir()
-    assert "that cannot be taken over" in await confinement.why_no_layers(world / "tree")
+    why_not = await confinement.why_no_work(world / "tree", layered=True)
+    assert "that cannot be taken over" in why_not
     with pytest.raises(Denied, match="that cannot be taken over"):
         await work(confinement, "git status", world / "tree", layered=True)
     (world / "tree/.git/reftable").rmdir()
-    assert await confinement.why_no_layers(world / "tree") == ""
+    assert await confinement.why_no_work(world / "tree", layered=True) == ""
 
 
 async def test_no_command_reaches_a_layer(confinement: Confinement, world: Path) -> None:

@@ -18,6 +18,7 @@ from aish_lsp.shell.suggestions import suggestions_of, without_reasoning
 if TYPE_CHECKING:
     from aish_lsp.agent.events import CommandInfo
     from aish_lsp.context.messages import Message
+    from aish_lsp.shell.risk.approved import Approvable
 
 #: What a model may say about its goal.
 Said: TypeAlias = Literal["complete", "blocked"]
@@ -41,6 +42,7 @@ class Pursuit:
         is_resumed: whether it continues an earlier run.
         said: what the user added, for the next step's message.
         steps: a line about each finished step, by the id of its exchange.
+        allowed: the commands that the user has allowed during the run.
     """
 
     goal: str
@@ -50,6 +52,7 @@ class Pursuit:
     is_resumed: bool = False
     said: list[str] = field(default_factory=list)
     steps: dict[str, str] = field(default_factory=dict)
+    allowed: set[Approvable] = field(default_factory=set)
     _evicted_steps: list[str] = field(default_factory=list)
 
     @property

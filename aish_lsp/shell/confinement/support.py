@@ -63,7 +63,7 @@ class Confinement:
         self._making = asyncio.Lock()
         self._rulesets: dict[Path | None, landlock.Ruleset] = {}
         self._temporary: tuple[Path, int] | None = None
-        self._layered: set[Path] = set()
+        self._worked: set[tuple[Path, bool]] = set()
 
     @property
     def available(self) -> bool:
@@ -111,7 +111,12 @@ class Confinement:
         return await self._made(partial(self._make_work_sandbox, root, layered=layered))
 
     async def why_no_work(self, root: Path, *, layered: bool = False) -> str:
-        """Try ``work_sandbox``; return why commands cannot run in it, empty if they can."""
+        """Try ``work_sandbox``; return why commands cannot run in it, empty if they can.
+
+        What has worked once is not tried again.
+        """
+        if (root, layered) in self._worked:
+            return ""
         try:
             sandbox = await self.work_sandbox(root, layered=layered)
             result, _ = await self._run(":", root, sandbox)
@@ -123,16 +128,10 @@ class Confinement:
         if result.finish_reason == "cancelled":
             # The runner has swallowed the cancel, which was meant for our caller.
             raise asyncio.CancelledError
-        return "" if result.exit_code == 0 else "even an empty command fails in the sandbox"
-
-    async def why_no_layers(self, root: Path) -> str:
-        """Return why git folders cannot be covered by layers, empty if they can."""
-        if root in self._layered:
-            return ""
-        why_not = await self.why_no_work(root, layered=True)
-        if not why_not:
-            self._layered.add(root)
-        return why_not
+        if result.exit_code != 0:
+            return "even an empty command fails in the sandbox"
+        self._worked.add((root, layered))
+        return ""
 
     async def work_support(self) -> Support:
         """Return whether commands can run in the profile ``work`` here, tried in a new folder."""

@@ -6,26 +6,29 @@ import { visible } from "./text";
 
 const SCHEME = "aish-diff";
 
+/** The number of the label that is a plain yes; those behind it are remembered. */
+const YES = 1;
+
 /** Asks about commands by a dialog, and about changes of files by VS Code's own diff editor. */
 export class Approvals implements vscode.Disposable, vscode.TextDocumentContentProvider {
   private readonly texts = new Map<string, string>();
-  private readonly asked = new Map<string, (isAccepted: boolean) => void>();
+  private readonly asked = new Map<string, (label: number) => void>();
   private number = 0;
   private readonly disposables: vscode.Disposable[];
 
   constructor() {
     this.disposables = [
       vscode.workspace.registerTextDocumentContentProvider(SCHEME, this),
-      vscode.commands.registerCommand("aish.diff.accept", () => this.answer(true)),
-      vscode.commands.registerCommand("aish.diff.reject", () => this.answer(false)),
+      vscode.commands.registerCommand("aish.diff.accept", () => this.answer(YES)),
+      vscode.commands.registerCommand("aish.diff.reject", () => this.answer(0)),
       vscode.window.tabGroups.onDidChangeTabs(({ closed }) => {
-        for (const tab of closed) this.asked.get(keyOf(tab))?.(false);
+        for (const tab of closed) this.asked.get(keyOf(tab))?.(0);
       }),
     ];
   }
 
   dispose(): void {
-    for (const answer of [...this.asked.values()]) answer(false);
+    for (const answer of [...this.asked.values()]) answer(0);
     for (const disposable of this.disposables) disposable.dispose();
   }
 
@@ -35,23 +38,24 @@ export class Approvals implements vscode.Disposable, vscode.TextDocumentContentP
 
   /** Ask; what was taken back by `taken` meanwhile is refused. */
   async approve(request: ApprovalRequest, taken: vscode.CancellationToken): Promise<Approved> {
-    const approved = request.diff
+    const answer = request.diff
       ? await this.byDiff(request, request.diff, taken)
       : await this.byDialog(request);
-    return { approved: approved && !taken.isCancellationRequested };
+    if (answer < YES || taken.isCancellationRequested) return { approved: false, remember: null };
+    return { approved: true, remember: request.remember[answer - YES - 1] ?? null };
   }
 
-  private async byDialog(request: ApprovalRequest): Promise<boolean> {
+  /** Return the number of the label that was chosen: the first of them is a no. */
+  private async byDialog(request: ApprovalRequest): Promise<number> {
     const { title, detail, isWhole } = question(request);
     const whole = isWhole ? undefined : this.virtual("/command.sh", visible(request.text));
     try {
       if (whole) await vscode.window.showTextDocument(whole, { preview: true });
-      const [run, no] = ["Run", "Do Not Run"];
-      // The first one is what Enter presses.
-      const buttons = request.risk === "destructive" ? [no, run] : [run];
+      // The first one is what Enter presses. VS Code has a button "Cancel" of its own.
+      const buttons = ["Do Not Run", ...request.labels.slice(YES)];
       const options = { modal: true, detail };
       const answer = await vscode.window.showWarningMessage(title, options, ...buttons);
-      return answer === run;
+      return answer === undefined ? 0 : buttons.indexOf(answer);
     } finally {
       if (whole) {
         this.texts.delete(whole.toString());
@@ -71,16 +75,16 @@ export class Approvals implements vscode.Disposable, vscode.TextDocumentContentP
     request: ApprovalRequest,
     diff: DiffShown,
     taken: vscode.CancellationToken,
-  ): Promise<boolean> {
+  ): Promise<number> {
     const uri = vscode.Uri.parse(diff.uri);
     const before = this.virtual(uri.path, diff.before);
     const after = this.virtual(uri.path, diff.after);
     const key = after.query;
     const name = visible(vscode.workspace.asRelativePath(uri));
     const asks = `aish wants to change ${name}. ${reasonsOf(request)}`;
-    const canceled = taken.onCancellationRequested(() => this.asked.get(key)?.(false));
+    const canceled = taken.onCancellationRequested(() => this.asked.get(key)?.(0));
     try {
-      const answer = this.answered(key, asks);
+      const answer = this.answered(key, asks, request.labels.slice(YES + 1));
       const title = `${name} (aish: accept?)`;
       await vscode.commands.executeCommand("vscode.diff", before, after, title, { preview: false });
       return await answer;
@@ -94,20 +98,20 @@ export class Approvals implements vscode.Disposable, vscode.TextDocumentContentP
   }
 
   /** Wait for an answer by the editor's buttons, the notification's, or the tab's being closed. */
-  private async answered(key: string, message: string): Promise<boolean> {
+  private async answered(key: string, message: string, more: string[]): Promise<number> {
     return await new Promise((resolve) => {
       this.asked.set(key, resolve);
-      const [accept, reject] = ["Accept", "Reject"];
-      void vscode.window.showInformationMessage(message, accept, reject).then((answer) => {
-        if (answer !== undefined) resolve(answer === accept);
+      const buttons = ["Reject", "Accept", ...more];
+      void vscode.window.showInformationMessage(message, ...buttons).then((answer) => {
+        if (answer !== undefined) resolve(buttons.indexOf(answer));
       });
     });
   }
 
   /** Answer what the diff in sight asks, and no other one. */
-  private answer(isAccepted: boolean): void {
+  private answer(label: number): void {
     const tab = vscode.window.tabGroups.activeTabGroup.activeTab;
-    if (tab) this.asked.get(keyOf(tab))?.(isAccepted);
+    if (tab) this.asked.get(keyOf(tab))?.(label);
   }
 }
 

@@ -37,6 +37,17 @@ export interface AllowParams {
   scope?: "once" | "session" | "always";
 }
 
+export interface ApprovalList {
+  approvals: RememberedApproval[];
+}
+
+export interface ApprovalParams {
+  workspace?: string | null;
+  uri?: string | null;
+  session?: string | null;
+  id?: string | null;
+}
+
 export interface ApprovalRequest {
   id: string;
   kind: "command" | "edit";
@@ -45,6 +56,10 @@ export interface ApprovalRequest {
   risk: string;
   reasons: string[];
   diff: DiffShown | null;
+  undo: string;
+  covers: string;
+  remember: ("session" | "folder")[];
+  labels: string[];
 }
 
 export interface ApproveParams {
@@ -57,6 +72,7 @@ export interface ApproveParams {
 
 export interface Approved {
   approved: boolean;
+  remember: "session" | "folder" | null;
 }
 
 export interface AskParams {
@@ -590,6 +606,13 @@ export interface Remembered {
   id: number;
 }
 
+export interface RememberedApproval {
+  id: string;
+  what: string;
+  scope: "session" | "folder";
+  since: string;
+}
+
 export interface ReplaceParams {
   workspace?: string | null;
   uri?: string | null;
@@ -928,6 +951,8 @@ export interface ServerCommands {
   "aish.norris.start": { params: NorrisParams; result: NorrisResult | Begun };
   "aish.norris.stop": { params: SessionTarget; result: Nothing };
   "aish.norris.say": { params: SayParams; result: Nothing };
+  "aish.approvals.list": { params: SessionTarget; result: ApprovalList };
+  "aish.approvals.revoke": { params: ApprovalParams; result: ApprovalList };
   "aish.model.list": { params: SessionTarget; result: Models };
   "aish.model.use": { params: ModelUse; result: Models };
   "aish.model.add": { params: ModelAdd; result: Added };

@@ -22,8 +22,16 @@ export function question(request: ApprovalRequest): {
   const why = request.reasons.length
     ? `${request.risk}: ${request.reasons.map(visible).join("; ")}`
     : request.risk;
+  const covers =
+    request.covers && request.covers !== request.text
+      ? `\nRemembered, a yes covers: ${visible(request.covers)}`
+      : "";
   const title = request.risk === "destructive" ? "This could lose something. Run it?" : "Run this?";
-  return { title, detail: `${shown}\n\n${where}\n${why}`, isWhole };
+  return {
+    title,
+    detail: `${shown}\n\n${where}\n${why}\n\n${visible(request.undo)}${covers}`,
+    isWhole,
+  };
 }
 
 function folderOf(uri: string): string {

@@ -15,7 +15,8 @@ test("nothing is hidden in what is shown", () => {
 });
 
 test("a question shows all of a command, where it would run, and why it is asked", () => {
-  const asked = { id: "1", kind: "command" as const, diff: null };
+  const remembered = { covers: "make; ls", remember: ["session" as const], labels: ["No", "Run"] };
+  const asked = { id: "1", kind: "command" as const, diff: null, undo: "No undo.", ...remembered };
   const found = question({
     ...asked,
     text: "rm -r build\u202e",
@@ -23,7 +24,11 @@ test("a question shows all of a command, where it would run, and why it is asked
     risk: "destructive",
     reasons: ["deletes files"],
   });
-  assert.equal(found.detail, "rm -r build<U+202E>\n\nin /home/me/a b\ndestructive: deletes files");
+  assert.equal(
+    found.detail,
+    "rm -r build<U+202E>\n\nin /home/me/a b\ndestructive: deletes files\n\nNo undo." +
+      "\nRemembered, a yes covers: make; ls",
+  );
   assert.ok(found.isWhole);
   const text = Array.from({ length: 90 }, (_, at) => `echo ${at}`).join("\n");
   const long = question({ ...asked, text, cwd: "x", risk: "caution", reasons: [] });

@@ -34,6 +34,15 @@ local M = {}
 ---@field tool? string|nil
 ---@field scope? "once"|"session"|"always"
 
+---@class aish.ApprovalList
+---@field approvals aish.RememberedApproval[]
+
+---@class aish.ApprovalParams
+---@field workspace? string|nil
+---@field uri? string|nil
+---@field session? string|nil
+---@field id? string|nil
+
 ---@class aish.ApprovalRequest
 ---@field id string
 ---@field kind "command"|"edit"
@@ -42,6 +51,10 @@ local M = {}
 ---@field risk string
 ---@field reasons string[]
 ---@field diff aish.DiffShown|nil
+---@field undo string
+---@field covers string
+---@field remember ("session"|"folder")[]
+---@field labels string[]
 
 ---@class aish.ApproveParams
 ---@field workspace? string|nil
@@ -52,6 +65,7 @@ local M = {}
 
 ---@class aish.Approved
 ---@field approved boolean
+---@field remember "session"|"folder"|nil
 
 ---@class aish.AskParams
 ---@field workspace? string|nil
@@ -508,6 +522,12 @@ local M = {}
 ---@class aish.Remembered
 ---@field id integer
 
+---@class aish.RememberedApproval
+---@field id string
+---@field what string
+---@field scope "session"|"folder"
+---@field since string
+
 ---@class aish.ReplaceParams
 ---@field workspace? string|nil
 ---@field uri? string|nil
@@ -816,6 +836,10 @@ M.lines = {
   norris = {
     help = "pursue a goal step by step, until it is reached; `:norris resume` goes on",
     verbs = { "stop", "say", "--allow-caution", "resume", "say", "stop" },
+  },
+  approvals = {
+    help = "what you have allowed without being asked again",
+    verbs = { "revoke" },
   },
   model = {
     help = "list the models, use one from now on, or add one",

@@ -216,6 +216,12 @@ local function shown(params)
     -- Not "- ", which is a line that goes in a diff; nor may a second line of it begin so.
     table.insert(lines, "• " .. (reason:gsub("\n", "\n  ")))
   end
+  if params.undo ~= "" then
+    vim.list_extend(lines, { "", params.undo })
+  end
+  if params.covers ~= "" and params.covers ~= params.text then
+    table.insert(lines, "Remembered, a yes covers: " .. params.covers)
+  end
   return lines
 end
 
@@ -223,14 +229,19 @@ end
 ---@param params aish.ApprovalRequest
 ---@return aish.Approved
 function M.approve(params)
-  local is_edit = params.kind == "edit"
-  local yes = is_edit and "Change it" or "Run"
-  local choice = asked(
-    shown(params),
-    { { title = yes }, { title = "Cancel" } },
-    is_edit and { filetype = "diff" } or nil
-  )
-  return { approved = choice ~= nil and choice.title == yes }
+  local actions = {} ---@type lsp.MessageActionItem[]
+  for _, label in ipairs(params.labels) do
+    table.insert(actions, { title = label })
+  end
+  local how = params.kind == "edit" and { filetype = "diff" } or nil
+  local choice = asked(shown(params), actions, how)
+  for number, label in ipairs(params.labels) do
+    if choice and choice.title == label then
+      -- The first is a no, the second a yes, each other one a yes that is remembered.
+      return { approved = number > 1, remember = params.remember[number - 2] }
+    end
+  end
+  return { approved = false }
 end
 
 return M

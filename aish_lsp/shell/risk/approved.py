@@ -1,0 +1,203 @@
+"""What a remembered approval covers: simple commands, told apart by their words.
+
+Only a plain text is covered: words, in quotes or not, and ``&&``, ``;`` or ``|`` between simple
+commands. Everything else of the shell (redirections, substitutions, variables, patterns,
+assignments, escapes, line ends) is not read here at all, and so never covered. Each word counts as
+it is written, in its order, but for operands that are files of the workspace and that the tables
+know as data of their command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aish_lsp.shell.risk.paths import why_protected
+from aish_lsp.shell.risk.words import LONGEST, table
+from aish_lsp.shell.runner import inside
+
+_NAMES: Final = table("names")
+#: Commands by whose operands they do not differ, with the options that may stand beside them.
+_DATA: Final[Mapping[str, str]] = _NAMES["data"]
+#: What the shell does itself: some of it changes what the commands after it are.
+_HARMLESS: Final = frozenset(_NAMES["harmless"])
+_OF_SHELL: Final = frozenset((*_NAMES["builtins"], *_NAMES["reserved"])) - _HARMLESS
+
+#: The shells whose words these are.
+_SHELLS: Final = frozenset({"bash", "dash", "sh"})
+
+_PIECE: Final = r"""[\w./:=,@%+-]+|'[^'\x00-\x1f\x7f]*'|"[^"\\$`!\x00-\x1f\x7f]*\""""
+_TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE})+)|(?P<between>&&|;|\|)", re.ASCII)
+_PIECES: Final = re.compile(_PIECE, re.ASCII)
+
+#: Stands for the operands that are free; no word is written like that by ``shlex.join``.
+_FREE: Final = "FILE\N{HORIZONTAL ELLIPSIS}"
+
+#: What separates the parts of a word that may be names of files: ``--out=a:b``.
+_PARTS: Final = re.compile("[=:,@]")
+
+
+@dataclass(frozen=True, slots=True)
+class Approvable:
+    """A simple command, as an approval of it is remembered.
+
+    Attributes:
+        name: how it is written, with the folder if that is not the workspace's own.
+        seal: a hash of all else that has to be the same: the folder, the program, its contents, and
+            where each word leads if it names a file.
+    """
+
+    name: str
+    seal: str
+
+
+def approvable(
+    text: str, shell: str, folder: Path, root: Path, path: str, *, contents: bool = False
+) -> tuple[Approvable, ...]:
+    """Return the simple commands of a text of which each has to be approved; none if it cannot be.
+
+    This blocks: programs are read.
+
+    Args:
+        text: the command; its risk is not looked at.
+        shell: what runs it, a name or a path.
+        folder: where it runs.
+        root: the workspace's folder.
+        path: the PATH with which it runs.
+        contents: whether the files that it names have to hold the same as when it was approved.
+    """
+    if Path(shell).name not in _SHELLS or len(text) > LONGEST:
+        return ()
+    parts = _simple_commands(text)
+    if parts and len(parts) > 1 and parts[0][0] == "cd":
+        moved = _entered(parts, text, folder)
+        if moved is None:
+            return ()
+        folder, parts = moved, parts[1:]
+    if not parts or not inside(root, folder):
+        return ()
+    found = [_sealed(words, folder, root, path, contents=contents) for words in parts]
+    return tuple(one for one in found if one) if all(found) else ()
+
+
+def _simple_commands(text: str) -> list[list[str]] | None:
+    """Return the words of each simple command, without quotes; None if there is anything else."""
+    commands: list[list[str]] = [[]]
+    at, text = 0, text.strip(" ")
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return None
+        if token["word"]:
+            pieces: list[str] = _PIECES.findall(token["word"])
+            commands[-1].append("".join(map(_unquoted, pieces)))
+        elif token["between"]:
+            commands.append([])
+        at = token.end()
+    return commands if all(map(_is_program, commands)) else None
+
+
+def _unquoted(piece: str) -> str:
+    return piece[1:-1] if piece[0] in "'\"" else piece
+
+
+def _is_program(words: Sequence[str]) -> bool:
+    """Return whether a simple command is run by a program, or does no more than it says."""
+    first = words[0] if words else ""
+    return bool(first) and "=" not in first and (first == "cd" or first not in _OF_SHELL)
+
+
+def _entered(parts: Sequence[Sequence[str]], text: str, folder: Path) -> Path | None:
+    """Return the folder in which all after ``cd FOLDER &&`` runs; None if that is not certain."""
+    where = parts[0][1:]
+    is_alone = re.match(r"cd [^&;|]*&&", text.lstrip(" ")) is not None
+    # A relative name is looked up in CDPATH, too, unless it begins with a dot.
+    if len(where) != 1 or not is_alone or not where[0].startswith(("/", "./")):
+        return None
+    real = Path(os.path.realpath(folder / where[0]))
+    return real if real.is_dir() else None
+
+
+def _sealed(
+    words: Sequence[str], folder: Path, root: Path, path: str, *, contents: bool
+) -> Approvable | None:
+    """Return a simple command as it is remembered; None if it cannot be."""
+    if words[0] == "cd" or (program := _program(words[0], folder, path)) is None:
+        return None
+    count = _free_operands(words, folder, root)
+    exact = words[: len(words) - count]
+    places = [os.path.realpath(folder / part) for word in exact[1:] for part in _parts(word)]
+    held = [_digest(place) for place in places if Path(place).is_file()] if contents else []
+    real_root, real_folder = Path(os.path.realpath(root)), Path(os.path.realpath(folder))
+    sealed = [str(real_folder), program, _digest(program), places, held]
+    name = shlex.join(exact) + (f" {_FREE}" if count else "")
+    if real_folder != real_root:
+        name += f" (in {shlex.quote(os.path.relpath(real_folder, real_root))})"
+    seal = hashlib.sha256(json.dumps(sealed).encode(errors="surrogateescape"))
+    return Approvable(name, seal.hexdigest())
+
+
+def _program(name: str, folder: Path, path: str) -> str | None:
+    """Return the real path of what a first word runs; empty if the shell does it itself."""
+    if name in _HARMLESS:
+        return ""
+    places = [""] if "/" in name else path.split(os.pathsep)
+    for place in places:
+        found = folder / place / name
+        if os.access(found, os.X_OK) and found.is_file():
+            return os.path.realpath(found)
+    return None
+
+
+def _free_operands(words: Sequence[str], folder: Path, root: Path) -> int:
+    """Return how many words at the end are free: data of the command, and files of ours."""
+    for size in (2, 1):
+        options = _DATA.get(" ".join(words[:size]))
+        if options is None:
+            continue
+        rest = words[size:]
+        first = next((at for at, word in enumerate(rest) if word[:1] != "-"), len(rest))
+        operands = rest[first:]
+        is_known = set(rest[:first]) <= set(options.split())
+        if is_known and operands and all(_is_ours(word, folder, root) for word in operands):
+            return len(operands)
+    return 0
+
+
+def _is_ours(word: str, folder: Path, root: Path) -> bool:
+    """Return whether a word names a file of the workspace that commands may change."""
+    if not word or word.startswith(("-", "+", "@")):
+        return False
+    real = Path(os.path.realpath(folder / word))
+    try:
+        status = real.stat()
+    except OSError:
+        return False
+    # Another name of the file may be outside.
+    is_alone = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    return is_alone and inside(root, real) and why_protected(str(real), root) is None
+
+
+def _parts(word: str) -> Iterator[str]:
+    """Yield what may be the name of a file in a word."""
+    yield word
+    yield from filter(None, _PARTS.split(word)[1:])
+    if word[:1] == "-" and len(word) > 2:
+        yield word[2:]
+
+
+def _digest(place: str) -> str:
+    """Return the hash of a file's contents; empty if it cannot be read, or there is none."""
+    try:
+        with Path(place).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
