@@ -15,9 +15,12 @@ from acp import RequestError, helpers, schema
 
 from aish_lsp import __version__
 from aish_lsp.acp import asking
-from aish_lsp.acp.options import modes_of, options_of
-from aish_lsp.acp.session import MODES, AcpSession, in_slashes
+from aish_lsp.acp.files import ClientFiles
+from aish_lsp.acp.options import MODES, modes_of
+from aish_lsp.acp.servers import named_servers
+from aish_lsp.acp.session import AcpSession
 from aish_lsp.acp.transport import REQUEST, LineTransport
+from aish_lsp.acp.updates import in_slashes
 from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
@@ -66,8 +69,16 @@ class AishAgent:
     """
 
     def __init__(self) -> None:
-        self._services = Services(asking.ask_user, choose=asking.choose, tools_of=tools_of)
+        self._files = ClientFiles()
+        self._services = Services(
+            asking.ask_user,
+            open_text=self._files.text,
+            choose=asking.choose,
+            edit_open=self._files.edit,
+            tools_of=tools_of,
+        )
         self._workspaces: dict[Path, Workspace] = {}
+        self._servers: dict[Path, dict[str, Any]] = {}
         self.sessions: dict[str, AcpSession] = {}
         self._prompts: dict[object, AcpSession] = {}
         self._later: set[asyncio.Task[None]] = set()
@@ -78,8 +89,15 @@ class AishAgent:
         self._client = client
 
     @_refusing
-    async def initialize(self, protocol_version: int, **_about: Any) -> Any:
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: schema.ClientCapabilities | None = None,
+        **_: Any,
+    ) -> Any:
         """Say what this agent can do, and which version of the protocol it speaks: 1."""
+        can = client_capabilities or schema.ClientCapabilities()
+        self._files.can = can.fs or schema.FileSystemCapabilities()
         about = schema.Implementation(name="aish-lsp", title="aish", version=__version__)
         session = schema.SessionCapabilities(
             list=schema.SessionListCapabilities(),
@@ -100,9 +118,10 @@ class AishAgent:
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
                 prompt_capabilities=schema.PromptCapabilities(embedded_context=True),
+                mcp_capabilities=schema.McpCapabilities(http=True),
                 session_capabilities=session,
             ),
-            auth_methods=[setup] if _can_authenticate(_about) else [],
+            auth_methods=[setup] if can.auth and can.auth.terminal else [],
         )
 
     @_refusing
@@ -115,20 +134,26 @@ class AishAgent:
     # Sessions
 
     @_refusing
-    async def new_session(self, cwd: str, **_: Any) -> Any:
+    async def new_session(
+        self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> Any:
         """Begin a session in a folder."""
         workspace = self._workspace(cwd)
         answer = await self._do("session.new", SessionNew(show=False), workspace)
         begun: SessionId = answer.result
         session = await self._opened(workspace, begun.id)
+        self._take_servers(session, mcp_servers)
         return schema.NewSessionResponse(
-            session_id=begun.id, modes=modes_of(session), config_options=options_of(session)
+            session_id=begun.id, modes=modes_of(session.mode), config_options=session.options()
         )
 
     @_refusing
-    async def load_session(self, cwd: str, session_id: str, **_: Any) -> Any:
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> Any:
         """Continue an earlier session, and show what was said in it."""
         session = await self._resumed(cwd, session_id)
+        self._take_servers(session, mcp_servers)
         params = SessionHistory(id=session.session.id)
         said: History = (await self._do("session.history", params, session.workspace)).result
         for message in said.turns:
@@ -138,15 +163,18 @@ class AishAgent:
             elif message.role == "assistant" and text:
                 await session.updates.say(text)
         return schema.LoadSessionResponse(
-            modes=modes_of(session), config_options=options_of(session)
+            modes=modes_of(session.mode), config_options=session.options()
         )
 
     @_refusing
-    async def resume_session(self, cwd: str, session_id: str, **_: Any) -> Any:
+    async def resume_session(
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> Any:
         """Continue an earlier session."""
         session = await self._resumed(cwd, session_id)
+        self._take_servers(session, mcp_servers)
         return schema.ResumeSessionResponse(
-            modes=modes_of(session), config_options=options_of(session)
+            modes=modes_of(session.mode), config_options=session.options()
         )
 
     @_refusing
@@ -241,6 +269,18 @@ class AishAgent:
         self._do_later(self._introduce(session))
         return session
 
+    def _take_servers(self, session: AcpSession, named: Sequence[Any] | None) -> None:
+        """Keep the tool servers that a client names; each is asked about at the first prompt."""
+        servers, left_out = named_servers(named or ())
+        for notice in left_out:
+            session.tell(notice)
+        if servers:
+            known = self._servers.setdefault(session.workspace.folder, {})
+            known |= servers
+            session.servers = [*servers]
+            settings = {"tools": {"servers": known}}
+            session.workspace.configuration.update("session/new", settings)
+
     def _do_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something after the answer to this request, which is sent at once."""
         task = asyncio.create_task(work)
@@ -251,6 +291,7 @@ class AishAgent:
         await session.show_commands()
         await session.show_usage()
         await session.show_title()
+        await session.find_models()
 
     def _session(self, session_id: str) -> AcpSession:
         """Return a session of the client.
@@ -282,17 +323,14 @@ class AishAgent:
             raise InvalidArgument(
                 f"There is no option {shown(config_id)}, only mode and model.", path="configId"
             )
-        return schema.SetSessionConfigOptionResponse(config_options=options_of(session))
+        return schema.SetSessionConfigOptionResponse(config_options=session.options())
 
     @_refusing
     async def set_session_mode(self, mode_id: str, session_id: str, **_: Any) -> Any:
         """Choose the mode of a session."""
         session = self._session(session_id)
         _set_mode(session, mode_id)
-        options = options_of(session)
-        await session.updates.send(
-            schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
-        )
+        await session.show_options()
         return schema.SetSessionModeResponse()
 
     # Prompts
@@ -331,12 +369,6 @@ class AishAgent:
             session.cancel()
         await asyncio.gather(*(one.aclose() for one in self._workspaces.values()))
         await self._services.aclose()
-
-
-def _can_authenticate(about: dict[str, Any]) -> bool:
-    """Return whether the client runs a command in a terminal to set an agent up."""
-    capabilities = about.get("client_capabilities")
-    return bool(capabilities and capabilities.auth and capabilities.auth.terminal)
 
 
 def _set_mode(session: AcpSession, named: str) -> None:

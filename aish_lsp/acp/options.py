@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Iterable
+from typing import Any, Final, Literal, get_args
 
 from acp import schema
 
-from aish_lsp.models.catalog import OFFLINE
-
-if TYPE_CHECKING:
-    from aish_lsp.acp.session import AcpSession, Mode
+Mode = Literal["ask", "act"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 _ABOUT: Final[dict[Mode, str]] = {
     "ask": "Tools that only read; a suggested command runs when you say /run",
@@ -17,16 +16,17 @@ _ABOUT: Final[dict[Mode, str]] = {
 }
 
 
-def options_of(session: AcpSession) -> list[Any]:
-    """Return the options of a session, with their values."""
-    active = session.session.active_model
-    names = dict.fromkeys([*session.workspace.config.models, OFFLINE.name, active])
-    models = [schema.SessionConfigSelectOption(value=name, name=name) for name in names]
-    modes = [
-        schema.SessionConfigSelectOption(value=mode, name=mode.title(), description=about)
-        for mode, about in _ABOUT.items()
+def options_of(mode: Mode, model: str, names: Iterable[str]) -> list[Any]:
+    """Return the options of a session, with their values; ``names`` are those of the models."""
+    models = [
+        schema.SessionConfigSelectOption(value=name, name=name)
+        for name in dict.fromkeys([*names, model])
     ]
-    return [_select("mode", session.mode, modes), _select("model", active, models)]
+    modes = [
+        schema.SessionConfigSelectOption(value=one, name=one.title(), description=about)
+        for one, about in _ABOUT.items()
+    ]
+    return [_select("mode", mode, modes), _select("model", model, models)]
 
 
 def _select(
@@ -42,10 +42,10 @@ def _select(
     )
 
 
-def modes_of(session: AcpSession) -> schema.SessionModeState:
+def modes_of(current: Mode) -> schema.SessionModeState:
     """Return the modes as clients read them that know no options."""
     modes = [
         schema.SessionMode(id=mode, name=mode.title(), description=about)
         for mode, about in _ABOUT.items()
     ]
-    return schema.SessionModeState(current_mode_id=session.mode, available_modes=modes)
+    return schema.SessionModeState(current_mode_id=current, available_modes=modes)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from acp import helpers, schema
 
+from aish_lsp.acp.updates import in_slashes
 from aish_lsp.agent.events import (
     Command,
     CommandInfo,
@@ -105,7 +106,7 @@ class ShownReply:
         for notice in notices:
             begin = "\n\n" if self._in_text else ""
             self._in_text = False
-            await self._updates.say(f"{begin}{quoted(notice)}\n\n")
+            await self._updates.say(f"{begin}{quoted(in_slashes(notice))}\n\n")
 
     def _add(self, info: CommandInfo) -> None:
         """Keep a suggested command; one from a fence may be told again, with the same id."""

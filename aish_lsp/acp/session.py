@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from acp import helpers, schema
 
 from aish_lsp.acp.asking import ASKING, ask_user
 from aish_lsp.acp.content import Content, content_of
+from aish_lsp.acp.options import Mode, options_of
 from aish_lsp.acp.reply import ShownReply, as_code, quoted
-from aish_lsp.acp.updates import Updates
+from aish_lsp.acp.updates import Updates, in_slashes
 from aish_lsp.agent.events import CommandInfo
 from aish_lsp.agent.execution import RunReport
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.chat.colon import COLON_COMMANDS, ColonCommand, carry_out, parse
 from aish_lsp.chat.transcript import run_ending
 from aish_lsp.context.messages import ExecOutput
-from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument
+from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFound
 from aish_lsp.foundation.ports import CALL, Approval, Question
+from aish_lsp.models.catalog import OFFLINE
 from aish_lsp.operations.ask import AskParams
 from aish_lsp.operations.dispatch import begin
 from aish_lsp.operations.markdown import checklist
+from aish_lsp.operations.models import models_of
 from aish_lsp.operations.operation import Caller, Face, Subject
 from aish_lsp.operations.run import RunParams
 from aish_lsp.shell.output import clean_output
@@ -37,14 +41,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-Mode = Literal["ask", "act"]
-MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-
 #: A line that is a command: a name, which no path is, and its argument.
 _SLASH: Final = re.compile(r"/(?=[a-z][\w-]*(\s|\Z))")
-
-#: Commands in our own texts, which a client takes with a slash.
-_COLON: Final = re.compile(r"`:(?=[a-z])")
 
 _STOPS: Final[dict[str, schema.StopReason]] = {
     "length": "max_tokens",
@@ -64,6 +62,8 @@ class AcpSession(Face):
     Attributes:
         workspace, session: the conversation.
         updates: what the client is shown.
+        models: the names of the models that there are, once they were looked for.
+        servers: the tool servers that the client named, and that were not asked about yet.
         mode: ``ask``: only tools that read run, and commands run at ``/run``; ``act``: the user is
             asked about each suggested command and each tool that may change something.
     """
@@ -74,6 +74,9 @@ class AcpSession(Face):
         self.session = session
         self.updates = Updates(client, session.id)
         self.mode: Mode = "ask"
+        self.models: list[str] = []
+        self.servers: list[str] = []
+        self._shown_options: list[Any] = []
         self._is_answering = self._is_cancelled = False
         self._job: Job[Any] | None = None
         self._asking: set[asyncio.Future[Any]] = set()
@@ -156,12 +159,14 @@ class AcpSession(Face):
             self._is_answering = False
             await self.updates.end_calls()
         await self.show_title()
+        await self.show_options()
         return "cancelled" if self._is_cancelled else stop
 
     async def _answered(self, content: Content) -> schema.StopReason:
         self._attached = Subject(content.attached)
-        self._told = [*content.notices]
+        self._told += content.notices
         self.session.tools.only_reads = self.mode == "ask"
+        await self._connect()
         await self._flush()
         command = parse(_SLASH.sub(":", content.text.strip(), count=1))
         if command is not None:
@@ -171,6 +176,18 @@ class AcpSession(Face):
         assert isinstance(result, AskResult)
         await self._suggest(shown.commands)
         return _STOPS.get(result.finish_reason, "end_turn")
+
+    async def _connect(self) -> None:
+        """Start the tool servers that the client named, each after asking, once."""
+        names, self.servers = self.servers, []
+        tools = self.session.tools
+        for name in names:
+            try:
+                await tools.session_servers.connect(name)
+            except AishError as error:
+                self._told.append(error.message)
+                with suppress(NotFound):
+                    tools.switch(name, "", on=False)
 
     def _caller(self) -> Caller:
         return Caller(self.workspace, self.session, self)
@@ -319,6 +336,29 @@ class AcpSession(Face):
             )
         )
 
+    async def find_models(self) -> None:
+        """Look for the models that there are, and show them."""
+        self.models = [one.name for one in (await models_of(self.session)).models]
+        await self.show_options()
+
+    def options(self) -> list[Any]:
+        """Return what can be chosen in the session, which the client is shown now."""
+        configured = [*self.workspace.config.models, OFFLINE.name]
+        self._shown_options = options_of(
+            self.mode, self.session.active_model, self.models or configured
+        )
+        return self._shown_options
+
+    async def show_options(self) -> None:
+        """Show what can be chosen, if that has changed."""
+        before = self._shown_options
+        if self.options() != before:
+            await self.updates.send(
+                schema.ConfigOptionUpdate(
+                    session_update="config_option_update", config_options=self._shown_options
+                )
+            )
+
     async def show_title(self) -> None:
         """Show the session's title, once it has a new one."""
         title = self.session.recorder.title
@@ -327,8 +367,3 @@ class AcpSession(Face):
             await self.updates.send(
                 schema.SessionInfoUpdate(session_update="session_info_update", title=title)
             )
-
-
-def in_slashes(text: str) -> str:
-    """Return a text of ours, with the commands in it as clients of the protocol take them."""
-    return _COLON.sub("`/", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 #: Characters of a tool call's title, and of the text of one call that the client is sent.
 _TITLE: Final = 200
 MOST_OUTPUT: Final = 60_000
+
+#: A command in our own texts, which clients take with a slash.
+_COLON: Final = re.compile(r"`:(?=[a-z])")
 
 
 class Updates:
@@ -96,3 +100,8 @@ class Updates:
 def shown_title(text: str) -> str:
     """Return a text as the title of a tool call: one line, with invisible characters escaped."""
     return clipped(escaped(one_line(text.strip())), _TITLE)
+
+
+def in_slashes(text: str) -> str:
+    """Return a text of ours, with the commands in it as clients take them."""
+    return _COLON.sub("`/", text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
 from aish_lsp.foundation.files import data_dir
-from aish_lsp.foundation.ports import NoBuffers, NoLookUp, nobody, not_open, nothing_open
+from aish_lsp.foundation.ports import NoBuffers, NoLookUp, nobody, not_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.models.providers import protocol
@@ -63,7 +63,7 @@ class Services:
         self,
         ask_user: AskUser = nobody,
         environ: Mapping[str, str] = os.environ,
-        open_text: OpenText = nothing_open,
+        open_text: OpenText = nobody,
         choose: Choose = nobody,
         *,
         edit_open: EditOpen = not_open,

@@ -23,7 +23,6 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.config.trust import TrustStore
-from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import (
     config_file,
     data_dir,
@@ -146,27 +145,26 @@ class Inventory:
             )
 
     def enter(self, folder: Path) -> list[Path]:
-        """Return what is in a folder of ours, by name; nothing if it is missing or a link."""
+        """Return what is in a folder of ours, by name; nothing if it cannot be entered.
+
+        One that cannot be entered must not keep the rest from being found.
+        """
         if folder.is_symlink():
             self.keep(folder, "is a link")
             return []
         try:
-            with store_errors(folder, "read"):
-                found = sorted(folder.iterdir())
-        except AishError:
-            if folder.is_dir():
-                raise
+            found = sorted(folder.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self.keep(folder, f"cannot be read ({error.strerror})")
             return []
         self.folders.append(folder)
         return found
 
 
 def inventory(one: Path | None) -> Inventory:
-    """Return what there is: all of it, or what belongs to the workspace ``one``. Blocks.
-
-    Raises:
-        StoreUnavailable: a folder cannot be read.
-    """
+    """Return what there is: all of it, or what belongs to the workspace ``one``. Blocks."""
     found = Inventory()
     if one is not None:
         place = workspace_dir(one)
@@ -184,7 +182,10 @@ def inventory(one: Path | None) -> Inventory:
     roots = _add_data(found)
     for root in sorted(roots):
         _add_project(found, root)
-    found.add("the offline model's index", index_file())
+    index = index_file()
+    # Installed by another user, it goes with the program.
+    if os.access(index.parent, os.W_OK):
+        found.add("the offline model's index", index)
     return found
 
 

@@ -56,7 +56,7 @@ async def run(arguments: argparse.Namespace) -> int:
         terminal.out.line("\n".join(map(str, (*found.items, *found.kept))))
     _refuse_if_in_use(found)
     is_agreed = arguments.yes or await _ask(found)
-    left = [] if not is_agreed else _remove_all(found)
+    left = [] if not is_agreed else _remove_all(found, inventory(one))
     result = {**listed, "kept": found.kept, "removed": is_agreed and not left}
     size = size_text(sum(item.bytes for item in found.items))
     done = f"{size} removed." if is_agreed and not left else ""
@@ -79,9 +79,16 @@ async def _ask(found: Inventory) -> bool:
     return False
 
 
-def _remove_all(found: Inventory) -> list[str]:
-    """Remove everything that was found; return what could not be removed."""
-    _refuse_if_in_use(found)  # Another program may have begun while the question was open.
+def _remove_all(found: Inventory, now: Inventory) -> list[str]:
+    """Remove everything that was found; return what could not be removed.
+
+    Raises:
+        Busy: while the question was open, another program began to use it, or something took its
+            place: a folder that has become a link would lead elsewhere.
+    """
+    _refuse_if_in_use(found)
+    if [item.paths for item in now.items] != [item.paths for item in found.items]:
+        raise Busy("It has changed meanwhile. Nothing was removed: try again.")
     left = []
     for item in found.items:
         try:

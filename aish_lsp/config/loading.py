@@ -33,7 +33,7 @@ from aish_lsp.foundation.validate import FieldProblem, structure, without
 if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
 
-Source: TypeAlias = Literal["initializationOptions", "workspace/configuration"]
+Source: TypeAlias = Literal["initializationOptions", "workspace/configuration", "session/new"]
 What: TypeAlias = Literal["overlay", "settings"]
 
 
@@ -95,6 +95,7 @@ class Configuration:
         self._clients: dict[Source, _Kept] = {
             "initializationOptions": _Kept(),
             "workspace/configuration": _Kept(),
+            "session/new": _Kept(),
         }
         self._reported: set[str] = set()
         self._read_files()
@@ -168,8 +169,8 @@ class Configuration:
             self._overlay.take(from_workspace(self._root))
 
     def _load(self) -> Loaded:
-        client, settings = self._clients.values()
-        own = (self._file.layer, self._environment, client.layer)
+        client, settings, session = self._clients.values()
+        own = (self._file.layer, self._environment, client.layer, session.layer)
         base = user_values(own)
         overlay, asked, refused = self._trusted_part(
             "overlay", ".aish.toml", self._overlay.layer, base
@@ -177,10 +178,19 @@ class Configuration:
         edited, also, more_refused = self._trusted_part("settings", "aish", settings.layer, base)
         config, wrong, origins = combine(overlay, own, edited)
         problems = [*self._overlay.problems, *self._file.problems, *self._environment.problems]
-        problems += [*client.problems, *settings.problems, *wrong, *refused, *more_refused]
+        problems += [
+            *client.problems,
+            *settings.problems,
+            *session.problems,
+            *wrong,
+            *refused,
+            *more_refused,
+        ]
         if (trouble := self._trust.trouble()) is not None:
             problems.append(FieldProblem("", trouble))
-        strangers = _servers(edited) | (_servers(overlay) - frozenset().union(*map(_servers, own)))
+        strangers = _servers(overlay) - frozenset().union(*map(_servers, own))
+        # What an agent's client names may come from the workspace, too.
+        strangers |= _servers(edited) | _servers(session.layer)
         return Loaded(config, tuple(problems), origins, (*asked, *also), strangers)
 
     def _trusted_part(

@@ -149,11 +149,13 @@ async def _meant(root: Path, mention: Mention, open_text: OpenText) -> _NamedFil
     """Return what a mention means; None if it may be no name of a file."""
     place, others = await asyncio.to_thread(_on_disk, root, mention)
     for end, named, path in others:
-        if (text := open_text(root / path)) is not None:
+        if (text := await open_text(root / path)) is not None:
             return _NamedFile(named, "unsaved", path, text=text, end=end)
     if place is None:
         return await asyncio.to_thread(_not_a_file, root, mention) if mention.is_clear else None
-    return replace(place, text=open_text(root / place.path)) if place.file is not None else place
+    if place.file is None:
+        return place
+    return replace(place, text=await open_text(root / place.path))
 
 
 def _on_disk(

@@ -100,7 +100,7 @@ class Choice:
 Choose: TypeAlias = Callable[[Choice], Awaitable[int | None]]
 
 #: Returns the text of a file that the editor has open, with LF line ends; None if it is not open.
-OpenText: TypeAlias = Callable[[Path], str | None]
+OpenText: TypeAlias = Callable[[Path], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +234,6 @@ ReadTerminal: TypeAlias = Callable[[], Awaitable[TerminalShown | None]]
 
 #: Waits until the settings of a front end for a folder, if it has any, are known.
 Settled: TypeAlias = Callable[[Path | None], Awaitable[object]]
-
-
-def nothing_open(_path: Path) -> str | None:
-    """Return None, as for an editor without open files."""
-    return None
 
 
 async def nobody(*_asked: object) -> None:

@@ -74,6 +74,10 @@ class EditorBuffers:
         document = self._documents.document(path)
         return None if document is None or self._is_behind(document) else document.text
 
+    async def open_text(self, path: Path) -> str | None:
+        """Implement ``ports.OpenText``."""
+        return self.text(path)
+
     def _is_behind(self, document: OpenDocument) -> bool:
         """Return whether a document has no unsaved changes, and its file has changed since."""
         text, stamp = self._alike.get(document.uri, (0, ()))

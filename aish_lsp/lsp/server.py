@@ -56,7 +56,7 @@ class AishServer(BaseServer):
         self.buffers = EditorBuffers(self, self.documents)
         self.services = Services(
             questions.ask_user,
-            open_text=self.buffers.text,
+            open_text=self.buffers.open_text,
             choose=questions.choose,
             edit_open=self.buffers.edit,
             buffers=self.buffers,

@@ -69,7 +69,7 @@ def _read_direnv(
     printed: dict[str, Any], _environ: Mapping[str, str]
 ) -> tuple[Changes, Iterable[Path]]:
     packed = base64.urlsafe_b64decode(printed.get("DIRENV_WATCHES") or "")
-    watched = json.loads(zlib.decompress(packed)) if packed else []
+    watched = json.loads(zlib.decompressobj().decompress(packed, _LONGEST)) if packed else []
     # Newer ones write the names of the fields in lower case.
     return printed, [Path(one.get("path") or one["Path"]) for one in watched]
 

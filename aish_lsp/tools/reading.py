@@ -93,7 +93,7 @@ class Looking:
         try:
             file, is_secret = await asyncio.to_thread(read_for, root, place.name)
         except FileNotFoundError as error:
-            text = self._workplace.open_text(place.path)
+            text = await self._workplace.open_text(place.path)
             if text is not None:
                 return Seen(place, text, is_open=True)
             known = await self._workplace.files.names()
@@ -111,7 +111,7 @@ class Looking:
             )
         if is_secret:
             raise Denied(f"{shown_path(named)} is also a file in a secret place: it is not shown.")
-        text = None if on_disk else self._workplace.open_text(place.path)
+        text = None if on_disk else await self._workplace.open_text(place.path)
         if text is not None:
             return Seen(place, text, file.status, is_open=True)
         seen = Seen(place, file.raw, file.status, is_utf8=file.is_utf8, mark=file.mark)

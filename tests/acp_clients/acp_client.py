@@ -23,6 +23,7 @@ class Recorder:
         updates: the updates, as they were on the wire.
         asked: the permission requests, as they were on the wire.
         answer: the name of the option to choose, empty to cancel, or what returns one.
+        texts: the texts of the files that are open, by their paths.
         asking: set once a permission was requested.
     """
 
@@ -32,6 +33,7 @@ class Recorder:
         self.answer: str | Callable[[], Any] = ""
         self.asking = asyncio.Event()
         self.changed = asyncio.Event()
+        self.texts: dict[str, str] = {}
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         """Keep an update."""
@@ -54,6 +56,17 @@ class Recorder:
             )
         outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen)
         return schema.RequestPermissionResponse(outcome=outcome)
+
+    async def read_text_file(self, path: str, **_: Any) -> Any:
+        """Return the text of a file that is open."""
+        if path not in self.texts:
+            raise acp.RequestError.resource_not_found(path)
+        return schema.ReadTextFileResponse(content=self.texts[path])
+
+    async def write_text_file(self, path: str, content: str, **_: Any) -> Any:
+        """Change the text of a file, and do not save it."""
+        self.texts[path] = content
+        return schema.WriteTextFileResponse()
 
     def on_connect(self, connection: Any) -> None:
         """Do nothing."""

@@ -133,9 +133,9 @@ class _Walk:
         self._walk(0)
         note_unread(review, root, text, self._source, self._visited)
 
-    def _walk(self, kept: int) -> None:
+    def _walk(self, depth: int) -> None:
         """Work through the stack until only its first ``depth`` items are left."""
-        while len(self._stack) > kept:
+        while len(self._stack) > depth:
             node, stdin = self._stack.pop()
             handler = _HANDLERS.get(node.type)
             if handler is not None:

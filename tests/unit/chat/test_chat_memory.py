@@ -55,10 +55,8 @@ async def test_add_edit_forget(workspace: Workspace) -> None:
 async def test_a_scope_stands_before_an_id(workspace: Workspace) -> None:
     workspace.memory.add("fact", "w")
     workspace.memory.add("fact", "u", scope="user")
-    assert [*argument_values(workspace.memory.items(), "")["memory forget"]] == [
-        "workspace:1",
-        "user:1",
-    ]
+    values = argument_values(workspace.memory.items(), "")["memory forget"]
+    assert sorted(values) == ["user:1", "workspace:1"]
     for line in ("forget 1", "edit 1 x"):
         with pytest.raises(InvalidArgument, match="`workspace:1` or `user:1`"):
             await memory_command(workspace, line)

@@ -229,6 +229,38 @@ def test_nothing_goes_while_another_program_has_it_open(
     assert run_main(capsys, "purge", "--yes").returncode == 0
 
 
+@pytest.mark.slow
+def test_a_folder_that_becomes_a_link_while_it_asks_is_not_followed(
+    root: Path, tmp_path: Path
+) -> None:
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "aish_lsp", "purge"]
+    with subprocess.Popen(command, stdin=its, stderr=its, stdout=subprocess.PIPE) as process:
+        os.close(its)
+        said = b""
+        while b"[y/N]" not in said:
+            said += os.read(ours, 4096)
+        (root / ".aish").rename(tmp_path / "elsewhere")
+        (root / ".aish").symlink_to(tmp_path / "elsewhere")
+        os.write(ours, b"y\n")
+        while b"changed meanwhile" not in said:
+            said += os.read(ours, 4096)
+        assert process.wait() == 1
+    os.close(ours)
+    assert (tmp_path / "elsewhere/chat.md").exists()
+    assert (tmp_path / "data/memory.jsonl").exists()
+
+
+def test_a_place_that_cannot_be_entered_keeps_no_other_from_going(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data/oauth").write_text("a file where a folder should be")
+    done = run_main(capsys, "purge", "--yes")
+    assert done.returncode == 0
+    assert "oauth cannot be read (Not a directory): left" in done.stdout
+    assert _files(tmp_path) == {"data/oauth"}
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may remove everything")
 def test_what_cannot_be_removed_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / ".aish").chmod(0o500)

@@ -19,7 +19,7 @@ from aish_lsp.config.schema import ProjectSettings
 from aish_lsp.context import attached as reading
 from aish_lsp.context.attached import Attachments, named_files, sent_along
 from aish_lsp.context.selection import EACH_END
-from aish_lsp.foundation.ports import nothing_open
+from aish_lsp.foundation.ports import nobody
 from aish_lsp.project import current
 from aish_lsp.project.picture import FileNames, ProjectPicture
 
@@ -47,8 +47,11 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 async def named(
-    root: Path | None, question: str, open_text: Callable[[Path], str | None] = nothing_open
+    root: Path | None, question: str, text_of: Callable[[Path], str | None] = lambda _: None
 ) -> Attachments:
+    async def open_text(path: Path) -> str | None:
+        return text_of(path)
+
     files = FileNames(root, ProjectPicture(root), ProjectSettings)
     return await named_files(question, files, open_text)
 
@@ -296,7 +299,7 @@ async def test_a_folder_that_is_swapped_with_a_link_sends_nothing_from_outside(r
     sent: list[str] = []
     with swapped(root / "src", outside):
         for _ in range(100):
-            found = await named_files("@src/app.py", files, nothing_open)
+            found = await named_files("@src/app.py", files, nobody)
             sent += (part.text for part in found.attached)
     assert "stolen\n" not in sent
 
@@ -354,7 +357,7 @@ async def test_a_file_that_nobody_told_of_is_looked_for(root: Path) -> None:
     picture.files.watch()
     for name in ("src/later.py", "src/later.secret", "src/later.py"):
         (root / name).write_text("x\n")
-        found = await named_files(f"@{name}", files, nothing_open)
+        found = await named_files(f"@{name}", files, nobody)
         assert bool(found.attached) == name.endswith(".py")
     # What it took in is in the picture, too.
     await picture.refresh(ProjectSettings(), patience=None)

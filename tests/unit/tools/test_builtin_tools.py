@@ -73,7 +73,7 @@ class Place:
         services = Services(
             self.ask,
             {"AISH_DISCOVERY": "off", "PATH": os.environ["PATH"]},
-            self.open.get,
+            self.open_text,
             self.choose,
             edit_open=self.edit,
             look_up=self.editor,
@@ -85,6 +85,9 @@ class Place:
     async def ask(self, question: Question) -> bool | None:
         self.asked.append(question)
         return self.answer
+
+    async def open_text(self, path: Path) -> str | None:
+        return self.open.get(path)
 
     async def choose(self, choice: Choice) -> int | None:
         self.chosen.append(choice)

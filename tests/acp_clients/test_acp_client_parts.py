@@ -1,0 +1,110 @@
+"""What a client of the Agent Client Protocol brings along: unsaved texts, tool servers, models."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from acp import schema
+from acp_client import connected
+from conversing import Place
+from fault_server import FaultServer
+from test_acp_conversation import Caller, Model
+
+SERVER = Path(__file__).resolve().parents[1] / "kit" / "tool_server.py"
+FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+
+async def test_an_unsaved_text_is_what_a_question_sends(place: Place) -> None:
+    file = place.folder / "a.py"
+    file.write_text("saved = 1\n")
+    (place.folder / "b.py").write_text("other = 1\n")
+    model = Model("I see.")
+    async with (
+        FaultServer(model) as server,
+        connected(place.folder, client_capabilities=FILES) as client,
+    ):
+        place.configure(server.url)
+        client.seen.texts[str(file)] = "unsaved = 2\r\n"
+        await client.open()
+        await client.prompt("What is in @a.py and @b.py?")
+    assert "unsaved = 2" in model.last
+    assert "saved = 1" not in model.last
+    assert "other = 1" in model.last
+
+
+async def test_an_edit_of_an_unsaved_text_is_made_by_the_client(place: Place) -> None:
+    file = place.folder / "a.py"
+    file.write_text("saved = 1\n")
+    model = Caller("edit_file", path="a.py", old="unsaved", new="changed")
+    async with (
+        FaultServer(model) as server,
+        connected(place.folder, client_capabilities=FILES) as client,
+    ):
+        place.configure(server.url, context_window=16_384)
+        client.seen.texts[str(file)] = "unsaved = 2\r\n"
+        await client.open("act")
+
+        async def agree() -> str:
+            return str(client.seen.asked[-1]["options"][0][0])
+
+        client.seen.answer = agree
+        await client.prompt("Change it.")
+        [call] = client.seen.calls().values()
+    assert call["status"] == "completed"
+    assert client.seen.texts[str(file)] == "changed = 2\r\n"
+    assert file.read_text() == "saved = 1\n"
+
+
+def server_named(name: str, *arguments: str) -> Any:
+    """Return a tool server as a client names it."""
+    return schema.McpServerStdio(
+        name=name, command=sys.executable, args=[str(SERVER), *arguments], env=[]
+    )
+
+
+async def test_a_client_s_tool_servers_are_asked_about_at_the_first_prompt(place: Place) -> None:
+    model = Model("I see.")
+    async with FaultServer(model) as server, connected(place.folder) as client:
+        place.configure(server.url, context_window=16_384)
+        named = [server_named("wanted", "none"), server_named("refused", "none")]
+        opened = await client.acp.new_session(cwd=client.folder, mcp_servers=named)
+        client.session = opened.session_id
+
+        async def answer() -> str:
+            asked = client.seen.asked[-1]
+            names = [name for name, _ in asked["options"]]
+            text = asked["call"]["content"][0]["content"]["text"]
+            return str(names[0] if "wanted" in text else names[-1])
+
+        client.seen.answer = answer
+        assert client.seen.asked == []
+        await client.prompt("Hello.")
+        assert len(client.seen.asked) == 2
+        assert "refused was not started: you did not agree" in client.seen.text()
+        await client.prompt("Hello again.")
+        assert len(client.seen.asked) == 2
+        await client.prompt("/tools")
+        assert "**wanted**: about" in client.seen.text()
+        assert "**refused**: off" in client.seen.text()
+        assert {one["status"] for one in client.seen.calls().values()} == {"completed", "failed"}
+
+
+async def test_a_model_chosen_by_a_slash_is_shown_as_the_option(place: Place) -> None:
+    place.configure("http://127.0.0.1:9")
+    async with connected(place.folder) as client:
+        await client.open()
+        await client.prompt("/model offline")
+        update = client.seen.of_kind("config_option_update")[-1]
+    assert update["configOptions"][1]["currentValue"] == "offline"
+
+
+async def test_a_great_output_is_sent_once_and_cut(place: Place) -> None:
+    async with connected(place.folder) as client:
+        await client.open()
+        await client.prompt("/run head -c 20000000 /dev/zero | tr '\\0' 'x'")
+        [call] = client.seen.calls().values()
+        sent = [one for one in client.seen.updates if one.get("toolCallId") == call["toolCallId"]]
+    assert call["status"] == "completed"
+    assert 30_000 < len(str(sent)) < 1.1 * 65_536
