@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Job
+    from aish_lsp.operations.operation import Operation
 
 R = TypeVar("R")
 
@@ -213,6 +214,10 @@ class AcpSession(Face):
     async def _carry_out(self, command: ColonCommand) -> schema.StopReason:
         if command.name == "norris" and self.mode == "ask" and command.argument not in ("stop", ""):
             raise InvalidArgument("A goal is pursued in the mode `act`: switch to it first.")
+        if _shows_another(COLON_COMMANDS.find(command).operation):
+            raise InvalidArgument(
+                "Begin or open another session in your client: it shows this one alone."
+            )
         carried = await carry_out(self._caller(), command, self.session.id)
         await self._flush()
         if carried.job is None:
@@ -308,7 +313,11 @@ class AcpSession(Face):
 
     async def show_commands(self) -> None:
         """Show which commands there are."""
-        rows = COLON_COMMANDS.rows.values()
+        rows = [
+            row
+            for row in COLON_COMMANDS.rows.values()
+            if not all(_shows_another(operation) for operation, _ in row.lines)
+        ]
         commands = [
             schema.AvailableCommand(
                 name=row.name,
@@ -367,3 +376,8 @@ class AcpSession(Face):
             await self.updates.send(
                 schema.SessionInfoUpdate(session_update="session_info_update", title=title)
             )
+
+
+def _shows_another(operation: Operation) -> bool:
+    """Return whether an operation shows another session instead of the current one."""
+    return "show" in operation.params.__dataclass_fields__  # type: ignore[attr-defined]

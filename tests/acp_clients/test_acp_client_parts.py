@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from acp import schema
-from acp_client import connected
+import pytest
+from acp import RequestError, schema
+from acp_client import Connected, connected
 from conversing import Place
 from fault_server import FaultServer
 from test_acp_conversation import Caller, Model
@@ -108,3 +111,58 @@ async def test_a_great_output_is_sent_once_and_cut(place: Place) -> None:
         sent = [one for one in client.seen.updates if one.get("toolCallId") == call["toolCallId"]]
     assert call["status"] == "completed"
     assert 30_000 < len(str(sent)) < 1.1 * 65_536
+
+
+async def test_a_goal_is_pursued_in_act_with_its_steps_as_the_plan(place: Place) -> None:
+    model = Model("I make it.\nCMD: touch made", "It is there.\nGOAL: complete")
+    async with FaultServer(model) as server, connected(place.folder) as client:
+        place.configure(server.url, context_window=16_384)
+        await client.open()
+        with pytest.raises(RequestError, match="in the mode `act`"):
+            await client.prompt("/norris make the file")
+        await client.acp.set_session_mode(session_id=client.session, mode_id="act")
+
+        async def agree() -> str:
+            return str(client.seen.asked[-1]["options"][0][0])
+
+        client.seen.answer = agree
+        assert await client.prompt("/norris make the file") == "end_turn"
+        plans = client.seen.of_kind("plan")
+        calls = client.seen.calls().values()
+    assert (place.folder / "made").is_file()
+    assert {entry["status"] for entry in plans[-1]["entries"]} == {"completed"}
+    assert "in_progress" in {entry["status"] for plan in plans for entry in plan["entries"]}
+    assert "touch made" in {call["title"] for call in calls}
+    assert {call["status"] for call in calls} == {"completed"}
+
+
+@pytest.mark.parametrize("line", ["/resume", "/session new", "/session resume x"])
+async def test_a_command_that_shows_another_session_is_refused(place: Place, line: str) -> None:
+    async with connected(place.folder) as client:
+        await client.open()
+        with pytest.raises(RequestError, match="in your client"):
+            await client.prompt(line)
+        await client.seen.until(lambda: client.seen.of_kind("available_commands_update"))
+        [commands] = client.seen.of_kind("available_commands_update")
+        names = {one["name"] for one in commands["availableCommands"]}
+        assert "resume" not in names
+        assert "sessions" in names
+
+
+async def test_two_agents_add_to_one_memory_at_once(place: Place) -> None:
+    async with connected(place.folder) as one, connected(place.folder) as other:
+        await one.open()
+        await other.open()
+
+        async def add(client: Connected, word: str) -> None:
+            for number in range(20):
+                await client.prompt(f"/remember {word} {number} is kept")
+
+        await asyncio.gather(add(one, "bread"), add(other, "milk"))
+        for client in (one, other):
+            before = len(client.seen.text())
+            await client.prompt("/memory list")
+            listed = client.seen.text()[before:]
+            ids = re.findall(r"^\W*(\d+)\b", listed, re.MULTILINE)
+            assert len(ids) == len({*ids}) == 40, listed[:400]
+            assert all(f"{word} {n} is" in listed for word in ("bread", "milk") for n in range(20))
