@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from acp import helpers, schema
 
 from aish_lsp.acp.updates import shown_title
-from aish_lsp.foundation.ports import CALL
+from aish_lsp.foundation.ports import CALL, Question
 from aish_lsp.foundation.text import clipped, well_formed
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from aish_lsp.acp.updates import Updates
-    from aish_lsp.foundation.ports import Approval, Choice, Question
+    from aish_lsp.foundation.ports import Approval, Choice, UserAnswer
 
 #: Characters of a question that the client is sent.
 _LONGEST: Final = 60_000
@@ -38,10 +38,12 @@ class Asks(Protocol):
 ASKING: ContextVar[Asks | None] = ContextVar("asking", default=None)
 
 
-async def ask_user(question: Question) -> bool | None:
+async def ask_user(question: Question) -> UserAnswer:
     """Implement ``ports.AskUser``."""
-    answer = await _asked(question, (question.yes, question.no), question.approval)
-    return None if answer is None else answer == 0
+    remember = question.remember
+    names = (question.yes, *remember.values(), question.no)
+    answer = await _asked(question, names, question.approval)
+    return None if answer is None else (True, *remember, False)[answer]
 
 
 async def choose(choice: Choice) -> int | None:
@@ -77,7 +79,7 @@ async def _asked(
         schema.PermissionOption(
             option_id=str(at),
             name=name,
-            kind="reject_once" if at == len(names) - 1 else "allow_once",
+            kind=_kind(asked, name) if at < len(names) - 1 else "reject_once",
         )
         for at, name in enumerate(names)
     ]
@@ -91,6 +93,12 @@ async def _asked(
             agreed = chosen is not None and chosen < len(names) - 1
             await session.updates.end_call(call_id, "completed" if agreed else "failed")
     return chosen
+
+
+def _kind(asked: Question | Choice, name: str) -> schema.PermissionOptionKind:
+    """Return what choosing a button does, for the client; all that is remembered is ``always``."""
+    remember = asked.remember.values() if isinstance(asked, Question) else ()
+    return "allow_always" if name in remember else "allow_once"
 
 
 def _content(asked: Question | Choice, approval: Approval | None) -> list[Any]:

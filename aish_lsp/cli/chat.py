@@ -31,7 +31,7 @@ from aish_lsp.cli.spelling import in_chat
 from aish_lsp.cli.terminal import read_line
 from aish_lsp.foundation.errors import AishError, NotFound
 from aish_lsp.foundation.events import Event, to_wire
-from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.ports import Question, UserAnswer
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.ask import AskParams
 from aish_lsp.operations.dispatch import begin
@@ -163,12 +163,10 @@ class TerminalChat(Face):
         number = int(answer[:9]) if answer.isascii() and answer.isdigit() else 0
         return number - 1 if 0 < number <= len(choice.options) else len(choice.options) - 1
 
-    async def ask_user(self, question: Question) -> bool | None:
+    async def ask_user(self, question: Question) -> UserAnswer:
         """Ask; only a plain yes is a yes. Ctrl-C only leaves the question unanswered."""
-        whole = f"{question.whole}\n\n" if question.whole else ""
-        text = f"{whole}{question.message}"
-        answer = await self._asked(text, f"{question.yes}? [y/N] ")
-        return None if answer is None else answer.strip().lower() in ("y", "yes")
+        answer = await self._asked(*terminal.shown_question(question))
+        return terminal.meant(question, answer)
 
     async def _asked(self, text: str, question: str) -> str | None:
         if self._input is None or self._renderer is None:

@@ -178,19 +178,29 @@ def can_ask() -> bool:
 
 async def ask_user(question: Question, *, ctrl_c_ends: bool = True) -> UserAnswer:
     """Ask on stderr; only a plain yes is a yes. ``ctrl_c_ends`` is as for ``read_line``."""
+    text, prompt = shown_question(question)
+    return meant(question, await read_line(f"{text}\n{prompt}", ctrl_c_ends=ctrl_c_ends))
+
+
+def shown_question(question: Question) -> tuple[str, str]:
+    """Return what to show of a question, and the line behind which it is answered."""
     whole = f"{question.whole}\n\n" if question.whole else ""
-    yes = f"{question.yes}? [y/N] "
-    if question.remember:
-        # The first letter of how long it is remembered: s, f.
-        rows = [f"  {scope[0]}  {label}" for scope, label in question.remember.items()]
-        keys = "/".join(scope[0] for scope in question.remember)
-        yes = "\n".join([f"  y  {question.yes}", *rows, f"[y/{keys}/N] "])
-    answer = await read_line(f"{whole}{question.message}\n{yes}", ctrl_c_ends=ctrl_c_ends)
+    text = f"{whole}{question.message}"
+    if not question.remember:
+        return text, f"{question.yes}? [y/N] "
+    # The first letter of how long it is remembered: s, f.
+    rows = [f"  {scope[0]}  {label}" for scope, label in question.remember.items()]
+    keys = "/".join(scope[0] for scope in question.remember)
+    return "\n".join([text, "", f"  y  {question.yes}", *rows]), f"[y/{keys}/N] "
+
+
+def meant(question: Question, answer: str | None) -> UserAnswer:
+    """Return what a typed answer to a question means."""
     if answer is None:
         return None
-    meant = answer.strip().lower()
-    scopes = (scope for scope in question.remember if meant in (scope, scope[0]))
-    return next(scopes, meant in ("y", "yes"))
+    word = answer.strip().lower()
+    scopes = (scope for scope in question.remember if word in (scope, scope[0]))
+    return next(scopes, word in ("y", "yes"))
 
 
 async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:

@@ -150,7 +150,9 @@ async def test_in_act_an_allowed_suggestion_runs_within_the_prompt(place: Place)
         assert await client.prompt("Make a file.") == "end_turn"
         assert (place.folder / "made").is_file()
         [asked] = client.seen.asked
-        assert asked["options"] == [("Run", "allow_once"), ("Cancel", "reject_once")]
+        first, *remembered, last = asked["options"]
+        assert (first, last) == (("Run", "allow_once"), ("Cancel", "reject_once"))
+        assert {kind for _, kind in remembered} == {"allow_always"}
         assert asked["call"]["rawInput"]["risk"] == "caution"
         assert asked["call"]["rawInput"]["reasons"] == ["may change files: touch"]
         [call] = client.seen.calls().values()
@@ -233,6 +235,11 @@ async def test_in_act_an_edit_is_asked_about_with_its_diff(place: Place, *, answ
     assert (diff["type"], diff["path"]) == ("diff", str(file))
     assert (diff["oldText"], diff["newText"]) == ("bread\n", "milk\n")
     assert asked["call"]["toolCallId"] == call["toolCallId"] == "c1"
+    assert asked["options"] == [
+        ("Change it", "allow_once"),
+        ("All edits in this session", "allow_always"),
+        ("Cancel", "reject_once"),
+    ]
     assert call["status"] == ("completed" if answer else "failed")
     assert file.read_text() == ("milk\n" if answer else "bread\n")
 

@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import unicodedata
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp import cli
-from aish_lsp.cli.terminal import OutputStream
+from aish_lsp.cli.terminal import OutputStream, meant, shown_question
+from aish_lsp.foundation.ports import Question, Remember, UserAnswer
 from aish_lsp.foundation.text import BIDI, is_seen
 
 #: Text with far more of what could do harm than there is in prose.
@@ -127,3 +129,29 @@ def test_only_one_module_writes() -> None:
                     assert not names & {"stdout", "stderr", *consoles}, path.name
                 case ast.Attribute(value=ast.Name("sys"), attr="__stdout__" | "__stderr__"):
                     pytest.fail(f"{path.name}:{node.lineno} goes around it")
+
+
+REMEMBERED: dict[Remember, str] = {"session": "Run in it", "folder": "Run there"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "plain", "remembering"),
+    [
+        *((word, True, True) for word in ("y", "YES", " y ")),
+        *((word, False, "session") for word in ("s", "Session")),
+        *((word, False, "folder") for word in ("f", "folder")),
+        *((word, False, False) for word in ("", "n", "yy", "fo", "1")),
+        (None, None, None),
+    ],
+)
+def test_a_typed_answer_is_a_yes_a_yes_to_remember_or_a_no(
+    typed: str | None, plain: UserAnswer, remembering: UserAnswer
+) -> None:
+    question = Question("Run it?", "Run")
+    assert meant(question, typed) == plain
+    assert shown_question(question) == ("Run it?", "Run? [y/N] ")
+    offering = replace(question, remember=REMEMBERED)
+    assert meant(offering, typed) == remembering
+    text, prompt = shown_question(offering)
+    assert text == "Run it?\n\n  y  Run\n  s  Run in it\n  f  Run there"
+    assert prompt == "[y/s/f/N] "
