@@ -8,12 +8,14 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.cli import setup
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.lsp import logs
 from aish_lsp.lsp.stream import take_stdio
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Coroutine
 
 _DESCRIPTION: Final = (
     "Serve a client of the Agent Client Protocol (Zed, JetBrains and others) on stdin and stdout."
@@ -24,12 +26,13 @@ _DESCRIPTION: Final = (
 def add_parser(commands: Any) -> None:
     """Add ``acp`` to the command line."""
     help_ = "be an agent for clients of the Agent Client Protocol"
-    commands.add_parser("acp", help=help_, description=_DESCRIPTION).set_defaults(
-        run=run, json=False
-    )
+    parser = commands.add_parser("acp", help=help_, description=_DESCRIPTION)
+    # Clients add what the agent says about signing in to the arguments that they start it with.
+    parser.add_argument("action", nargs="?", choices=["setup"], help="set up a model instead")
+    parser.set_defaults(run=run, json=False, workspace=None)
 
 
-def run(_arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> Coroutine[Any, Any, int] | int:
     """Serve the client until it goes, then end the process, even if a thread hangs.
 
     Raises:
@@ -38,6 +41,8 @@ def run(_arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("acp") is None:
         msg = "the Agent Client Protocol is not installed: pip install 'aish-lsp[acp]'"
         raise NotFound(msg)
+    if arguments.action == "setup":
+        return setup.run(arguments)
     logs.configure(None, None)
     streams = take_stdio()
     asyncio.new_event_loop().run_until_complete(_serve(*streams))

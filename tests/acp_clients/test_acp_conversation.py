@@ -410,3 +410,10 @@ def test_the_process_answers_and_ends_with_its_client(place: Place) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert answers[1]["result"]["agentInfo"]["name"] == "aish-lsp"
     assert answers[2]["result"]["sessionId"]
+
+
+def test_a_client_that_adds_setup_to_the_arguments_gets_the_setup(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["acp", "setup"]) == 1
+    assert "Looking for model servers" in capsys.readouterr().err

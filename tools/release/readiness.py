@@ -12,7 +12,11 @@ _WRITTEN = {
     "editors/emacs/aish.el": r"^;; Version: (\S+)$",
     "editors/mason/package.yaml": r"^  id: pkg:pypi/aish-lsp@(\S+)$",
 }
-_JSON = ("editors/vscode/package.json", "editors/vscode/package-lock.json")
+_JSON = (
+    "editors/acp/agent.json",
+    "editors/vscode/package.json",
+    "editors/vscode/package-lock.json",
+)
 
 
 class NotReadyError(Exception):
