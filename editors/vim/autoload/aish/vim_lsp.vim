@@ -23,13 +23,25 @@ function! s:flush(timer) abort
   endif
 endfunction
 
+" vim-lsp waits until you have typed nothing for a second, in any buffer: what it has not told yet
+" of a file would be missing from what the model reads.
+function! s:tell_of_changes() abort
+  for l:buffer in getbufinfo({'bufmodified': 1})
+    if empty(getbufvar(l:buffer.bufnr, '&buftype'))
+      call lsp#ensure_flush_all(l:buffer.bufnr, ['aish'])
+    endif
+  endfor
+endfunction
+
 " List what can be done here.
 function! aish#vim_lsp#actions(mode) abort
+  call s:tell_of_changes()
   execute empty(a:mode) ? 'LspCodeAction' : "'<,'>LspCodeAction"
 endfunction
 
 " Have the server execute a command.
 function! aish#vim_lsp#execute(command) abort
+  call s:tell_of_changes()
   call lsp#send_request('aish', {
         \ 'method': 'workspace/executeCommand',
         \ 'params': {'command': a:command},
