@@ -522,13 +522,14 @@ class Execution:
         ``commands`` are remembered if they say so.
         """
         planned = self._plan
+        in_goal = _IN_GOAL if self._pursuit and commands else ""
         question = question_for(
             planned.text,
             planned.cwd,
             verdict,
             planned.origin,
             self._other_shell,
-            undo=await self._undo_hint() + (_IN_GOAL if self._pursuit and commands else ""),
+            undo=await self._workspace.undo_hint() + in_goal,
             covers=tuple(one.name for one in commands),
             works=works,
         )
@@ -556,15 +557,6 @@ class Execution:
             except AishError as error:
                 message = f"Run, but not remembered: {error.message}"
                 await self._emit(Notice("warning", message))
-
-    async def _undo_hint(self) -> str:
-        """Return a sentence on whether, and how, the command could be undone."""
-        if why_not := await self._workspace.why_no_undo():
-            return f"This cannot be undone: {why_not}."
-        return (
-            "`:undo` restores the files of this git work tree, except those that git ignores and"
-            " git's own; nothing outside it."
-        )
 
     async def _run(self, verdict: Verdict) -> RunResult:
         """Run the command. Until it starts, a cancel raises; afterwards it gives a result."""

@@ -286,6 +286,15 @@ class FolderContext:
             return "safety.snapshot is off"
         return await self.undo.prospect()
 
+    async def undo_hint(self) -> str:
+        """Return a sentence on whether, and how, a command that runs now could be undone."""
+        if why_not := await self.why_no_undo():
+            return f"This cannot be undone: {why_not}."
+        return (
+            "`:undo` restores the files of this git work tree, except those that git ignores and"
+            " git's own; nothing outside it."
+        )
+
     def shell_for(self, named: str) -> tuple[str, str]:
         """Return a shell, and why it cannot be used, else empty.
 

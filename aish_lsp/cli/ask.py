@@ -27,6 +27,8 @@ from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.dispatch import begin
 from aish_lsp.operations.operation import Subject
+from aish_lsp.shell.risk import Verdict
+from aish_lsp.shell.suggestions import question_for
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
@@ -188,13 +190,17 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
     if not unasked:
         if not terminal.can_ask():
             return
-        shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
         if suggestion.obstacle:
+            shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
             terminal.tell(f"not run, because {suggestion.obstacle}:\n\n{shown}")
             return
         choices = "[y]es, [e]dit, [N]o? " if suggestion.runs else "[e]dit, [N]o? "
-        how = " without confinement" if suggestion.unconfined else ""
-        answer = await read_line(f"\nRun{how} ({command.risk})?\n\n{shown}\n\n{choices}")
+        verdict = Verdict(command.risk, command.reasons)
+        undo = "" if verdict.only_reads else await workspace.undo_hint()
+        shell, _ = workspace.shell_for(suggestion.shell)
+        other = "" if shell == workspace.config.safety.shell else shell
+        question = question_for(command.text, workspace.folder, verdict, "user", other, undo=undo)
+        answer = await read_line(f"\n{question.message}\n\n{choices}")
         choice = (answer or "").strip().lower()
         if choice in ("e", "edit"):
             edited = await _edited(command.text)

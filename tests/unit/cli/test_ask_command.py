@@ -223,7 +223,7 @@ def test_what_was_in_the_way_of_a_command_can_be_left_out(
     said = at_terminal(
         {**environment, "AISH_CONFIG": str(config)},
         ["ask", "How do I run the tests?", "--workspace", str(project)],
-        {"Run (safe)?": "", "[N]o?": "y\n", "without confinement (caution)?": "y\n"},
+        {"command (safe)?": "", "[N]o?": "y\n", "- it would run without confinement.": "y\n"},
     )
     assert "Permission denied" in said
     assert "tests ran" in said
@@ -303,9 +303,9 @@ def test_at_a_terminal_fences_are_offered_whole(fences: dict[str, str], project:
         {**fences, "EDITOR": str(editor)},
         ["ask", "How?", "--workspace", str(project)],
         {
-            "    echo li''ne\r\n\r\n[y]es, [e]dit, [N]o?": "n\n",
-            "    echo fen''ce\r\n\r\n[y]es, [e]dit, [N]o?": "y\n",
-            "    cd .\r\n    echo <name>\r\n\r\n[e]dit, [N]o?": "e\n",
+            f"    echo li''ne\r\n\r\nin {project}\r\n\r\n[y]es, [e]dit, [N]o?": "n\n",
+            f"    echo fen''ce\r\n\r\nin {project}, by sh\r\n\r\n[y]es, [e]dit, [N]o?": "y\n",
+            "    cd .\r\n    echo <name>\r\n\r\nin ": "e\n",
         },
     )
     assert "fence\r\n" in said

@@ -93,7 +93,7 @@ async def asking(
 @pytest.mark.slow
 async def test_a_reply_moves_nothing_and_hides_nothing(tmp_path: Path) -> None:
     async with asking(tmp_path, HOSTILE) as tmux:
-        screen = await tmux.until("\nRun (destructive)?")
+        screen = await tmux.until("\nRun this command (destructive)?")
         assert screen.startswith("before\n")
         assert r"\x1b[2J\x1b[3J\x1b[1;1HAll is well.\x1b]52;c;ZXZpbA==\x07" in screen
         assert r"\x9b2J" in screen
@@ -119,7 +119,7 @@ async def test_what_was_typed_at_a_forged_question_answers_none(tmp_path: Path) 
         await tmux.run("send-keys", "y", "Enter")
         await tmux.until("[N]o? y")
         typed.set()
-        await tmux.until("Run (caution)?\n\n    touch harmed\n\n[y]es, [e]dit, [N]o?")
+        await tmux.until("Run this command (caution)?\n\n    touch harmed\n\nin ")
         await tmux.run("send-keys", "Enter")
         await tmux.until("exit 0")
     assert not (tmp_path / "project" / "harmed").exists()
