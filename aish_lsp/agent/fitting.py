@@ -85,6 +85,7 @@ class ConversationFitting(Fitting):
         # If the cap has been reached, do not ask the server anything else.
         self._check_cap(0)
         self._limit = await self.session.accounting.limits(self._preset, self._config)
+        await self._tell_of_guess()
         self._tools = self.session.tools_for(self._preset, self._limit)
         await self._bound_attached(self._limit)
         if self.session.accounting.counts_requests(self._preset, self._config):
@@ -95,6 +96,19 @@ class ConversationFitting(Fitting):
         if await self._count(self._fitted):
             self._fitted = await self._make_fit(self._limit)
         return self._request()
+
+    async def _tell_of_guess(self) -> None:
+        """Say, once, that the window is a guess, and what to do about it."""
+        preset = self._preset
+        if self._workspace.services.catalog.known_window(preset) is not None:
+            return
+        message = (
+            f"The server of {preset.name} does not say how many tokens it takes at once, so no more"
+            f" than {self._limit.window:,} are used: set `context_window` in"
+            f" `[models.{preset.name}]`."
+        )
+        if self.session.is_news(message):
+            await self._notice("info", message)
 
     def _request(self) -> ModelRequest:
         return ModelRequest(self._preset, self._fitted.messages, self._fitted.draft.tools)

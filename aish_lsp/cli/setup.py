@@ -20,12 +20,14 @@ from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
+from aish_lsp.models.providers import describe
 from aish_lsp.operations.models import (
     QUESTION,
     ModelCandidate,
     at_address,
     candidates,
     configured_as,
+    lacking,
     needs_default,
     try_out,
     write,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.events import Usage
     from aish_lsp.models.catalog import ModelInfo
+    from aish_lsp.models.endpoint import KeyOffer
 
 _DESCRIPTION: Final = (
     "Look for model servers on this machine and for keys in the environment, ask which model"
@@ -46,8 +49,8 @@ _DESCRIPTION: Final = (
 )
 
 _START: Final = """\
-Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), or set a provider's key variable
-(OPENAI_API_KEY, OPENROUTER_API_KEY, ...), then run `aish-lsp setup` again. Until then the offline
+Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), or get a provider's key and export
+it, then run `aish-lsp setup` again. Until then the offline
 model answers what it can: everyday shell tasks, and those of your project."""
 
 
@@ -91,9 +94,11 @@ def _explain(workspace: Workspace, listed: Sequence[ModelCandidate]) -> int:
     if listed:
         preset = listed[0].preset
         default = needs_default(workspace.config, preset.name)
-        _say(f"Or add this to {_file()}:\n\n{lines_of(preset, default=default)}")
+        _say(f"Or add this to {_file()}:\n")
+        terminal.err.line(lines_of(preset, default=default))
     else:
         _say(_START)
+    _say("\n".join(["", *(_key_steps(one) for one in lacking(workspace))]))
     return 1
 
 
@@ -103,7 +108,7 @@ async def _set_up(workspace: Workspace, listed: Sequence[ModelCandidate]) -> str
     if chosen is None:
         _say(f"Nothing needed to be written. {_START}")
         return ""
-    chosen = chosen.serving(await _model(chosen))
+    chosen = await _with_window(workspace, chosen.serving(await _model(chosen)))
     configured = workspace.config.models
     if known := configured_as(workspace.config, chosen.preset):
         _say(f"It is already configured as {escaped(known)}.")
@@ -122,7 +127,8 @@ async def _set_up(workspace: Workspace, listed: Sequence[ModelCandidate]) -> str
             "Your questions, with the file names and command output that accompany them, will be"
             f" sent to {host(preset.endpoint)}."
         )
-    _say(f"\nTo be added to {_file()}:\n\n{lines_of(preset, default=default)}")
+    _say(f"\nTo be added to {_file()}:\n")
+    terminal.err.line(lines_of(preset, default=default))
     if not await _yes("Write it?"):
         raise _Stopped
     await write(workspace, preset, default=default)
@@ -137,6 +143,12 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
     other, offline = len(listed) + 1, len(listed) + 2
     _say(f"  {other}  another server, by its address")
     _say(f"  {offline}  none: the offline model answers, from the project's own files\n")
+    providers = lacking(workspace)
+    if providers:
+        _say("Providers, once you have a key (choose one to see how):\n")
+        for number, offer in enumerate(providers, offline + 1):
+            _say(f"  {number:<2} {offer.label}, {offer.preset.model}")
+        _say("")
     question = "Which one should answer?"
     while True:
         answer = await _asked(question, "1")
@@ -148,13 +160,24 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
             return None
         if number == other and (found := await _elsewhere(workspace)):
             return found
-        if number != other:
-            _say(f"Type a number from 1 to {offline}.")
+        if offline < number <= offline + len(providers):
+            _say(f"\n{_key_steps(providers[number - offline - 1])}\n")
+        elif number != other:
+            _say(f"Type a number from 1 to {offline + len(providers)}.")
+
+
+def _key_steps(offer: KeyOffer) -> str:
+    """Return how to get a provider's key, and what to do with it."""
+    return (
+        f"{offer.label}: get a key at {offer.keys}, add this line with it to ~/.profile (or to what"
+        " else your shell and your editor get their environment from), log in again, and run"
+        f" `aish-lsp setup`:\n\n    export {offer.variable}=YOUR-KEY\n"
+    )
 
 
 async def _elsewhere(workspace: Workspace) -> ModelCandidate | None:
     """Ask for the address of a server; return it, or None if it cannot be used."""
-    address = await _asked("Its address, like http://HOST:PORT", "")
+    address = await _asked("Its address (such as 127.0.0.1:8080):", "")
     variable = await _asked(
         "The environment variable that holds its key (if none, press Enter)", ""
     )
@@ -180,6 +203,23 @@ async def _model(chosen: ModelCandidate) -> str:
         if 1 <= int(answer) <= len(chosen.models):
             return chosen.models[int(answer) - 1]
         _say(f"Type a number from 1 to {len(chosen.models)}.")
+
+
+async def _with_window(workspace: Workspace, chosen: ModelCandidate) -> ModelCandidate:
+    """Ask for the window of a model whose server does not tell it."""
+    preset = chosen.preset
+    info = await describe(workspace.services.http, preset, workspace.services.environ)
+    if preset.context_window or info.context_window:
+        return chosen
+    name = escaped(preset.model) or "the model"
+    _say(f"The server does not say how many tokens {name} takes at once, its context window.")
+    question = "How many? (If you do not know, press Enter)"
+    while answer := await _asked(question, ""):
+        digits = answer.replace(",", "").replace("_", "")
+        if digits.isascii() and digits.isdigit() and int(digits[:12]) > 0:
+            return replace(chosen, preset=replace(preset, context_window=int(digits[:12])))
+        _say("Type a number, like 32768.")
+    return chosen
 
 
 async def _try(workspace: Workspace, name: str) -> int:
@@ -219,7 +259,7 @@ def _file() -> str:
 
 
 def _say(text: str) -> None:
-    terminal.err.line(text)
+    terminal.err.line(terminal.wrapped(text) if terminal.can_ask() else text)
 
 
 _MODELS: Final = (
@@ -247,7 +287,6 @@ async def _models(arguments: argparse.Namespace) -> int:
 async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
     """Return a row with its server's data; only servers of configured models are asked."""
     from aish_lsp.models.endpoint import EndpointInfo  # noqa: PLC0415 - imports httpx
-    from aish_lsp.models.providers import describe  # noqa: PLC0415 - as above
 
     info = EndpointInfo()
     preset = workspace.config.models.get(row.name)

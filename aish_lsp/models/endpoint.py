@@ -262,16 +262,18 @@ PROBE_TIMEOUT = 0.3
 
 @dataclass(frozen=True, slots=True)
 class KeyOffer:
-    """A provider whose key is in the environment.
+    """A provider whose key is, or could be, in the environment.
 
     ``variable`` is the name of the key's variable; its value is not stored. ``preset`` is ready to
-    use once the user has agreed to send text of the project to ``host``.
+    use once the user has agreed to send text of the project to ``host``. ``keys`` is where one gets
+    a key.
     """
 
     label: str
     variable: str
     host: str
     preset: Preset
+    keys: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,13 +329,17 @@ async def find_local(
 
 def find_offers(environ: Mapping[str, str]) -> tuple[KeyOffer, ...]:
     """Return an offer for each provider whose key variable is set."""
+    return tuple(offer for offer in all_offers(environ) if environ.get(offer.variable, "").strip())
+
+
+def all_offers(environ: Mapping[str, str]) -> tuple[KeyOffer, ...]:
+    """Return an offer for each provider, with the key variable that is set, or its usual one."""
     offers = []
     for label, provider in _providers().items():
-        keys = (name for name in provider["variables"] if environ.get(name, "").strip())
-        variable = next(keys, None)
-        if variable is not None:
-            preset = Preset(name=label.lower(), api_key_env=variable, **provider["preset"])
-            offers.append(KeyOffer(label, variable, host(preset.endpoint), preset))
+        names = provider["variables"]
+        variable = next((name for name in names if environ.get(name, "").strip()), names[0])
+        preset = Preset(name=label.lower(), api_key_env=variable, **provider["preset"])
+        offers.append(KeyOffer(label, variable, host(preset.endpoint), preset, provider["keys"]))
     return tuple(offers)
 
 

@@ -8,6 +8,7 @@ environment variable that holds it.
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.side_call import Told
     from aish_lsp.config.schema import Config
+    from aish_lsp.models.endpoint import KeyOffer
 
 #: The one question that a model is asked: nothing of the project is sent along.
 QUESTION: Final = "Say hello in one short sentence."
@@ -148,18 +150,20 @@ async def add(caller: Caller, params: ModelAdd) -> Answer[Added]:
 
 _CANCEL: Final = "Cancel"
 
+#: What is no number in the list, but the address of a server.
+_ADDRESS: Final = re.compile(r"\S*[.:/]|localhost\b")
+
 _HOW_TO_ADD: Final = """\
 `:model add 1` adds the first of them, `:model add 1 NAME` another model of the same server.
-`:model add http://HOST:PORT` adds a server that is not listed. A key is never written down: the \
+`:model add HOST:PORT` adds a server that is not listed. A key is never written down: the \
 file names the environment variable that holds it."""
 
 _NOTHING: Final = """\
 No model server was found on this machine, and no key in the environment.
 
 - Start a server (`llama-server -m MODEL.gguf`, `ollama serve`) and write `:model add` again.
-- Or set a provider's key (`OPENAI_API_KEY`, `OPENROUTER_API_KEY`, ...) in the environment that \
-your editor is started in.
-- `:model add http://HOST:PORT` adds a server elsewhere."""
+- `:model add HOST:PORT` adds a server elsewhere.
+- Or use a provider: get a key, and set its variable in the environment that this is started in."""
 
 
 async def _chosen(workspace: FolderContext, argument: str) -> ModelCandidate | str:
@@ -169,12 +173,13 @@ async def _chosen(workspace: FolderContext, argument: str) -> ModelCandidate | s
         InvalidArgument, NotFound: there is nothing with that number or at that address.
     """
     which, _, model = argument.partition(" ")
-    if "://" in which:
+    if _ADDRESS.match(which):
         chosen = await at_address(workspace, which)
     else:
         listed = await candidates(workspace)
         if not listed:
-            return _NOTHING
+            keys = (f"  - {one.label}: {one.keys}, `{one.variable}`" for one in lacking(workspace))
+            return "\n".join([_NOTHING, *keys])
         if which:
             chosen = _numbered(listed, which)
         else:
@@ -207,7 +212,7 @@ async def _added(session: Session, chosen: ModelCandidate) -> tuple[str, str]:
 
 def _numbered(listed: Sequence[ModelCandidate], which: str) -> ModelCandidate:
     if not (which.isascii() and which.isdigit()):
-        raise InvalidArgument("Say which: `:model add 1`, or `:model add http://HOST:PORT`.")
+        raise InvalidArgument("Say which: `:model add 1`, or `:model add HOST:PORT`.")
     number = int(which[:4])
     if not 1 <= number <= len(listed):
         raise NotFound(f"There is no number {number}: `:model add` lists {len(listed)}.")
@@ -289,6 +294,14 @@ async def candidates(workspace: FolderContext) -> list[ModelCandidate]:
     return listed
 
 
+def lacking(workspace: FolderContext) -> list[KeyOffer]:
+    """Return the providers whose key is not in the environment."""
+    from aish_lsp.models.endpoint import all_offers  # noqa: PLC0415 - not needed at the start
+
+    environ = workspace.services.environ
+    return [one for one in all_offers(environ) if not environ.get(one.variable, "").strip()]
+
+
 async def at_address(
     workspace: FolderContext, address: str, key_variable: str = ""
 ) -> ModelCandidate:
@@ -307,6 +320,9 @@ async def at_address(
         )
         raise InvalidArgument(msg, path="api_key_env")
     endpoint = address if "://" in address else f"http://{address}"
+    if "://" not in address and ":" not in address and not is_loopback(endpoint):
+        # A server on the internet, whose port is the usual one.
+        endpoint = f"https://{address}"
     api_url(endpoint, "models")  # raises InvalidArgument if it is not an address
     preset = Preset(name=_LOCAL, endpoint=endpoint, api_key_env=key_variable or None)
     info = await describe(services.http, preset, services.environ)

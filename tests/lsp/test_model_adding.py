@@ -45,6 +45,19 @@ async def test_an_address_is_added_tried_and_answers_from_now_on(place: Place) -
         assert (other["added"], other["active"]) == ("local-2", "local-2")
 
 
+async def test_an_address_needs_no_scheme_and_an_unknown_window_is_told_once(place: Place) -> None:
+    async with FaultServer(served) as model, place.client() as client:
+        await client.initialize(place.folder)
+        address = model.url.removeprefix("http://")
+        added = await client.command_result("aish.model.add", {"choice": f"{address} b"})
+        assert added["models"][0]["endpoint"] == f"http://{address}"
+        for times in (1, 2):
+            await client.command_result("aish.chat.send", {"prompt": "why?"})
+            chat = await chat_holds(client, place, "Hello from b.", times=times)
+    guess = "no more than 4,096 are used: set `context_window` in `[models.local]`."
+    assert chat.count(guess) == 1
+
+
 async def test_what_was_added_in_a_terminal_meanwhile_is_listed_at_once(place: Place) -> None:
     async with place.client() as client:
         place.config.write_text('[models.one]\nendpoint = "http://127.0.0.1:1"\n')
