@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from typing import Final
 
 from aish_lsp.chat.markdown import first_text
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import put_in_place
+from aish_lsp.foundation.files import lock_free, put_in_place, unlock, workspace_dir
 from aish_lsp.foundation.git import run_git
 from aish_lsp.foundation.opening import ignored_folder
 from aish_lsp.foundation.text import shown_path
@@ -32,18 +32,52 @@ _LARGEST_READ: Final = 2 * LARGEST
 _ODD_BYTES: Final = "surrogateescape"
 
 
+class Claim:
+    """The chat of a folder that is this editor's, until ``release``: no other server takes it.
+
+    It is ``chat.md``, or ``chat-2.md`` and so on while other editors have those before. One that
+    the editor has open comes first: a server that was started again goes on with the same.
+
+    Attributes:
+        name: the file's name.
+        state: the file in DATA for what is known of it across restarts.
+    """
+
+    def __init__(self, root: Path, has_open: Callable[[Path], bool]) -> None:
+        names = ["chat.md", *(f"chat-{number}.md" for number in range(2, 100))]
+        names.sort(key=lambda name: not has_open(root / ".aish" / name))
+        self.name = names[0]
+        self._lock: int | None = None
+        # Where nothing can be locked, editors share the first.
+        with contextlib.suppress(StoreUnavailable):
+            for name in names:
+                self._lock = lock_free(workspace_dir(root) / f"{name}.lock")
+                if self._lock is not None:
+                    self.name = name
+                    break
+        self.state = workspace_dir(root) / Path(self.name).with_suffix(".json")
+
+    def release(self) -> None:
+        """Let another server have it."""
+        if self._lock is not None:
+            lock, self._lock = self._lock, None
+            unlock(lock)
+
+
 class ChatFile:
-    """``.aish/chat.md`` of one workspace.
+    """``.aish/chat.md`` of one workspace, or another chat of it under ``name``.
 
     It is used only if it is ours: not through a symbolic link, which could point anywhere, not if
     it has a second hard link, and not if git tracks it, since then somebody else may have written
     what would be taken for the user's words.
     """
 
-    def __init__(self, root: Path, keys: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, root: Path, name: str = "chat.md", keys: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.root = root.absolute()
         self.folder = self.root / ".aish"
-        self.path = self.folder / "chat.md"
+        self.path = self.folder / name
         self._keys = keys
 
     def ensure(self, *, is_open: bool = False) -> None:
@@ -60,7 +94,7 @@ class ChatFile:
             raise StoreUnavailable(
                 f"{shown_path(self.path)} is tracked by git, so others may have written it: it is"
                 " not used as the chat. Remove it from the repository (git rm --cached"
-                " .aish/chat.md), or delete it."
+                f" .aish/{self.path.name}), or delete it."
             )
         if is_open:
             return
@@ -119,7 +153,7 @@ class ChatFile:
         """
         self._prepare()
         with self._errors("write"):
-            put_in_place(self.path, text.encode(errors=_ODD_BYTES), prefix=".chat.md.")
+            put_in_place(self.path, text.encode(errors=_ODD_BYTES), prefix=f".{self.path.name}.")
 
     def _prepare(self) -> None:
         """Make the folder ready to be written in.
@@ -159,7 +193,7 @@ class ChatFile:
 
     def _is_tracked(self) -> bool:
         """Return whether git tracks the file; False if git cannot say."""
-        arguments = ("ls-files", "--error-unmatch", "--", ":(icase).aish/chat.md")
+        arguments = ("ls-files", "--error-unmatch", "--", f":(icase).aish/{self.path.name}")
         done = run_git(self.root, *arguments, seconds=_GIT_TIMEOUT)
         return done is not None and done.returncode == 0
 
@@ -171,7 +205,8 @@ class ChatFile:
         except FileNotFoundError:
             return ""
         now = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-        names = (f"chat-{now}{suffix}.md" for suffix in ("", *(f"-{n}" for n in range(2, 100))))
+        numbers = ("", *(f"-{number}" for number in range(2, 100)))
+        names = (f"{self.path.stem}-{now}{number}.md" for number in numbers)
         name = next(one for one in names if not os.path.lexists(self.folder / one))
         self.path.rename(self.folder / name)
         return name

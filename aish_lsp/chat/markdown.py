@@ -386,9 +386,8 @@ def prompt_after(text: str, heading: int | None) -> str:
     heading = heading_of(text, heading)
     if heading is None:
         raise NotFound(
-            f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at the end"
-            " of .aish/chat.md, and your message below it. To start over, delete the file and run"
-            " aish.chat.open."
+            f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at its end,"
+            " and your message below it. To start over, delete the file and run aish.chat.open."
         )
     return without_blank_lines("\n".join(lines_of(text)[heading + 1 :]))
 

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.ports import AskUser, OpenText, ReadTerminal
     from aish_lsp.project.picture import FileNames
 
-#: The chat itself: an ignored file, but users may ask about what is said there.
-_CHAT: Final = ".aish/chat.md"
+#: A chat document: an ignored file, but users may ask about what is said there. The second editor
+#: on a folder has a chat of its own, ``chat-2.md``.
+CHAT: Final = re.compile(r"(?:^|/)\.aish/chat(?:-\d{1,2})?\.md$", re.IGNORECASE)
 
 #: Files that one question may attach, and texts behind an ``@`` that are tried.
 MOST: Final = 20
@@ -242,7 +243,7 @@ def _sent(place: _NamedFile, left_out: Collection[str]) -> tuple[list[Attached],
     }
     if place.state in told:
         return [], [told[place.state]]
-    if place.path in left_out and place.path != _CHAT:
+    if place.path in left_out and not CHAT.search(place.path):
         reason = "is ignored (.gitignore) or belongs to another repository: it was not sent."
         return [], [f"{name} {reason}"]
     if place.is_secret:

@@ -322,6 +322,44 @@ def sync_dir(path: Path, folder: int | None = None) -> None:
         os.close(fd)
 
 
+def lock_free(path: Path) -> int | None:
+    """Lock the file ``path``, which is created if it is missing; None if another process has it.
+
+    The lock ends when the descriptor is closed by ``unlock``, or with the process.
+
+    Raises:
+        StoreUnavailable: it cannot be created, or the file system has no locks.
+    """
+    import fcntl  # noqa: PLC0415 - missing on some platforms that import this module
+
+    private_dir(path.parent)
+    fd = open_append(path)
+    try:
+        with store_errors(path, "lock"):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except StoreUnavailable as error:
+        os.close(fd)
+        if isinstance(error.__cause__, BlockingIOError):
+            return None
+        raise
+    return fd
+
+
+def unlock(fd: int) -> None:
+    """Unlock a file, if it is locked, and close it.
+
+    Closing alone is not enough: while another thread starts a process, that process shares our
+    descriptors, and so our lock, until it executes its program.
+    """
+    import fcntl  # noqa: PLC0415 - as above
+
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+    finally:
+        os.close(fd)
+
+
 @contextlib.contextmanager
 def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold the lock ``PATH.lock`` during the block, against other processes and threads.

@@ -19,7 +19,7 @@ from aish_lsp.chat.colon import (
     command_below,
     parse,
 )
-from aish_lsp.chat.file import LARGEST
+from aish_lsp.chat.file import LARGEST, Claim
 from aish_lsp.chat.markdown import (
     YOU,
     escape_reply,
@@ -35,7 +35,6 @@ from aish_lsp.chat.markdown import (
 )
 from aish_lsp.chat.transcript import first_line, left_behind, waits
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
-from aish_lsp.foundation.files import workspace_dir
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question, plain
 from aish_lsp.foundation.text import escaped
@@ -69,8 +68,7 @@ logger = logging.getLogger(__name__)
 
 #: What is written below a reply that an earlier server began and never finished.
 _CUT_OFF: Final = (
-    "aish-lsp stopped while writing this, and was restarted. What you had typed without sending it"
-    " is kept above: to send it, copy it below the next heading."
+    "aish-lsp ended while writing this; what you had typed without sending it is kept above."
 )
 
 #: Seconds between two checks whether an earlier message has been answered.
@@ -91,12 +89,14 @@ class ChatDocument:
         self._documents = documents
         self._selections = selections
         self._workspace = workspace
-        self._writer = ChatWriter(workspace.folder, documents)
+        # Of a folder that two editors have open, each has a chat: none writes into the other's.
+        self._claim = Claim(workspace.folder, documents.has_open)
+        self._writer = ChatWriter(workspace.folder, documents, self._claim.name)
         self._sections = ChatSections(self._writer)
         self._jobs = JobWriter(server, self._writer)
         self._making = asyncio.Lock()
         self._has_begun = False
-        self._typed = TypedMessage(workspace_dir(workspace.folder) / "chat.json")
+        self._typed = TypedMessage(self._claim.state)
 
     @property
     def uri(self) -> str:
@@ -351,6 +351,7 @@ class ChatDocument:
 
     async def aclose(self) -> None:
         """Finish what is being written, then write nothing more."""
+        self._claim.release()
         async with self._sections.lock:
             with suppress(AishError):
                 await self._writer.flush()
@@ -381,15 +382,17 @@ class ChatDocument:
                 # What was cut off may have left a code block open; above a heading, an output's.
                 if fence and (heading is None or fence == FENCE):
                     self._writer.insert(f"{fence}\n")
+                is_cut_off = heading is None and last_heading(text) is not None
                 if heading is None:
-                    cut_off = f"{quote(_CUT_OFF)}\n" if last_heading(text) is not None else ""
+                    cut_off = f"{quote(_CUT_OFF)}\n" if is_cut_off else ""
                     fresh = first_text(self._documents.capabilities.keys)
                     self._writer.begin(f"{cut_off}{YOU}\n\n" if text.strip() else fresh)
                 await self._writer.flush()
                 if not self._has_begun:
                     self._has_begun = True
-                    # Do not wait for it: an editor that waits for us makes no edits.
-                    if line := await first_line(self._workspace):
+                    # Do not wait for it: an editor that waits for us makes no edits. After a crash
+                    # one sentence is enough.
+                    if not is_cut_off and (line := await first_line(self._workspace)):
                         self._writer.remark(line)
 
     # What is written

@@ -41,8 +41,8 @@ class ChatWriter:
     end of the document, ``insert`` above the heading that the user writes under.
     """
 
-    def __init__(self, root: Path, editor: OpenDocuments) -> None:
-        self._file = ChatFile(root, editor.capabilities.keys)
+    def __init__(self, root: Path, editor: OpenDocuments, name: str = "chat.md") -> None:
+        self._file = ChatFile(root, name, editor.capabilities.keys)
         self._editor = editor
         self._pieces: list[Piece] = []
         self._task: asyncio.Task[None] | None = None

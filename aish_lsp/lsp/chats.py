@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 
 from aish_lsp.chat.colon import completions_at
+from aish_lsp.context.attached import CHAT
+from aish_lsp.foundation.errors import Busy
 from aish_lsp.foundation.redaction import find_secret
 from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.chat_document import ChatDocument
@@ -58,7 +60,7 @@ class ChatDocuments:
 
     def at(self, uri: str) -> ChatDocument | None:
         """Return the chat document at ``uri``, if there is one, even if we have not used it yet."""
-        if not uri.lower().endswith("/.aish/chat.md"):
+        if not CHAT.search(uri):
             return None
         for chat in self._chats.values():
             if chat.is_at(uri):
@@ -102,7 +104,12 @@ def setup(
 
     async def send(_call: Call, params: ChatParams) -> object:
         workspace = workspaces.resolve(params)
-        return Begun(await chats.of(workspace).send(params.prompt))
+        chat = chats.of(workspace)
+        own, meant = _name_of(chat.uri), _name_of(params.uri or "")
+        if params.prompt is None and CHAT.search(params.uri or "") and own != meant:
+            await chat.open()
+            raise Busy(f"This is another editor's chat; yours is .aish/{own}.")
+        return Begun(await chat.send(params.prompt))
 
     def changed(uri: str, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         chat = chats.at(uri)
@@ -130,6 +137,10 @@ def setup(
     workspaces.on_open(lambda workspace: _begin(server, workspace))
     workspaces.on_close(chats.closed)
     server.on_shutdown(chats.aclose)
+
+
+def _name_of(uri: str) -> str:
+    return uri.rpartition("/")[2].lower()
 
 
 _KINDS: Final = {

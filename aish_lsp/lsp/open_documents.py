@@ -134,6 +134,10 @@ class OpenDocuments:
             next((document for document in documents.values() if _is_same(document, path)), None)
         )
 
+    def has_open(self, path: Path) -> bool:
+        """Return whether the file ``path`` is open, under its own name."""
+        return self.opened(path.as_uri()) is not None
+
     def text(self, uri: str) -> str | None:
         """Return a document's text with LF for each line end, or None if it is not open."""
         document = self.opened(uri)

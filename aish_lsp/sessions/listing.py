@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from aish_lsp.foundation.errors import AishError, NotFound, StoreUnavailable
-from aish_lsp.foundation.files import open_append, open_to_read, read_file, store_errors, sync_dir
-from aish_lsp.sessions.log import hold, release
+from aish_lsp.foundation.files import (
+    open_append,
+    open_to_read,
+    read_file,
+    store_errors,
+    sync_dir,
+    unlock,
+)
+from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, load, meta_of
 
 #: These identify, in a line as this version writes it: a message, a question, a step of the
@@ -121,7 +128,7 @@ def _is_free(path: Path) -> bool:
     except AishError:
         return False
     finally:
-        release(fd)
+        unlock(fd)
     return True
 
 
@@ -160,7 +167,7 @@ def delete_session(directory: Path, key: str) -> str:
             path.unlink()
             sync_dir(directory)
     finally:
-        release(fd)
+        unlock(fd)
     return path.name.removesuffix(SUFFIX)
 
 

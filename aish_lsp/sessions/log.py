@@ -22,6 +22,7 @@ from aish_lsp.foundation.files import (
     open_append,
     stamp_of,
     store_errors,
+    unlock,
 )
 from aish_lsp.foundation.jsonl import TIMESTAMP, json_line, now
 from aish_lsp.sessions import records
@@ -226,7 +227,7 @@ class SessionLog:
         if self._fd is not None:
             fd, self._fd = self._fd, None
             self._reserved.clear()
-            release(fd)
+            unlock(fd)
 
     def _open(self) -> int:
         """Return the descriptor; open and lock the file if it is not open.
@@ -275,7 +276,7 @@ class SessionLog:
 
 
 def hold(fd: int, path: Path) -> None:
-    """Lock an open log until ``release``. Logs are never renamed: the file is its own lock.
+    """Lock an open log until ``unlock``. Logs are never renamed: the file is its own lock.
 
     Raises:
         Busy: another editor has it open.
@@ -295,21 +296,6 @@ def hold(fd: int, path: Path) -> None:
             raise Busy(msg, path=str(path)) from None
         if os.fstat(fd).st_nlink == 0:
             raise gone(path)
-
-
-def release(fd: int) -> None:
-    """Unlock a log, if it is locked, and close it.
-
-    Closing alone is not enough: while another thread starts a process, that process shares our
-    descriptors, and so our lock, until it executes its program.
-    """
-    import fcntl  # noqa: PLC0415 - not on every platform that can import this
-
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_UN)
-    finally:
-        os.close(fd)
 
 
 def _fresh(directory: Path, workspace_uri: str | None) -> tuple[Path, dict[str, Any]]:

@@ -83,7 +83,7 @@ It reads them from the disk."
 (put 'aish-chat-mode 'eglot-language-id "markdown")
 
 ;;;###autoload
-(add-to-list 'auto-mode-alist '("/\\.aish/chat\\.md\\'" . aish-chat-mode))
+(add-to-list 'auto-mode-alist '("/\\.aish/chat\\(-[0-9]+\\)?\\.md\\'" . aish-chat-mode))
 
 (defun aish--project (folder)
   "Return the project of this chat, whose file lies in FOLDER, a repository or not."
@@ -195,8 +195,11 @@ Those with unsaved changes are left."
           (revert-buffer t t t))))))
 
 (defun aish-send ()
-  "Send what stands below the last heading of the chat."
+  "Send what stands below the last heading of the chat.
+Point goes to its end, where it follows the reply until it is moved."
   (interactive)
+  (when (derived-mode-p 'aish-chat-mode)
+    (goto-char (point-max)))
   (aish-execute "aish.chat.send"))
 
 (defun aish-send-or-run ()

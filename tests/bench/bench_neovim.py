@@ -76,7 +76,7 @@ def neovim(root: Path, url: str, *, by_plugin: bool) -> Iterator[tuple[Neovim, P
         setup = "vim.cmd.packadd('aish.nvim')\nrequire('aish').setup{ window = 'current' }\n"
         init.write_text(f"vim.opt.packpath:prepend({str(root / 'site')!r})\n{setup}")
     else:
-        _plugin, *lines = blocks("neovim.md", "lua")
+        lines = blocks("neovim.md", "lua", "## Without the plugin")
         init.write_text("\n".join(['vim.g.mapleader = " "', *lines]))
     with opened(place, init, f'endpoint = "{url}"\ncontext_window = 1000000') as started:
         yield started, place

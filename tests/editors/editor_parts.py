@@ -22,9 +22,9 @@ PAGES = Path(__file__).resolve().parents[2] / "docs" / "editors"
 QUESTION = "😀 how do I run the tests here?"
 
 
-def blocks(page: str, language: str) -> list[str]:
-    """Return the code blocks of a page of docs/editors in one language."""
-    text = (PAGES / page).read_text(encoding="utf-8")
+def blocks(page: str, language: str, below: str = "") -> list[str]:
+    """Return the code blocks of a page of docs/editors in one language, ``below`` a heading."""
+    text = (PAGES / page).read_text(encoding="utf-8").partition(below or "# ")[2]
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 

@@ -368,6 +368,33 @@ def test_a_conversation_by_keys(emacs: Emacs, place: Place) -> None:
     assert CONVERSATION.shown_in(place.sessions()) == CONVERSATION.expected
 
 
+def test_point_follows_a_long_reply_and_stays_where_it_is_moved(emacs: Emacs) -> None:
+    in_the_chat(emacs)
+    # Sent from the first of two lines.
+    emacs.keys(":run seq 200\x1b<")
+    emacs.until("point is elsewhere", "(= (point) (point-min))")
+    emacs.keys("^c as")
+    emacs.until_asked("default Cancel")
+    emacs.keys("Run\r")
+    emacs.until("the output", headings(2))
+    emacs.until("the end is seen", "(and (eobp) (pos-visible-in-window-p (point-max)))")
+
+    emacs.keys("how do I run the tests here?^c as\x1b<")
+    emacs.until("a reply", headings(3))
+    assert emacs.evaluate("(= (point) (point-min))") == "t"
+
+
+def test_buffer_of_a_file_that_a_command_changes_is_read_again(emacs: Emacs, place: Place) -> None:
+    in_the_chat(emacs)
+    emacs.keys(":run echo changed > main.py^c as")
+    emacs.until_asked("default Cancel")
+    emacs.keys("Run\r")
+    emacs.until("its end", headings(2))
+    assert (place.folder / "main.py").read_text() == "changed\n"
+    buffer = '(with-current-buffer "main.py" (buffer-string))'
+    emacs.until("the buffer", f'(string= "changed\\n" {buffer})')
+
+
 def test_it_compiles_without_a_warning(tmp_path: Path) -> None:
     shutil.copy(PACKAGE, tmp_path / "aish.el")
     compiling = ["--eval", "(setq byte-compile-error-on-warn t)", "-f", "batch-byte-compile"]

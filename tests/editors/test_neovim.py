@@ -51,6 +51,8 @@ class Neovim:
     def __init__(self, init: Path, file: Path) -> None:
         pynvim = pytest.importorskip("pynvim", reason="pynvim is not installed: pip install pynvim")
         address = init.with_name("socket")
+        # One that was killed leaves it.
+        address.unlink(missing_ok=True)
         with init.with_name("stderr").open("wb") as stderr:
             self._process = subprocess.Popen(
                 [find(), "--headless", "--clean", "--listen", address, "-u", init, file],
@@ -79,6 +81,11 @@ class Neovim:
             # pynvim leaves its socket to the garbage collector.
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+    def kill(self) -> None:
+        """End it by SIGKILL; whoever opened it closes it."""
+        self._process.kill()
+        self._process.wait(TIMEOUT)
 
     def ended(self) -> None:
         """Wait until it has ended by itself."""
@@ -111,6 +118,11 @@ class Neovim:
         self.keys(f"{number}<CR>")
         assert screen is not None
         return screen
+
+    def type_in(self, prompt: str, keys: str) -> None:
+        """Press keys once a prompt is shown in the command line."""
+        self._until(prompt, CHOOSING, lambda: prompt in str(self.lua(SCREEN)))
+        self.keys(keys)
 
     def choose_titled(self, title: str) -> None:
         """Choose the one with a title from a list of ``vim.ui.select``."""
@@ -212,7 +224,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def init(tmp_path: Path) -> Path:
     """The configuration that the page gives for use without the plugin."""
     path = tmp_path / "init.lua"
-    _plugin, *lines = blocks("neovim.md", "lua")
+    lines = blocks("neovim.md", "lua", "## Without the plugin")
     path.write_text("\n".join(['vim.g.mapleader = " "', *lines]))
     return path
 

@@ -200,22 +200,27 @@ def test_without_a_server_one_message_says_what_to_do(
     assert "no-such-aish not found: `pipx install aish-lsp` (:help aish)" in done.stderr
 
 
-def test_the_line_of_the_page_sets_the_plugin_up(place: Place, tmp_path: Path) -> None:
+def test_lines_of_the_page_for_an_installation_by_hand_give_the_command_and_its_help(
+    place: Place, tmp_path: Path
+) -> None:
     home = Path(place.environment["HOME"])
-    shutil.copytree(PLUGIN, home / ".local/share/nvim/site/pack/aish/start/aish")
+    shutil.copytree(PLUGIN, home / "src/aish-lsp/editors/nvim")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("XDG_")}
+    kept["PATH"] = f"{Path(find()).parent}:{kept['PATH']}"
+    by_hand = blocks("neovim.md", "sh")[0]
+    subprocess.run(["sh", "-ec", by_hand], env=kept, check=True, timeout=60)
     init = tmp_path / "init.lua"
     init.write_text(blocks("neovim.md", "lua")[0])
-    found = "lua io.stdout:write(vim.v.errmsg .. vim.fn.exists(':Aish'))"
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("XDG_")}
+    found = "lua io.stdout:write(vim.v.errmsg .. vim.fn.exists(':Aish') .. vim.fn.expand('%:t'))"
     done = subprocess.run(
-        [find(), "--headless", "-u", init, "-c", found, "-c", "qa!"],
+        [find(), "--headless", "-u", init, "-c", "help :Aish", "-c", found, "-c", "qa!"],
         env=kept,
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    assert done.stdout == "2", done.stderr
+    assert done.stdout == "2aish.txt", done.stderr
 
 
 def test_the_window_of_the_keys_takes_no_text(neovim: Neovim, place: Place) -> None:

@@ -43,7 +43,7 @@ async def test_the_chat_says_what_became_of_a_message_that_was_not_sent(
         text = await chat_holds(client, place, "typed without sending it is kept above")
         assert text.count("My next question") == 1
         assert text.rstrip().endswith("## You")
-        assert text.index("My next question") < text.index("aish-lsp stopped while writing")
+        assert text.index("My next question") < text.index("aish-lsp ended while writing")
         # Asked once more, nothing is said twice.
         await client.request("workspace/executeCommand", execute("aish.chat.open", {}))
         await client.command_result("aish.chat.send", {"prompt": ":help"})

@@ -25,7 +25,7 @@ local group = vim.api.nvim_create_augroup("aish", {})
 -- The chat is a file of the workspace: whoever opens it gets its keys.
 vim.api.nvim_create_autocmd({ "BufReadPost", "BufNewFile" }, {
   group = group,
-  pattern = "*/.aish/chat.md",
+  pattern = { "*/.aish/chat.md", "*/.aish/chat-*.md" },
   callback = function(event)
     require("aish.chat").attach(event.buf)
   end,

@@ -1,4 +1,4 @@
---- The chat: `.aish/chat.md` of the workspace as a buffer with keys of its own.
+--- The chat: `.aish/chat.md` of the workspace, or `chat-2.md` beside another editor's, as a buffer with keys of its own.
 ---
 --- The server writes into it by edits and reads what is under the last `## You`; all that is
 --- done here is to show it well: it follows the reply, saves itself, and says what goes on.
@@ -28,7 +28,8 @@ end
 ---@param name string
 ---@return boolean
 local function is_chat_name(name)
-  return vim.endswith(vim.fs.normalize(name), "/.aish/chat.md")
+  name = vim.fs.normalize(name)
+  return vim.endswith(name, "/.aish/chat.md") or name:find("/%.aish/chat%-%d%d?%.md$") ~= nil
 end
 
 ---@param buffer integer

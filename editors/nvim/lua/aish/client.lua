@@ -101,7 +101,7 @@ local function restart(client_id)
   local buffers, had_asked = forget(client_id)
   vim.defer_fn(function()
     if not leaving then
-      start_again(buffers, had_asked, "the server ended and was started again; nothing is lost.")
+      start_again(buffers, had_asked, "the server ended and was started again")
     end
   end, 100 * 2 ^ (#crashes - 1))
 end
@@ -372,17 +372,6 @@ function M.execute(command, argument, on_result)
         M.tell(err.message)
       end
     end)
-  end)
-end
-
---- Carry out a `:` line of the chat, which is opened for its answer.
----@param line string what follows the colon
-function M.line(line)
-  M.execute("aish.chat.open", {}, function(err)
-    if err then
-      return M.tell(err.message)
-    end
-    M.execute("aish.chat.send", { prompt = ":" .. line })
   end)
 end
 

@@ -5,11 +5,13 @@ local lines = require("aish.protocol").lines
 
 local M = {}
 
---- Ask about a range by the server's own code action whose title begins so.
+--- Call back with the code action of the server, about some lines of the current buffer, whose title
+--- begins so; with nil where there is none.
 ---@param title string
----@param command table
-local function about(title, command)
-  local first, last = command.line1, command.line2
+---@param first integer
+---@param last integer
+---@param callback fun(action: lsp.CodeAction?)
+function M.offered(title, first, last, callback)
   local served = client.get()
   if not served then
     return client.tell("no server serves this buffer")
@@ -27,13 +29,32 @@ local function about(title, command)
     params.range["end"].character = vim.str_utfindex(text, served.offset_encoding)
   end
   served:request("textDocument/codeAction", params, function(err, actions)
-    for _, action in ipairs(not err and actions or {}) do
-      if vim.startswith(action.title, title) then
-        local found = action.command
-        return client.execute(found.command, found.arguments[1])
-      end
+    callback(vim.iter(not err and actions or {}):find(function(action)
+      return vim.startswith(action.title, title)
+    end))
+  end)
+end
+
+--- Carry out a `:` line of the chat, which is opened for its answer.
+---@param line string what follows the colon
+function M.line(line)
+  client.execute("aish.chat.open", {}, function(err)
+    if err then
+      return client.tell(err.message)
     end
-    client.tell(("there is nothing here to %s"):format(title:lower()))
+    client.execute("aish.chat.send", { prompt = ":" .. line })
+  end)
+end
+
+--- Ask about a range by the server's own code action whose title begins so.
+---@param title string
+---@param command table
+local function about(title, command)
+  M.offered(title, command.line1, command.line2, function(action)
+    if not action then
+      return client.tell(("there is nothing here to %s"):format(title:lower()))
+    end
+    client.execute(action.command.command, action.command.arguments[1])
   end)
 end
 
@@ -90,7 +111,7 @@ function M.run(command)
     return own(command, rest)
   end
   if lines[word] then
-    return client.line(vim.trim(("%s %s"):format(word, rest)))
+    return M.line(vim.trim(("%s %s"):format(word, rest)))
   end
   client.tell(("%q is not a command; `:Aish ask` asks a question"):format(word))
 end

@@ -16,27 +16,12 @@ end
 
 --- Yank the fenced block under the cursor, or the last one above it.
 function M.yank()
-  local lines = vim.api.nvim_buf_get_lines(0, 0, -1, false)
-  local here = vim.fn.line(".")
-  local open, fence, found
-  for number, line in ipairs(lines) do
-    local mark = line:match("^(```+)") or line:match("^(~~~+)")
-    if fence then
-      if line == fence then
-        if open < here then
-          found = vim.list_slice(lines, open + 1, number - 1)
-        end
-        fence = nil
-      end
-    elseif mark then
-      open, fence = number, mark
-    end
-  end
-  if not found then
+  local block = require("aish.apply").block()
+  if not block then
     return client.tell("there is no block above the cursor", vim.log.levels.INFO)
   end
-  vim.fn.setreg(vim.v.register, found, "l")
-  client.tell(("%d lines yanked"):format(#found), vim.log.levels.INFO)
+  vim.fn.setreg(vim.v.register, block.lines, "l")
+  client.tell(("%d lines yanked"):format(#block.lines), vim.log.levels.INFO)
 end
 
 --- Have the user choose the model that answers from now on.
@@ -79,7 +64,7 @@ function M.choose_session(query)
       end,
     }, function(session)
       if session then
-        client.line("resume " .. session.id)
+        require("aish.command").line("resume " .. session.id)
       end
     end)
   end)
@@ -120,6 +105,12 @@ local ACTIONS = {
     "Ask again",
   },
   yank = { M.yank, "Yank the block here" },
+  apply = {
+    function()
+      require("aish.apply").apply()
+    end,
+    "Put the block here into its file, after its diff",
+  },
   run = {
     function()
       if not require("aish.suggestions").run() then
@@ -152,7 +143,7 @@ local ACTIONS = {
 --- Show the keys.
 local function help()
   local order = { "send", "stop", "run", "edit", "dismiss", "terminal" }
-  vim.list_extend(order, { "next", "previous", "model", "sessions", "again", "yank" })
+  vim.list_extend(order, { "next", "previous", "model", "sessions", "again", "yank", "apply" })
   local lines = {}
   for _, name in ipairs(order) do
     local keys = options.current.keys[name]

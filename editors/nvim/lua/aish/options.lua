@@ -10,6 +10,7 @@ local M = {}
 ---@field model string?
 ---@field again string?
 ---@field yank string?
+---@field apply string?
 ---@field run string?
 ---@field edit string?
 ---@field dismiss string?
@@ -35,6 +36,7 @@ M.defaults = {
     model = "ga",
     again = "gr",
     yank = "gy",
+    apply = "gp",
     run = "gx",
     edit = "ge",
     dismiss = "gd",

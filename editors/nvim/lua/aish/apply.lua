@@ -1,0 +1,214 @@
+--- Puts a code block of a reply into the file that it belongs to, once its diff was agreed to.
+
+local client = require("aish.client")
+
+local M = {}
+
+---@class aish.Block
+---@field first integer the line of its fence, from 1
+---@field info string what the fence says behind its backticks
+---@field lines string[]
+
+--- Return the fenced block under the cursor, or the last one above it.
+---@return aish.Block?
+function M.block()
+  local lines = vim.api.nvim_buf_get_lines(0, 0, -1, false)
+  local here = vim.fn.line(".")
+  local open, fence, info, found
+  for number, line in ipairs(lines) do
+    local mark, rest = line:match("^(```+)(.*)$")
+    if not mark then
+      mark, rest = line:match("^(~~~+)(.*)$")
+    end
+    if fence then
+      if line == fence then
+        if open < here then
+          local within = vim.tbl_map(function(one)
+            -- The chat escapes a line that could pass for one of its commands.
+            return (one:gsub("^\\:", ":"))
+          end, vim.list_slice(lines, open + 1, number - 1))
+          found = { first = open, info = info, lines = within }
+        end
+        fence = nil
+      end
+    elseif mark then
+      open, fence, info = number, mark, rest
+    end
+  end
+  return found
+end
+
+--- Return the first file of a folder that a text names, relative to the folder.
+---@param text string
+---@param folder string
+---@return string?
+local function named(text, folder)
+  for word in text:gmatch("[^%s`'\"()<>,;:=*@?!]+") do
+    local name = vim.fs.normalize((word:gsub("%.$", "")))
+    local real = vim.uv.fs_realpath(vim.fs.joinpath(folder, name))
+    local found = real and vim.uv.fs_stat(real)
+    -- Not one that a link leads to elsewhere, nor git's files or ours.
+    if found and found.type == "file" and vim.startswith(real, folder .. "/") then
+      local inside = real:sub(#folder + 2)
+      if not inside:find("^%.git/") and not inside:find("^%.aish/") then
+        return inside
+      end
+    end
+  end
+end
+
+--- Return the file that a block belongs to: named by its fence or its first line, else by the
+--- nearest line above it, as far as the question.
+---@param block aish.Block
+---@param folder string
+---@return string?
+local function file_of(block, folder)
+  local found = named(block.info, folder) or named(block.lines[1] or "", folder)
+  local above = vim.api.nvim_buf_get_lines(0, 0, block.first - 1, false)
+  for number = #above, 1, -1 do
+    if found or above[number] == "## You" then
+      break
+    end
+    found = named(above[number], folder)
+  end
+  return found
+end
+
+--- Return how many lines, of those at the end of a file that a block does not have, are in the way
+--- of its last ones: what is indented deeper than the block begins, else as many as it has.
+---@param before string[]
+---@param first integer
+---@param added integer
+---@param indent integer
+---@return integer
+local function replaced(before, first, added, indent)
+  local deeper = 0
+  for number = first, #before do
+    local blanks = #before[number]:match("^%s*")
+    if blanks < #before[number] then
+      if blanks <= indent then
+        break
+      end
+      deeper = number - first + 1
+    end
+  end
+  return deeper > 0 and deeper or math.min(added, #before - first + 1)
+end
+
+--- Return the lines of a file with those of a block in their place. What the file has before and
+--- after stays: a reply often shows only a part. Nil where they have no line in common.
+---@param before string[]
+---@param block string[]
+---@return string[]?
+function M.merged(before, block)
+  local function text(lines)
+    return #lines > 0 and table.concat(lines, "\n") .. "\n" or ""
+  end
+  local settings = { result_type = "indices", algorithm = "histogram" }
+  local hunks = vim.diff(text(before), text(block), settings) --[[@as integer[][] ]]
+  local indent = #(block[1] or ""):match("^%s*")
+  local after, at = {}, 1
+  for _, hunk in ipairs(hunks) do
+    local start, count, from, added = unpack(hunk)
+    if count == #before and vim.trim(table.concat(before)) ~= "" then
+      return nil
+    end
+    -- Of an insertion, the line that it comes after.
+    local first = count == 0 and start + 1 or start
+    local following = first + count
+    if first == 1 then
+      first = first + math.max(count - added, 0)
+    elseif following > #before then
+      following = added == 0 and first or first + replaced(before, first, added, indent)
+    end
+    vim.list_extend(after, before, at, first - 1)
+    vim.list_extend(after, block, from, from + added - 1)
+    at = following
+  end
+  return vim.list_extend(after, before, at, #before)
+end
+
+--- Show what would change in a file, and change it if the user agrees.
+---@param name string relative to the folder
+---@param folder string
+---@param block aish.Block
+local function propose(name, folder, block)
+  local path = vim.fs.joinpath(folder, name)
+  local buffer = vim.fn.bufadd(path)
+  vim.fn.bufload(buffer)
+  local before = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
+  local tick = vim.api.nvim_buf_get_changedtick(buffer)
+  if
+    named(block.lines[1] or "", folder) == name and not vim.tbl_contains(before, block.lines[1])
+  then
+    -- It says where the block goes, and does not go there.
+    table.remove(block.lines, 1)
+  end
+  local after = M.merged(before, block.lines)
+  if not after then
+    return client.tell(("no line of the block is in %s: put it there by hand"):format(name))
+  end
+  if vim.deep_equal(before, after) then
+    return client.tell(("%s has these lines already"):format(name), vim.log.levels.INFO)
+  end
+  coroutine.wrap(function()
+    local answer = require("aish.question").approve({
+      kind = "edit",
+      text = name,
+      cwd = vim.uri_from_fname(folder),
+      risk = "caution",
+      reasons = { "the block of the reply goes there" },
+      diff = {
+        uri = vim.uri_from_fname(path),
+        before = table.concat(before, "\n") .. "\n",
+        after = table.concat(after, "\n") .. "\n",
+      },
+    })
+    if not answer.approved then
+      return
+    end
+    if tick ~= vim.api.nvim_buf_get_changedtick(buffer) then
+      return client.tell(name .. " has changed meanwhile: nothing was done")
+    end
+    local was_saved = not vim.bo[buffer].modified
+    vim.bo[buffer].buflisted = true
+    vim.api.nvim_buf_set_lines(buffer, 0, -1, false, after)
+    if was_saved then
+      vim.api.nvim_buf_call(buffer, function()
+        vim.cmd("silent write")
+      end)
+    end
+    client.tell(("%s is changed; u there takes it back"):format(name), vim.log.levels.INFO)
+  end)()
+end
+
+--- Put the block under the cursor, or the last one above it, into its file.
+function M.apply()
+  local block = M.block()
+  if not block then
+    return client.tell("there is no block above the cursor", vim.log.levels.INFO)
+  end
+  -- The chat is in `.aish` of the workspace.
+  local folder = vim.fn.fnamemodify(vim.api.nvim_buf_get_name(0), ":p:h:h")
+  folder = vim.uv.fs_realpath(folder) or folder
+  require("aish.command").offered("Replace selection", block.first, block.first, function(action)
+    if action then
+      -- The question was about a selection: the server knows where it is now.
+      return client.execute(action.command.command, action.command.arguments[1])
+    end
+    local name = file_of(block, folder)
+    if name then
+      return propose(name, folder, block)
+    end
+    vim.ui.input({ prompt = "Apply to: ", completion = "file" }, function(typed)
+      name = typed and named(typed, folder)
+      if name then
+        propose(name, folder, block)
+      elseif typed and typed ~= "" then
+        client.tell(typed .. " is no file of this workspace")
+      end
+    end)
+  end)
+end
+
+return M
