@@ -162,7 +162,8 @@ APPROVE = """
 local name, folder = ...
 _G.answers = _G.answers or {}
 local params = { kind = "command", text = name, cwd = vim.uri_from_fname(vim.fn.getcwd()),
-  risk = "caution", reasons = { "holds\\na line" } }
+  risk = "caution", undo = "", covers = "", labels = { "Cancel", "Run" }, remember = {},
+  reasons = { "holds\\na line" } }
 coroutine.wrap(function()
   _G.answers[name] = require("aish.question").approve(params).approved
 end)()

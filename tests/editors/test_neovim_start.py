@@ -93,7 +93,8 @@ def test_suggestion_is_shown_with_the_folder_that_it_would_run_in(
 #: A question about a change, with reasons that read like lines of a diff.
 APPROVE = """
 local params = { kind = "edit", text = "main.py", cwd = vim.uri_from_fname(vim.fn.getcwd()),
-  risk = "caution", reasons = { "one\\n- two\\n+ three", "- four" },
+  risk = "caution", undo = "", covers = "", labels = { "Cancel", "Change it" }, remember = {},
+  reasons = { "one\\n- two\\n+ three", "- four" },
   diff = { uri = vim.uri_from_bufnr(0), before = "old\\n", after = "new\\n" } }
 coroutine.wrap(function() require("aish.question").approve(params) end)()
 """

@@ -158,6 +158,10 @@ local function propose(name, folder, block)
       cwd = vim.uri_from_fname(folder),
       risk = "caution",
       reasons = { "the block of the reply goes there" },
+      undo = "",
+      covers = "",
+      labels = { "Cancel", "Change it" },
+      remember = {},
       diff = {
         uri = vim.uri_from_fname(path),
         before = table.concat(before, "\n") .. "\n",
