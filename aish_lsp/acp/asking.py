@@ -40,10 +40,9 @@ ASKING: ContextVar[Asks | None] = ContextVar("asking", default=None)
 
 async def ask_user(question: Question) -> UserAnswer:
     """Implement ``ports.AskUser``."""
-    remember = question.remember
-    names = (question.yes, *remember.values(), question.no)
-    answer = await _asked(question, names, question.approval)
-    return None if answer is None else (True, *remember, False)[answer]
+    answers = question.answers
+    chosen = await _asked(question, tuple(answers), question.approval)
+    return None if chosen is None else [*answers.values()][chosen]
 
 
 async def choose(choice: Choice) -> int | None:

@@ -62,7 +62,7 @@ class Question:
     def answers(self) -> dict[str, UserAnswer]:
         """The labels of all buttons, each with the answer that it gives."""
         remembered = {label: scope for scope, label in self.remember.items()}
-        return {self.yes: True, self.no: False, **remembered}
+        return {self.yes: True, **remembered, self.no: False}
 
 
 #: The id of the tool call or the command that is carried out in this context; a front end may show

@@ -90,9 +90,9 @@ async def test_what_is_allowed_in_a_session_runs_again_unasked_in_work(place: Pl
     [question] = place.asked
     assert [*question.answers] == [
         "Run",
-        "Cancel",
         "Run, and don't ask again in this session",
         "Run, and don't ask again in this folder",
+        "Cancel",
     ]
     assert "`:undo` restores" in question.message
     assert question.message.startswith("Run this command (caution)?\n\n    sh run.sh\n\nin ")
@@ -216,7 +216,7 @@ async def test_a_goal_that_may_run_a_command_is_not_asked_about_it_again(place: 
 async def test_all_edits_of_a_session_can_be_allowed_and_asked_about_again(place: Place) -> None:
     first = await place.call("write_file", path="a.py", content="x\n")
     [question] = place.asked
-    assert [*question.answers][2:] == ["All edits in this session"]
+    assert [*question.answers][1:] == ["All edits in this session", "Cancel"]
     second = await place.call("edit_file", path="a.py", old="x", new="y")
     assert (first.status, second.status, len(place.asked)) == ("done", "done", 1)
     assert second.diff == "-x\n+y"
