@@ -14,6 +14,7 @@ import stat
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Step, Text, Tool
@@ -78,6 +79,12 @@ async def run(arguments: argparse.Namespace) -> int:
         return 0 if is_answered and result.finish_reason in ("stop", "length", "tool") else 1
 
 
+#: Programs that run another one with their own input, and read none of it.
+_WRAPPERS: Final = frozenset(
+    {"timeout", "time", "sudo", "doas", "nice", "ionice", "stdbuf", "setsid", "strace"}
+)
+
+
 class _Asking(Shell):
     """The shell with what was piped into it."""
 
@@ -129,7 +136,12 @@ def _is_ours() -> bool:
     except (OSError, ValueError):
         return False  # It is closed, or no file at all.
     try:
-        return not os.path.samestat(status, os.stat(f"/proc/{os.getppid()}/fd/0"))  # noqa: PTH116
+        around = Path(f"/proc/{os.getppid()}")
+        while (around / "comm").read_text().strip() in _WRAPPERS:
+            # The number of its parent follows its name, in brackets, and its state.
+            parent = (around / "stat").read_text().rpartition(")")[2].split()[1]
+            around = Path(f"/proc/{parent}")
+        return not os.path.samestat(status, (around / "fd" / "0").stat())
     except OSError:
         return True  # There is no such folder, or it is another user's.
 

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,6 +166,19 @@ def test_a_loop_keeps_its_lines(
         environment, f"cd {project}; {source}; do echo got $f; $ASK 'list files'; done {after}"
     )
     assert "got a\n" in done.stdout
+    assert "got b\n" in done.stdout
+    assert "Sent along" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("timeout") is None, reason="there is no timeout here")
+def test_behind_a_program_that_only_runs_it_what_is_piped_in_goes_along(
+    environment: dict[str, str], project: Path
+) -> None:
+    done = shell(environment, f"cd {project}; echo x | timeout 60 nice $ASK 'list files'")
+    assert "Sent along: what was piped in" in done.stderr
+    loop = "printf 'a\\nb\\n' | while read -r f; do echo got $f; timeout 60 $ASK 'list files'; done"
+    done = shell(environment, f"cd {project}; {loop}")
     assert "got b\n" in done.stdout
     assert "Sent along" not in done.stderr
 
