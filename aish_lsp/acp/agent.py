@@ -17,6 +17,7 @@ from aish_lsp import __version__
 from aish_lsp.acp import asking
 from aish_lsp.acp.files import ClientFiles
 from aish_lsp.acp.options import MODES, modes_of
+from aish_lsp.acp.reply import kind_of
 from aish_lsp.acp.servers import named_servers
 from aish_lsp.acp.session import AcpSession
 from aish_lsp.acp.transport import REQUEST, LineTransport
@@ -151,8 +152,13 @@ class AishAgent:
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> Any:
-        """Continue an earlier session, and show what was said in it."""
+        """Continue an earlier session, and show what was said in it.
+
+        Raises:
+            Busy: a prompt is being answered in it, whose calls are shown.
+        """
         session = await self._resumed(cwd, session_id)
+        session.refuse_while_answering()
         self._take_servers(session, mcp_servers)
         params = SessionHistory(id=session.session.id)
         said: History = (await self._do("session.history", params, session.workspace)).result
@@ -160,8 +166,15 @@ class AishAgent:
             text = well_formed(message.content)
             if message.role == "user":
                 await session.updates.send(helpers.update_user_message_text(text))
-            elif message.role == "assistant" and text:
-                await session.updates.say(text)
+            elif message.role == "tool":
+                await session.updates.end_call(message.tool_call_id or "", "completed", text)
+            else:
+                if text:
+                    await session.updates.say(text)
+                for call in message.tool_calls:
+                    title, name = str(call.get("title") or call["name"]), str(call["name"])
+                    await session.updates.begin_call(call["id"], title, kind_of(name))
+        await session.updates.end_calls()
         return schema.LoadSessionResponse(
             modes=modes_of(session.mode), config_options=session.options()
         )

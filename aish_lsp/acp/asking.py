@@ -67,7 +67,7 @@ async def _asked(
         kind = "edit" if approval.kind == "edit" else "execute"
     await session.updates.begin_call(call_id, title, kind)
     call = schema.ToolCallUpdate(
-        tool_call_id=call_id,
+        tool_call_id=session.updates.shown_id(call_id),
         title=title,
         kind=kind,
         status="pending",

@@ -117,8 +117,7 @@ class ShownReply:
             self.commands[at] = info
 
     async def _take_call(self, event: Tool) -> None:
-        is_own = event.server == OWN_TOOLS
-        kind = _KINDS.get(event.name, "other") if is_own else "other"
+        kind = kind_of(event.name) if event.server == OWN_TOOLS else "other"
         await self.show_notices()
         match event.status:
             case "pending":
@@ -153,6 +152,11 @@ class ShownReply:
             for command_id, output in self._outputs.items():
                 await self._updates.end_call(command_id, ended, as_code(output))
             self._outputs.clear()
+
+
+def kind_of(name: str) -> schema.ToolKind:
+    """Return the kind of a tool, which a server's name has none of."""
+    return _KINDS.get(name, "other")
 
 
 def quoted(text: str) -> str:

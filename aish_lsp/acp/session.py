@@ -138,6 +138,15 @@ class AcpSession(Face):
         for asking in self._asking:
             asking.cancel()
 
+    def refuse_while_answering(self) -> None:
+        """Check that no prompt is being answered.
+
+        Raises:
+            Busy: one is.
+        """
+        if self._is_answering:
+            raise Busy("A prompt is being answered in this session. Wait for it, or cancel it.")
+
     async def prompt(self, blocks: Sequence[Any]) -> schema.StopReason:
         """Answer a prompt; return the reason why it ended.
 
@@ -145,8 +154,7 @@ class AcpSession(Face):
             Busy: another prompt is being answered.
             AishError: the operation refused or failed.
         """
-        if self._is_answering:
-            raise Busy("A prompt is being answered in this session. Wait for it, or cancel it.")
+        self.refuse_while_answering()
         content = content_of(blocks, self.workspace.folder)
         self._is_answering, self._is_cancelled = True, False
         ASKING.set(self)

@@ -35,6 +35,8 @@ class Updates:
         self.session_id = session_id
         # Whether each call that has not ended is being carried out, by its id.
         self._open_calls: dict[str, bool] = {}
+        # How often each id was used: many models begin to count anew with each question.
+        self._times: dict[str, int] = {}
 
     async def send(self, update: Any) -> None:
         """Send an update."""
@@ -49,15 +51,25 @@ class Updates:
         """Show a piece of the model's reasoning."""
         await self.send(helpers.update_agent_thought_text(well_formed(text)))
 
+    def shown_id(self, call_id: str) -> str:
+        """Return the id by which the client knows a call, which no other call has had."""
+        times = self._times.get(call_id, 1)
+        return call_id if times == 1 else f"{call_id}-{times}"
+
     async def begin_call(
         self, call_id: str, title: str, kind: schema.ToolKind, given: object = None
     ) -> None:
         """Show a tool call that has not begun yet, unless it is shown already."""
         if call_id not in self._open_calls:
             self._open_calls[call_id] = False
+            self._times[call_id] = self._times.get(call_id, 0) + 1
             await self.send(
                 helpers.start_tool_call(
-                    call_id, shown_title(title), kind=kind, status="pending", raw_input=given
+                    self.shown_id(call_id),
+                    shown_title(title),
+                    kind=kind,
+                    status="pending",
+                    raw_input=given,
                 )
             )
 
@@ -65,7 +77,7 @@ class Updates:
         """Show that a call that is shown is being carried out, once."""
         if self._open_calls.get(call_id) is False:
             self._open_calls[call_id] = True
-            await self.send(helpers.update_tool_call(call_id, status="in_progress"))
+            await self.send(helpers.update_tool_call(self.shown_id(call_id), status="in_progress"))
 
     async def end_call(
         self,
@@ -83,7 +95,11 @@ class Updates:
         title = shown_title(title) if title else None
         await self.send(
             helpers.update_tool_call(
-                call_id, status=status, title=title, content=content, raw_output=result
+                self.shown_id(call_id),
+                status=status,
+                title=title,
+                content=content,
+                raw_output=result,
             )
         )
 

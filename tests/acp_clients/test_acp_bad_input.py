@@ -103,6 +103,8 @@ async def test_a_prompt_during_a_prompt_is_refused_and_the_first_goes_on(place: 
         await client.seen.until(lambda: "One" in client.seen.text())
         with pytest.raises(RequestError, match="A prompt is being answered"):
             await client.prompt("Second?")
+        with pytest.raises(RequestError, match="A prompt is being answered"):
+            await client.acp.load_session(cwd=client.folder, session_id=client.session)
         model.hold.set()
         assert await first == "end_turn"
         assert "One two" in client.seen.text()

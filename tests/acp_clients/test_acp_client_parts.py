@@ -166,3 +166,24 @@ async def test_two_agents_add_to_one_memory_at_once(place: Place) -> None:
             ids = re.findall(r"^\W*(\d+)\b", listed, re.MULTILINE)
             assert len(ids) == len({*ids}) == 40, listed[:400]
             assert all(f"{word} {n} is" in listed for word in ("bread", "milk") for n in range(20))
+
+
+async def test_calls_of_the_same_id_are_told_apart_and_shown_again_when_loaded(
+    place: Place,
+) -> None:
+    (place.folder / "notes.txt").write_text("bread\n")
+    model = Caller("read_file", path="notes.txt")
+    async with FaultServer(model) as server:
+        place.configure(server.url, context_window=16_384)
+        async with connected(place.folder) as client:
+            await client.open()
+            await client.prompt("What is in my notes?")
+            await client.prompt("And now?")
+            calls, session = client.seen.calls(), client.session
+        async with connected(place.folder) as client:
+            await client.acp.load_session(cwd=client.folder, session_id=session)
+            again = client.seen.calls()
+    assert [*calls] == [*again] == ["c1", "c1-2"]
+    for shown in (*calls.values(), *again.values()):
+        assert (shown["kind"], shown["status"]) == ("read", "completed")
+        assert "bread" in shown["content"][0]["content"]["text"]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,7 +95,7 @@ async def test_a_new_session_is_told_its_commands_usage_and_options(place: Place
 async def test_a_reply_streams_and_its_usage_and_title_are_shown(place: Place) -> None:
     model = Model("It has three parts.")
     async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
+        place.configure(server.url, context_window=8192)
         await client.open()
         assert await client.prompt("What is ", "this?") == "end_turn"
         seen = client.seen
@@ -398,16 +397,24 @@ def test_the_process_answers_and_ends_with_its_client(place: Place) -> None:
             "params": {"cwd": str(place.folder), "mcpServers": []},
         },
     ]
-    ran = subprocess.run(
+    answers: dict[object, Any] = {}
+    with subprocess.Popen(
         [sys.executable, "-m", "aish_lsp", "acp"],
-        input="".join(f"{json.dumps(line)}\n" for line in lines),
-        capture_output=True,
-        text=True,
-        cwd=Path(place.root),
-        check=False,
-    )
-    answers = {one.get("id"): one for one in map(json.loads, ran.stdout.splitlines())}
-    assert (ran.returncode, ran.stderr) == (0, "")
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=place.root,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in lines:
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+        process.stdin.flush()
+        while 2 not in answers:
+            answer = json.loads(process.stdout.readline())
+            answers[answer.get("id")] = answer
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (0, b"")
     assert answers[1]["result"]["agentInfo"]["name"] == "aish-lsp"
     assert answers[2]["result"]["sessionId"]
 
