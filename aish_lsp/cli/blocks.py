@@ -15,7 +15,7 @@ _RISKS: Final = {"safe": "green", "caution": "yellow", "destructive": "bold red"
 
 
 @dataclass(slots=True)
-class Command:
+class CommandBlock:
     """Lines of a reply that may suggest a command.
 
     ``before`` is the blank line above them, if any; ``info`` the tag of the fence that they are in.
@@ -27,7 +27,7 @@ class Command:
 
 
 #: What a finished block of a text is: what to write, or what may be a suggestion.
-Block: TypeAlias = "str | Command"
+Block: TypeAlias = "str | CommandBlock"
 
 
 def suggestion(one: Suggestion, styled: Callable[[str, str], str] = lambda text, _: text) -> str:

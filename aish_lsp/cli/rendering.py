@@ -21,7 +21,7 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.theme import Theme
 
-from aish_lsp.cli.blocks import Block, Command, suggestion
+from aish_lsp.cli.blocks import Block, CommandBlock, suggestion
 from aish_lsp.foundation.text import visible
 from aish_lsp.shell.blocks import PREFIX, is_shell
 from aish_lsp.shell.suggestions import Suggestion
@@ -273,7 +273,7 @@ class Renderer:
     def _end_code(self, code: _Code) -> Iterator[Block]:
         self._code = None
         if self._may_be_command(code):
-            yield Command(code.lines, self._before(), code.info)
+            yield CommandBlock(code.lines, self._before(), code.info)
         else:
             yield from self._code_so_far(code)
         self._is_apart = True
@@ -284,7 +284,7 @@ class Renderer:
     def _end_command(self) -> Iterator[Block]:
         if command := self._command:
             self._command = None
-            yield Command(command.lines, self._before())
+            yield CommandBlock(command.lines, self._before())
 
     def _coloured(self, code: _Code) -> str:
         """Return the lines of a block of code that were not shown yet."""
@@ -296,14 +296,14 @@ class Renderer:
             lines = rows[code.shown : len(code.lines)]
         return "".join(f"{_CODE_INDENT}{line}\n" for line in lines)
 
-    def plain(self, command: Command) -> str:
+    def plain(self, command: CommandBlock) -> str:
         """Return what turned out to suggest nothing."""
         if not command.info:
             rows = [f"{PREFIX}{command.lines[0]}", *command.lines[1:]]
             return command.before + "".join(f"{row}\n" for row in rows)
         return command.before + "".join(f"{_CODE_INDENT}{line}\n" for line in command.lines)
 
-    def suggested(self, command: Command, one: Suggestion) -> str:
+    def suggested(self, command: CommandBlock, one: Suggestion) -> str:
         """Return what a suggestion is shown as in place of the lines that it comes from."""
         rows = suggestion(one, self.styled)
         if not command.info:

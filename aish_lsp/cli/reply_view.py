@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aish_lsp.cli.blocks import Block, Command, suggestion
+from aish_lsp.cli.blocks import Block, CommandBlock, suggestion
 
 if TYPE_CHECKING:
     from aish_lsp.cli.rendering import Renderer
@@ -54,7 +54,7 @@ class ReplyView:
             one = self._suggestion(info.id)
             held = None if place is None else self._blocks[place]
             shown = suggestion(one, self._renderer.styled)
-            if isinstance(held, Command):
+            if isinstance(held, CommandBlock):
                 shown = self._renderer.suggested(held, one)
             self._shown[info.id] = info.text
         if place is None:
@@ -72,7 +72,7 @@ class ReplyView:
         places = (
             at
             for at, block in enumerate(self._blocks)
-            if isinstance(block, Command) and bool(block.info) == is_fence
+            if isinstance(block, CommandBlock) and bool(block.info) == is_fence
         )
         return next(places, None)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.cli.blocks import Command
+from aish_lsp.cli.blocks import CommandBlock
 from aish_lsp.cli.rendering import Renderer
 from aish_lsp.cli.reply_view import ReplyView
 from aish_lsp.foundation.text import is_seen
@@ -164,4 +164,4 @@ async def test_a_command_that_ends_with_the_reply_is_shown_once() -> None:
 
 def test_a_renderer_for_whole_texts_tells_no_commands_apart() -> None:
     blocks = [*Renderer(lambda: 80, colours=False).feed("```sh\nls\n```\n")]
-    assert not [block for block in blocks if isinstance(block, Command)]
+    assert not [block for block in blocks if isinstance(block, CommandBlock)]
