@@ -25,7 +25,7 @@ from aish_lsp.cli.terminal import read_line
 from aish_lsp.context.attached import piped
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event, to_wire
-from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.text import escaped, is_seen
 from aish_lsp.operations.dispatch import begin
 from aish_lsp.operations.operation import Subject
 from aish_lsp.shell.risk import Verdict
@@ -249,9 +249,11 @@ async def _run(caller: Caller, params: Mapping[str, object]) -> list[CommandInfo
 
 async def _edited(text: str) -> str:
     """Let the user edit a command, in their editor if it has several lines; empty if canceled."""
-    if "\n" not in text:
-        return await read_line("Run instead: ") or ""
-    return await asyncio.to_thread(terminal.edit_command, text)
+    if "\n" in text:
+        return await asyncio.to_thread(terminal.edit_command, text)
+    if is_seen(text) and sys.stdout.isatty() and not terminal.is_dumb():
+        return terminal.edit_line("Run instead: ", text)
+    return await read_line("Run instead: ") or ""
 
 
 def add_norris(commands: Any) -> None:

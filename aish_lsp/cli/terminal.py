@@ -262,6 +262,30 @@ async def _read_piece(terminal: int) -> bytes:
         return b""  # The terminal was closed.
 
 
+def edit_line(prompt: str, text: str) -> str:
+    """Let the user change a line, with line editing; return it, empty at the end of the input.
+
+    This blocks the event loop, but nothing else runs meanwhile. Ctrl-C ends the program.
+    """
+    import readline  # noqa: PLC0415 - for this alone
+
+    _discard_typeahead()
+    err.end_line()
+    readline.set_startup_hook(lambda: readline.insert_text(text))
+    # The exception has readline restore the terminal, before the program ends.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return input(prompt)
+    except EOFError:
+        return ""
+    except KeyboardInterrupt:
+        _exit(signal.SIGINT, None)
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+        readline.set_startup_hook(None)
+
+
 def edit_command(text: str) -> str:
     """Let the user change a command in their editor; return it, or nothing if that fails."""
     names = (os.environ.get(variable, "").strip() for variable in ("VISUAL", "EDITOR"))

@@ -220,9 +220,9 @@ def test_at_a_terminal_a_command_can_be_edited(environment: dict[str, str], proj
     said = at_terminal(
         environment,
         ["ask", "How do I run the tests?", "--workspace", str(project)],
-        {"[N]o?": "e\n", "Run instead:": "echo $((40 + 2)) things\n"},
+        {"[N]o?": "e\n", "Run instead: make test": "\x01echo $((40 + 2)) things \n"},
     )
-    assert "42 things" in said
+    assert "42 things make test" in said
     assert "tests ran" not in said
 
 
