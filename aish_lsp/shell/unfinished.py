@@ -128,6 +128,8 @@ class Unfinished:
             return ""
         if quote in _QUOTES:
             return f"the closing {quote[-1]}"
+        if _has_unread_heredoc(code.encode("utf-8", "replace")):
+            return "the line that ends the here-document"
         # A line that makes it wrong does not complete it.
         return _END if _is_cut_off(code) else self.missing
 
@@ -199,6 +201,14 @@ def _heredoc_start(code: bytes) -> int:
     root = _parsed(code)
     starts = (node.start_byte for node in _nodes(root) if node.type == "heredoc_start")
     return next(starts, 0)
+
+
+def _has_unread_heredoc(code: bytes) -> bool:
+    """Return whether a here-document begins where the grammar has none: before its command, say."""
+    return any(
+        node.type == "ERROR" and b"<<" in code[max(0, node.start_byte - 1) : node.end_byte + 1]
+        for node in _nodes(_parsed(code))
+    )
 
 
 def _nodes(root: Node | None) -> Iterator[Node]:

@@ -78,6 +78,9 @@ def test_which_fences_are_commands(text: str, expected: list[tuple[str, int, int
     [
         # A fence within a here-document has ended the block too early.
         ("cat >a.md <<'EOF'\n# Title", "the line EOF that ends the here-document"),
+        ("<<EOF cat >a.md\n# Title", "the line that ends the here-document"),
+        ("ls; <<'EOF' cat >a.md", "the line that ends the here-document"),
+        ("cat >a.md <<''", "the line that ends the here-document"),
         ("tar czf b.tgz \\", "the line after the \\"),
         ("echo 'one", "the closing '"),
         ("cd src\nfor f in *; do\n  echo $f", "the end of the command"),
