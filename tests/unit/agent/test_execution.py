@@ -297,6 +297,9 @@ async def test_what_was_begun_to_be_undoable_is_ended_whenever_it_is_cancelled(
         ("cd . && ls", False),
         ("A=b ls", False),
         ("set -e\nls", False),
+        ("cd ." + "\n" * 60 + "ls", False),
+        ("ulimit -a", False),
+        ("export -p;", False),
         ("ls", False),
     ],
 )
