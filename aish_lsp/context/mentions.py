@@ -30,7 +30,10 @@ _LINES: Final = (
     r"(?:[-\u2013]L?(\d{1,9})|[:C]\d{1,9}(?:[-\u2013]L?(\d{1,9})[:C]\d{1,9})?)?"
 )
 #: The quotes that may be around a name; editors and telephones make others of what is typed.
-_QUOTES: Final = ('""', "''", "\u201c\u201d", "\u201e\u201c", "\u201e\u201d", "\u00ab\u00bb")
+_QUOTES: Final = (
+    *('""', "''", "\u201c\u201d", "\u201e\u201c", "\u201e\u201d", "\u00ab\u00bb"),
+    *("\u2018\u2019", "\u201a\u2018", "\u2039\u203a"),
+)
 _QUOTED: Final = "|".join(
     rf"{pair[0]}(?P<quoted{number}>(?:[^{pair[1]}\\\n]|\\.){{1,1024}}){pair[1]}"
     for number, pair in enumerate(_QUOTES)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-_FILE: Final = re.compile(r"file:(?://(?P<host>[^/?#]*))?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)
+_FILE: Final = re.compile(
+    r"file:(?://(?P<host>[^/?#]*)|(?!//))(?P<path>/.*)", re.IGNORECASE | re.DOTALL
+)
 _BEHIND_PATH: Final = re.compile(r"[?#].*", re.DOTALL)
 
 

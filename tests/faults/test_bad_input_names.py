@@ -80,5 +80,7 @@ def test_paths_of_addresses() -> None:
     for name in NAMES:
         path = Path("/w") / name
         assert path_of(path.as_uri()) == path
-    for uri in ("file://box/x", "vscode-remote://box/x", "file:x", "x", "file:///%00", "file://["):
+    others = ("file://box/x", "vscode-remote://box/x", "file:x", "x", "file:///%00", "file://[")
+    without_path = ("file://", "file://box", "file://localhost", "file://box?x")
+    for uri in (*others, *without_path):
         assert path_of(uri) is None

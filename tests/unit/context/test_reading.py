@@ -204,6 +204,7 @@ APP = [("src/app.py", 0)]
         ("解释 @src/app.py。", APP),
         ("请看「@src/app.py」、@dos.txt\uff0c谢谢", [*APP, ("dos.txt", 0)]),
         ("„@src/app.py“", APP),
+        ("@\u2018src/app.py\u2019", APP),
         ("«@src/app.py»", APP),
         ('"@src/app.py"', APP),
         ("'@src/app.py's end", APP),
