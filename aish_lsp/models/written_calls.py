@@ -1,7 +1,8 @@
 """Calls that a model wrote into its text, since its server has no parser for them.
 
 Only what stands at the beginning of a line or of the reply counts, and only the call of a tool that
-was offered: all other text is the answer.
+was offered: all other text is the answer. What a block of code in the answer holds may be quoted
+from a file, and is no call.
 """
 
 from __future__ import annotations
@@ -34,9 +35,14 @@ _BARE: Final = ("```json\n{", "```\n{", "```json\n[", "```\n[", "{", "[")
 
 #: What stands around calls, and says nothing.
 _AROUND: Final = re.compile(
-    "|".join(map(re.escape, _MARKS))
-    + r"|</tool_call>|<\|python_end\|>|<\|eo[mt]_id\|>|```(?:json)?"
+    "|".join(map(re.escape, _MARKS)) + r"|</tool_call>|<\|python_end\|>|<\|eo[mt]_id\|>"
 )
+
+#: The block of code that such a reply is, or begins with.
+_BLOCK: Final = re.compile(r"\s*```(?:json)?\n(.*?)(?:\n[ \t]*```[ \t]*(?=\n|\Z)|\Z)", re.DOTALL)
+
+#: What begins or ends a block of code.
+_FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,})")
 
 _MARK: Final = re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, _MARKS))})", re.MULTILINE)
 
@@ -44,12 +50,15 @@ _MARK: Final = re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, _MARKS))})", re.
 _NAMED: Final = re.compile(r'"name"\s*:\s*"([^"\n]{0,80})"|<function=([^>\s]{0,80})>')
 
 _BEGIN: Final = re.compile(r"\{|<function=")
-_MARKUP: Final = re.compile(r"<function=([^>\s]+)>(.*?)</function>", re.DOTALL)
-_PARAMETER: Final = re.compile(r"<parameter=([^>\s]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_MARKUP: Final = re.compile(r"<function=([^>\s]{1,200})>")
+_PARAMETER: Final = re.compile(r"<parameter=([^>\s]{1,200})>\n?")
 
 #: Characters within which a call names its function, and the most that a call may have.
 _NAMED_WITHIN: Final = 300
 _LONGEST: Final = 1 << 20
+
+#: Places that look like a call, and are none, after which no more are looked at.
+_MOST_MISSES: Final = 20
 
 
 class WrittenCalls:
@@ -66,8 +75,10 @@ class WrittenCalls:
         self._held: list[str] = []
         self._length = 0
         self._is_named = False
-        # Whether no text has passed, and whether what has passed ends with a line.
+        # Whether no text has passed but blanks, and whether what has passed ends with a line.
         self._at_start = self._at_line_start = True
+        # The last line that has passed, so far, and the fence of the block that it is in.
+        self._passed_line = self._fence = ""
 
     def read(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
         """Yield ``events`` without the text that may be a call."""
@@ -101,17 +112,22 @@ class WrittenCalls:
         last = max(first, text.rfind("\n") + 1)
         if self._at_start and text.lstrip().startswith(_BARE):
             begin, may_begin = 0, False
-        elif mark := _MARK.search(text, first):
-            begin, may_begin = mark.start(), False
-        elif self._at_start and any(one.startswith(text.lstrip()) for one in (*_MARKS, *_BARE)):
+        elif (mark := self._mark_in(text, first)) is not None:
+            begin, may_begin = mark, False
+        elif (
+            self._at_start
+            and len(text) <= _NAMED_WITHIN
+            and any(one.startswith(text.lstrip()) for one in (*_MARKS, *_BARE))
+        ):
             begin, may_begin = 0, True
         else:
             begun = text[last:].lstrip(" \t")
-            may_begin = last < len(text) and any(one.startswith(begun) for one in _MARKS)
+            is_short = last < len(text) <= last + _NAMED_WITHIN
+            may_begin = is_short and any(one.startswith(begun) for one in _MARKS)
             begin = last if may_begin else len(text)
         passed, rest = text[:begin], text[begin:]
         if passed:
-            self._at_start, self._at_line_start = False, passed.endswith("\n")
+            self._pass(passed)
         if may_begin:
             self._line = rest
             return passed
@@ -131,8 +147,24 @@ class WrittenCalls:
             return ""
         text, self._held = "".join(self._held), []
         self._length, self._is_named = 0, False
-        self._at_start, self._at_line_start = False, text.endswith("\n")
+        self._pass(text)
         return text
+
+    def _pass(self, text: str) -> None:
+        """Note what has passed."""
+        self._at_start = self._at_start and text.isspace()
+        self._at_line_start = text.endswith("\n")
+        self._passed_line, self._fence = _fence_after(self._passed_line, self._fence, text)
+
+    def _mark_in(self, text: str, first: int) -> int | None:
+        """Return where the first mark outside of a block of code begins, if there is one."""
+        line, fence, at = self._passed_line, self._fence, 0
+        for mark in _MARK.finditer(text, first):
+            line, fence = _fence_after(line, fence, text[at : mark.start()])
+            at = mark.start()
+            if not fence:
+                return at
+        return None
 
     def _named(self, name: str) -> str | None:
         meant = tool_named(name, self._tools)
@@ -140,18 +172,26 @@ class WrittenCalls:
 
     def _calls_in(self, text: str) -> tuple[list[ToolCall], str]:
         """Return the calls in ``text``, and what else it says."""
-        calls, rest = [], []
-        place = 0
-        while match := _BEGIN.search(text, place):
+        calls, gaps = list[ToolCall](), []
+        whole = text
+        if block := _BLOCK.match(text):
+            text = block[1] + text[block.end() :]
+        begin = place = misses = 0
+        while misses < _MOST_MISSES and (match := _BEGIN.search(text, place)):
             at = match.start()
-            call, end = self._markup_at(text, at) if text[at] == "<" else self._object_at(text, at)
-            rest.append(text[place:at] if call else text[place:end])
-            calls += [call] if call else []
-            place = end
+            call, place = (
+                self._markup_at(text, at) if text[at] == "<" else self._object_at(text, at)
+            )
+            if call is None:
+                misses += 1
+                continue
+            calls.append(call)
+            gaps.append(text[begin:at])
+            begin = place
         if not calls:
-            return [], text
-        said = _AROUND.sub("", "".join([*rest, text[place:]])).strip(" \t\r\n[],;")
-        return calls, said
+            return [], whole
+        said = (_AROUND.sub("", gap).strip() for gap in [*gaps, text[begin:]])
+        return calls, "\n".join(gap for gap in said if gap.strip(" \t\r\n[],;"))
 
     def _object_at(self, text: str, at: int) -> tuple[ToolCall | None, int]:
         """Return the call in the JSON object that begins at ``at``, if it is one, and its end."""
@@ -172,16 +212,36 @@ class WrittenCalls:
 
     def _markup_at(self, text: str, at: int) -> tuple[ToolCall | None, int]:
         """Return the call in the markup that begins at ``at``, if it is one, and its end."""
-        match = _MARKUP.match(text, at)
-        name = self._named(match[1]) if match else None
+        match, end = _MARKUP.match(text, at), text.find("</function>", at)
+        name = self._named(match[1]) if match and end >= 0 else None
         if match is None or name is None:
             return None, at + 1
         types = as_dict(self._tools[name].parameters.get("properties"))
-        arguments = {
-            key: value if as_dict(types.get(key)).get("type") == "string" else _value(value)
-            for key, value in _PARAMETER.findall(match[2])
-        }
-        return _call(name, arguments), match.end()
+        arguments: dict[str, Any] = {}
+        place = match.end()
+        while begun := _PARAMETER.search(text, place, end):
+            place = text.find("</parameter>", begun.end(), end)
+            if place < 0:
+                return None, at + 1
+            key, value = begun[1], text[begun.end() : place].removesuffix("\n")
+            is_text = as_dict(types.get(key)).get("type") == "string"
+            arguments[key] = value if is_text else _value(value)
+        return _call(name, arguments), end + len("</function>")
+
+
+def _fence_after(line: str, fence: str, text: str) -> tuple[str, str]:
+    """Return the last line of a text so far, and the fence of the block that it is in, if any.
+
+    ``line`` and ``fence`` are those before ``text``.
+    """
+    *lines, last = (line + text).split("\n")
+    for one in lines:
+        match = _FENCE.match(one)
+        if match and not fence:
+            fence = match[1]
+        elif match and match[1].startswith(fence) and not one[match.end() :].strip():
+            fence = ""
+    return last[:_NAMED_WITHIN], fence
 
 
 def _value(text: str) -> Any:

@@ -89,6 +89,50 @@ def test_written_calls_two_in_a_row_are_both_made() -> None:
     assert said(text) == ("", MEANT * 2, "tool")
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_written_call_in_a_block_of_code_is_a_quotation(size: int) -> None:
+    quoted = f"The file says:\n\n> ````md\n```\n\n{WRITTEN[0]}\n```\n"
+    block = f"  ```\n{WRITTEN[0]}\n  ```\n"
+    for text, calls in ((quoted, []), (f"So:\n{block}", []), (f"{block}\n{WRITTEN[0]}", MEANT)):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        assert said(*pieces)[1] == calls
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        (f"{WRITTEN[0]}\nThen run:\n```bash\nls\n```", "Then run:\n```bash\nls\n```"),
+        (f"```json\n{CALL}\n```\n```bash\nls\n```\n", "```bash\nls\n```"),
+        (f"{WRITTEN[0]}\nas in [1]", "as in [1]"),
+    ],
+)
+def test_text_beside_a_written_call_keeps_its_blocks_and_brackets(text: str, rest: str) -> None:
+    assert said(text) == (rest, MEANT, "tool")
+    assert said(*text) == (rest, MEANT, "tool")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>{"name": "read_file"' + "{" * 300_000,
+        '<tool_call>{"name": "read_file", "a": ' + '{"a": ' * 100_000,
+        "<tool_call>" + "<function=read_file>" * 30_000,
+        "<tool_call><function=read_file>" + "<parameter=a>" * 40_000 + "</function>",
+        "<tool_call><function=read_file>\n<parameter=path>\na\n</function>",
+    ],
+)
+def test_text_of_many_beginnings_of_calls_is_soon_known_to_be_no_call(text: str) -> None:
+    # Hours, if each of them were looked at to the end.
+    assert said(text) == (text, [], "stop")
+
+
+def test_blanks_without_end_are_not_held_back() -> None:
+    written = WrittenCalls((READ,))
+    assert [*written.read([Text("\n")] * 400)]
+    assert list(written.read([Text(CALL)])) == []
+    assert any(isinstance(one, ToolCall) for one in written.end([Finish("stop")]))
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_that_is_no_call_passes_unchanged(text: str) -> None:
     assert said(*text) == (text, [], "stop")
