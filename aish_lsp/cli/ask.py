@@ -117,8 +117,19 @@ async def _piped() -> Attached | None:
         if len(tail) > 2 * _PIPED_END:
             del tail[:-_PIPED_END]
     del tail[: max(0, len(tail) - _PIPED_END)]
-    left_out = size - len(head) - len(tail)
-    return piped(bytes(head), bytes(tail), left_out)
+    if b"\0" in head or b"\0" in tail:
+        terminal.tell(
+            "What is piped in is not text in UTF-8: the question goes without it. If it is UTF-16,"
+            " pass it through `iconv -f UTF-16`."
+        )
+        return None
+    attached = piped(bytes(head), bytes(tail), size - len(head) - len(tail))
+    if attached is not None and "\ufffd" in attached.text and "\ufffd".encode() not in head + tail:
+        terminal.tell(
+            "What is piped in is not UTF-8: bytes that could not be read are sent as \ufffd. If it"
+            " is Latin-1, pass it through `iconv -f LATIN1`."
+        )
+    return attached
 
 
 def _is_ours() -> bool:

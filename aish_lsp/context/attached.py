@@ -302,14 +302,20 @@ async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attach
     return [shortened(Attached("terminal", command, text, "console"), EACH_END)], ""
 
 
+#: The bytes of UTF-8 that no character begins with.
+_WITHIN_CHARACTER: Final = bytes(range(0x80, 0xC0))
+
+
 def piped(head: bytes, tail: bytes, left_out: int) -> Attached | None:
     """Return what was piped into a command, of which ``left_out`` bytes in the middle are missing.
 
-    None if it is blank.
+    None if it is blank. What is not UTF-8 is replaced.
     """
-    parts = [clean_output(part.decode("utf-8", "replace")) for part in (head, tail)]
+    # What is left out may begin or end within a character.
+    pieces = [head, tail.lstrip(_WITHIN_CHARACTER)] if left_out else [head + tail]
+    parts = [piece.decode("utf-8", "replace") for piece in pieces]
     gap = f"\n[... {count_of(left_out, 'byte')} left out ...]\n" if left_out else ""
-    text = gap.join(parts)
+    text = clean_output(gap.join(parts))
     if not text.strip():
         return None
     whole = Attached("piped", "what was piped in", f"{text.rstrip()}\n", "console")

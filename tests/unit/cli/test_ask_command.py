@@ -171,6 +171,25 @@ def test_a_loop_keeps_its_lines(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("data", "told", "is_sent"),
+    [
+        (r"caf\351\n", "bytes that could not be read are sent as \ufffd", True),
+        (r"\377\376a\000b\000\n\000", "not text in UTF-8: the question goes without it", False),
+        (r"caf\303\251 \357\277\275\n", "", True),
+    ],
+    ids=["latin-1", "utf-16", "utf-8"],
+)
+def test_piped_bytes_that_are_not_utf_8_are_told(
+    environment: dict[str, str], project: Path, data: str, told: str, is_sent: bool
+) -> None:
+    done = shell(environment, f"cd {project}; printf '{data}' | $ASK 'list files'")
+    assert ("What is piped in" in done.stderr) == bool(told)
+    assert told in done.stderr
+    assert ("Sent along" in done.stderr) == is_sent
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("timeout") is None, reason="there is no timeout here")
 def test_behind_a_program_that_only_runs_it_what_is_piped_in_goes_along(
     environment: dict[str, str], project: Path

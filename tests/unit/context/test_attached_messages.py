@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Compress, Preset
+from aish_lsp.context.attached import piped
 from aish_lsp.context.budget import bounded, with_cut_attached
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
@@ -146,3 +147,17 @@ async def test_what_is_damaged_of_it_costs_no_question(tmp_path: Path, damaged: 
     log.close()
     [question, reply] = resumption(load(log.path)).messages
     assert (question.content, question.attached, reply.content) == ("why?", (), "so")
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_piped_text_read_in_two_parts_keeps_the_character_between_them(place: int) -> None:
+    data = "ab\U0001f600cd".encode()
+    attached = piped(data[: 2 + place], data[2 + place :], 0)
+    assert attached is not None
+    assert attached.text == "ab\U0001f600cd\n"
+
+
+def test_piped_text_with_a_gap_within_characters_has_none_replaced_behind_it() -> None:
+    attached = piped("abé".encode(), "漢字".encode()[1:], 9)
+    assert attached is not None
+    assert attached.text == "abé\n[... 9 bytes left out ...]\n字\n"
