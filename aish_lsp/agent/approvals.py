@@ -94,6 +94,8 @@ class Approvals:
         root = self._workspace.root
         for one in commands:
             if scope == "session" or root is None:
+                # In place of what was allowed by that name, as for a folder.
+                self._forget(one.name)
                 self._session[one] = now()
             else:
                 grant = self._trust.grant
@@ -120,8 +122,12 @@ class Approvals:
         elif approval.what == _EDITS:
             self.edits = ""
         else:
-            kept = self._session.items()
-            self._session = {one: since for one, since in kept if one.name != approval.what}
+            self._forget(approval.what)
+
+    def _forget(self, name: str) -> None:
+        """Forget what is allowed in the session by that name."""
+        kept = self._session.items()
+        self._session = {one: since for one, since in kept if one.name != name}
 
 
 def _approval(what: str, scope: Remember, since: str) -> RememberedApproval:

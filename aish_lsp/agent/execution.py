@@ -54,7 +54,7 @@ _NO_UNDO = "it could not be undone"
 _NO_LAYER = "what git writes cannot be kept apart here"
 _NOT_ALONE = "another command is running, and changes made since it started could not be undone"
 
-_IN_GOAL = " While this goal is pursued, a yes holds for the same command, too."
+_IN_GOAL = " While this goal is pursued, a yes holds for the same command, too{}."
 
 _NOT_RUNNABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -525,7 +525,9 @@ class Execution:
         ``commands`` are remembered if they say so.
         """
         planned = self._plan
-        in_goal = _IN_GOAL if self._pursuit and commands else ""
+        in_goal = ""
+        if self._pursuit and commands:
+            in_goal = _IN_GOAL.format("" if works else " (unconfined)")
         question = question_for(
             planned.text,
             planned.cwd,

@@ -41,6 +41,10 @@ _PIECES: Final = re.compile(_PIECE, re.ASCII)
 #: Stands for the operands that are free; no word is written like that by ``shlex.join``.
 _FREE: Final = "FILE\N{HORIZONTAL ELLIPSIS}"
 
+#: A word that is the name of a file to every command, and neither an option nor a pattern, such as
+#: the patterns of git: ``*.py``, ``:(top)x``.
+_NAME_OF_FILE: Final = re.compile(r"[\w./][\w./ ,=@%+-]*")
+
 #: What separates the parts of a word that may be names of files: ``--out=a:b``.
 _PARTS: Final = re.compile("[=:,@]")
 
@@ -51,8 +55,8 @@ class Approvable:
 
     Attributes:
         name: how it is written, with the folder if that is not the workspace's own.
-        seal: a hash of all else that has to be the same: the folder, the program, its contents, and
-            where each word leads if it names a file.
+        seal: a hash of all else that has to be the same: the folder, the programs that it names,
+            what they hold, and where each word leads if it names a file.
     """
 
     name: str
@@ -116,11 +120,17 @@ def _is_program(words: Sequence[str]) -> bool:
 
 
 def _entered(parts: Sequence[Sequence[str]], text: str, folder: Path) -> Path | None:
-    """Return the folder in which all after ``cd FOLDER &&`` runs; None if that is not certain."""
+    """Return the folder in which all after ``cd FOLDER &&`` runs; None if that is not certain.
+
+    What stands behind a ``;`` runs even if ``cd`` fails.
+    """
     where = parts[0][1:]
-    is_alone = re.match(r"cd [^&;|]*&&", text.lstrip(" ")) is not None
+    is_alone = re.match(r"cd [^&;|]*&&[^;]*$", text.lstrip(" ")) is not None
     # A relative name is looked up in CDPATH, too, unless it begins with a dot.
     if len(where) != 1 or not is_alone or not where[0].startswith(("/", "./")):
+        return None
+    # The shell goes back from a link to where the link is, not to the folder above its target.
+    if ".." in where[0].split("/"):
         return None
     real = Path(os.path.realpath(folder / where[0]))
     return real if real.is_dir() else None
@@ -130,14 +140,18 @@ def _sealed(
     words: Sequence[str], folder: Path, root: Path, path: str, *, contents: bool
 ) -> Approvable | None:
     """Return a simple command as it is remembered; None if it cannot be."""
-    if words[0] == "cd" or (program := _program(words[0], folder, path)) is None:
+    if words[0] == "cd" or _program(words[0], folder, path) is None:
         return None
     count = _free_operands(words, folder, root)
     exact = words[: len(words) - count]
+    # A word behind the first one may be a program, too: `timeout 60 make test`.
+    named = [words[0], *(word for word in exact[1:] if "/" not in word)]
+    programs = [place for word in named if (place := _program(word, folder, path)) is not None]
     places = [os.path.realpath(folder / part) for word in exact[1:] for part in _parts(word)]
     held = [_digest(place) for place in places if Path(place).is_file()] if contents else []
     real_root, real_folder = Path(os.path.realpath(root)), Path(os.path.realpath(folder))
-    sealed = [str(real_folder), program, _digest(program), places, held]
+    # What is allowed where it is confined is not allowed elsewhere.
+    sealed = [contents, str(real_folder), programs, [*map(_digest, programs)], places, held]
     name = shlex.join(exact) + (f" {_FREE}" if count else "")
     if real_folder != real_root:
         name += f" (in {shlex.quote(os.path.relpath(real_folder, real_root))})"
@@ -153,7 +167,8 @@ def _program(name: str, folder: Path, path: str) -> str | None:
     for place in places:
         found = folder / place / name
         if os.access(found, os.X_OK) and found.is_file():
-            return os.path.realpath(found)
+            # One that cannot be read may be replaced unnoticed.
+            return os.path.realpath(found) if os.access(found, os.R_OK) else None
     return None
 
 
@@ -174,7 +189,7 @@ def _free_operands(words: Sequence[str], folder: Path, root: Path) -> int:
 
 def _is_ours(word: str, folder: Path, root: Path) -> bool:
     """Return whether a word names a file of the workspace that commands may change."""
-    if not word or word.startswith(("-", "+", "@")):
+    if not _NAME_OF_FILE.fullmatch(word):
         return False
     real = Path(os.path.realpath(folder / word))
     try:

@@ -213,6 +213,28 @@ async def test_a_goal_that_may_run_a_command_is_not_asked_about_it_again(place: 
     assert len(place.asked) == 2
 
 
+async def test_without_work_a_goals_question_says_that_the_command_runs_unconfined(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", "0")
+    place.workspace.shown.pursuit = Pursuit("tests pass", "group")
+    await place.run("sh run.sh", group="group")
+    assert "holds for the same command, too (unconfined)." in place.asked[0].message
+
+
+@WORK
+async def test_what_was_allowed_in_work_asks_where_there_is_no_work_any_more(place: Place) -> None:
+    await place.run("make -n none")
+    Path(os.environ["AISH_CONFIG"]).write_text("[safety]\nconfine = false\n")
+    await place.workspace.reload()
+    place.answer = False
+    assert (await place.run("make -n none")).finish_reason == "denied"
+    # What is allowed there takes its place in the list.
+    place.answer = "session"
+    await place.run("make -n none")
+    assert len(place.workspace.shown.approvals.listed()) == 1
+
+
 async def test_all_edits_of_a_session_can_be_allowed_and_asked_about_again(place: Place) -> None:
     first = await place.call("write_file", path="a.py", content="x\n")
     [question] = place.asked

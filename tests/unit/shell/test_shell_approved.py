@@ -15,7 +15,7 @@ from aish_lsp.shell.risk.approved import Approvable, approvable
 
 PROGRAMS = (
     *("black", "git", "make", "python3", "sh", "bash", "id", "cat", "rm", "tee", "xargs", "env"),
-    *("sudo", "nohup", "x"),
+    *("sudo", "nohup", "x", "timeout", "nice", "prettier"),
 )
 ALLOWED = (
     "python3 -m unittest",
@@ -25,10 +25,10 @@ ALLOWED = (
     "sh run.sh fast",
     "python3 -c 'print(1)'",
 )
-#: A program of the world: notes how it was called, where, and with which variables.
+#: A program of the world: notes how it was called, where, and with which variables. It does so by
+#: one write, since the commands of a pipe note at the same time.
 NOTES = """#!/bin/sh
-{ printf '%s\\0' "$0" "$PWD" "$PATH" "$EVIL$LD_PRELOAD$MAKEFLAGS$PYTHONPATH" "$@"
-  printf '\\n\\0'; } >> LOG
+printf '%s\\0' "$0" "$PWD" "$PATH" "$EVIL$LD_PRELOAD$MAKEFLAGS$PYTHONPATH" "$@" '\n' >> LOG
 """
 
 
@@ -42,7 +42,8 @@ class World:
             place.mkdir(parents=True)
         for name in PROGRAMS:
             self.program(self.bin / name)
-        for name in ("cart.py", "cart 2.py", "sub/deep.py", "run.sh", "-x.py", "Makefile"):
+        names = ("cart.py", "cart 2.py", "sub/deep.py", "run.sh", "-x.py", "Makefile")
+        for name in (*names, "*.py", ":(top)x"):
             (self.root / name).write_text("x = 1\n")
         (self.outside / "far.py").write_text("x = 1\n")
         (self.root / "link.py").symlink_to(self.outside / "far.py")
@@ -50,6 +51,8 @@ class World:
         (self.outside / "other.py").write_text("x = 1\n")
         os.link(self.outside / "other.py", self.root / "hard.py")
         (self.root / "out").symlink_to(self.outside)
+        (self.root / "sub" / "below").mkdir()
+        (self.root / "in").symlink_to("sub/below")
         self.path = str(self.bin)
 
     def program(self, place: Path, text: str = NOTES) -> None:
@@ -102,6 +105,7 @@ OPERANDS = (
     *("cart.py", "'cart 2.py'", "near.py", "link.py", "hard.py", "sub", "sub/deep.py", "none.py"),
     *("../outside/far.py", "out/far.py", "/etc/hosts", "-x.py", "./-x.py", "*.py", "cart.{py,x}"),
     *("~", "~root", "$HOME", "${x:-y}", "$((1))", "<(id)", "https://x.org/y", "git+https://x.org"),
+    *("'*.py'", "':(top)x'", "':/'", "'cart.py '"),
     *(".git/config", ".envrc", "cart.py/..", "sub/../cart.py", "%1", "a=b", "!!", "c\\art.py"),
 )
 JOINS = ("&&", ";", "|", "||", "&", "|&", "\n", ";;", "\r", "; ;", "&& &&", "-- &&")
@@ -128,6 +132,7 @@ BEFORE = (
         "sudo",
     ),
     *("exec", "command", "eval", "time", "!", "nohup", "builtin", "coproc", "if", "{", "(", "\\"),
+    *("cd ./in/.. &&", "cd ./in/../.. &&", "cd ./in/../. &&", "timeout 9", "nice"),
     *("cd sub &&", "cd ./sub &&", "cd .. &&", "cd /tmp &&", "cd ./out &&", "cd;", "cd ./sub;"),
     *("export EVIL=1;", "alias make=id;", "hash -p /bin/id make;", "set -x;", "PATH=/tmp;"),
     *("printf -v PATH x;", "make() { id; };", "source run.sh;", ". ./run.sh;", "trap id EXIT;"),
@@ -281,6 +286,9 @@ def test_an_approval_covers_the_same_command_with_other_blanks_quotes_or_data(
         ("black -q cart.py", "black -q out/far.py"),
         ("black -q cart.py", "black -q ./../outside/far.py"),
         ("black -q cart.py", "black -q Makefile .envrc"),
+        ("git add cart.py", "git add '*.py'"),
+        ("git add cart.py", "git add ':(top)x'"),
+        ("prettier -w cart.py", "prettier -w sub/deep.py"),
     ],
 )
 def test_an_approval_does_not_cover_what_differs(world: World, allowed: str, text: str) -> None:
@@ -333,6 +341,10 @@ def test_an_approval_holds_in_its_folder_and_by_cd_there(world: World) -> None:
     assert world.forms(f"cd {sub} && make test") == (there,)
     assert world.forms("make test") != (there,)
     assert world.forms("cd ./out && make test") == ()
+    # The shell would be in the folder of the link, not above its target.
+    assert world.forms("cd ./in/.. && make test") == ()
+    # It would run where the first folder is if the other cannot be entered.
+    assert world.forms("cd ./sub && make test; make test") == ()
 
 
 def test_a_program_that_was_replaced_is_not_covered(world: World) -> None:
@@ -351,6 +363,22 @@ def test_a_program_that_was_replaced_is_not_covered(world: World) -> None:
     assert world.forms("make test") != before
 
 
+@pytest.mark.parametrize("text", ["timeout 60 make test", "env make test", "nice -n 9 make"])
+def test_a_program_that_another_one_runs_is_not_covered_when_it_was_replaced(
+    world: World, text: str
+) -> None:
+    before = world.forms(text)
+    assert before
+    world.program(world.bin / "make", "#!/bin/sh\necho evil\n")
+    assert world.forms(text) != before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_program_that_cannot_be_read_cannot_be_remembered(world: World) -> None:
+    (world.bin / "make").chmod(0o111)
+    assert world.forms("make test") == ()
+
+
 @pytest.mark.parametrize("text", ["black -q cart.py", "sh run.sh --out=cart.py", "sh -ocart.py"])
 def test_an_operand_that_became_a_link_out_of_the_tree_is_not_covered(
     world: World, text: str
@@ -366,6 +394,9 @@ def test_without_confinement_the_files_that_are_named_must_be_as_they_were(world
     (world.root / "run.sh").write_text("evil\n")
     assert world.forms("sh run.sh") == loose
     assert world.forms("sh run.sh", contents=True) != strict
+    # What was allowed in confinement was allowed there only.
+    for text in ("make test", "black -q cart.py"):
+        assert world.forms(text) != world.forms(text, contents=True)
 
 
 def test_the_name_says_what_is_free_and_a_word_cannot_say_it(world: World) -> None:
