@@ -133,7 +133,8 @@ def _entered(parts: Sequence[Sequence[str]], text: str, folder: Path) -> Path | 
     if ".." in where[0].split("/"):
         return None
     real = Path(os.path.realpath(folder / where[0]))
-    return real if real.is_dir() else None
+    # Path's method raises if the name is too long.
+    return real if os.path.isdir(real) else None  # noqa: PTH112
 
 
 def _sealed(
@@ -148,7 +149,7 @@ def _sealed(
     named = [words[0], *(word for word in exact[1:] if "/" not in word)]
     programs = [place for word in named if (place := _program(word, folder, path)) is not None]
     places = [os.path.realpath(folder / part) for word in exact[1:] for part in _parts(word)]
-    held = [_digest(place) for place in places if Path(place).is_file()] if contents else []
+    held = [_digest(place) for place in places] if contents else []
     real_root, real_folder = Path(os.path.realpath(root)), Path(os.path.realpath(folder))
     # What is allowed where it is confined is not allowed elsewhere.
     sealed = [contents, str(real_folder), programs, [*map(_digest, programs)], places, held]
@@ -211,6 +212,8 @@ def _parts(word: str) -> Iterator[str]:
 
 def _digest(place: str) -> str:
     """Return the hash of a file's contents; empty if it cannot be read, or there is none."""
+    if not os.path.isfile(place):  # noqa: PTH113 - Path's method raises if the name is too long
+        return ""
     try:
         with Path(place).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -399,6 +399,15 @@ def test_without_confinement_the_files_that_are_named_must_be_as_they_were(world
         assert world.forms(text) != world.forms(text, contents=True)
 
 
+@pytest.mark.parametrize("text", ["make {}", "{} x", "black {}", "cd ./{} && make", "./{}"])
+@pytest.mark.parametrize("contents", [False, True])
+def test_a_name_that_is_too_long_is_the_name_of_no_file(
+    world: World, text: str, *, contents: bool
+) -> None:
+    forms = world.forms(text.format("x" * 300), contents=contents)
+    assert len(forms) == (text in ("make {}", "black {}"))
+
+
 def test_the_name_says_what_is_free_and_a_word_cannot_say_it(world: World) -> None:
     [free] = world.forms("black -q cart.py")
     assert free.name == "black -q FILE\N{HORIZONTAL ELLIPSIS}"
