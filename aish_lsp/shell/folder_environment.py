@@ -134,7 +134,8 @@ class FolderEnvironment:
     async def _read(self, base: Mapping[str, str], secret_names: Collection[str]) -> list[str]:
         environ, told = dict(base), []
         places = (self._folder, *self._folder.parents)
-        watched: set[Path] = set()
+        # What a confined `.envrc` could not make, one that is run in a terminal makes there.
+        watched = {place / ".direnv" for place in places}
         for tool in _TOOLS:
             files = [place / name for place in places for name in tool.files]
             watched.update(files)

@@ -19,6 +19,7 @@ from aish_lsp.models.providers import ollama
 from aish_lsp.operations import context
 
 ROOT = Path(__file__).resolve().parents[2]
+CHANGES = ROOT / "CHANGELOG.md"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -46,11 +47,23 @@ def test_every_command_is_bound() -> None:
     assert set(create_server().protocol.fm.commands) == set(COMMANDS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def prose(page: Path) -> str:
+    """Return a page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what the headings of a page are called in links to them."""
+    headings = re.findall(r"^#+ (.*)", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, CHANGES], ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", text):
-        assert (page.parent / target).exists(), target
+    for name, anchor in re.findall(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)", prose(page)):
+        target = page.parent / name if name else page
+        assert target.exists(), name
+        assert not anchor or anchor in anchors(target), f"{name}#{anchor}"
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

@@ -159,6 +159,19 @@ async def test_an_envrc_that_takes_too_long_is_ended_and_said(
 
 
 @with_direnv
+async def test_what_an_envrc_makes_is_there_once_the_user_has_entered_the_folder(
+    place: Place,
+) -> None:
+    place.write(".envrc", "mkdir -p .direnv/python || exit 1\nexport STAGE=test\n")
+    place.allow("direnv", "allow")
+    changed, [told] = await place.read()
+    assert not changed
+    assert "cannot write" in told
+    place.allow("direnv", "exec", ".", "true")
+    assert await place.read() == ({"STAGE": "test"}, [])
+
+
+@with_direnv
 async def test_an_envrc_is_not_run_where_nothing_can_be_confined(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
