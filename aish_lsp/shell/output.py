@@ -135,7 +135,8 @@ _GAVE_UP: Final = re.compile(
     | Terminal[ ]is[ ]dumb | terminal[ ]prompts[ ]disabled
     | /dev/tty\b.{0,40}No[ ]such[ ]device
     | (?:agent|stdin|standard[ ]input).{0,20}Inappropriate[ ]ioctl[ ]for[ ]device
-    | ^EOFError\b | Host[ ]key[ ]verification[ ]failed
+    | ^EOFError\b | \(EOF[ ]or[ ]read[ ]error | asking[ ]for[ ]approval:[ ]EOF
+    | Host[ ]key[ ]verification[ ]failed
     | Permission[ ]denied[ ]\([^)\n]{0,80}(?:password|keyboard-interactive)
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
@@ -151,7 +152,7 @@ _MENU: Final = r"(?= [^\u276f\u203a\u25cf\u25c9]{0,400} [\u276f\u203a\u25cf\u25c
 _UNANSWERED: Final = re.compile(
     rf"""
       (?: [?:] | [?:][ ]?[\[(][^\[\]()\n]{{0,80}}[\])][?:]? ) [ \u00a0]* \Z
-    | {_CHOICE} [ ]* (?: \w{{1,12}}\.? )? \s* \Z
+    | {_CHOICE} (?: [ ]* \w{{1,12}}\.? | \s* Abort(?:ed|ing)? [.!]* )? \s* \Z
     | \b press[ ](?:any[ ]key|enter|return)\b [^\n]{{0,40}} \s* \Z
     | ^[?\u25c6][ ]{{1,2}}\S [^\n]{{0,200}} (?: [\u203a\u00bb] [ ]* \Z | \n {_MENU} )
     """,

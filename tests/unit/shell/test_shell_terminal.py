@@ -87,6 +87,8 @@ async def test_a_question_that_nobody_answers(text: str, tmp_path: Path) -> None
         "\u25c6  Pick one\n\u2502  \u25cf a\n\u2502  \u25cb b\n\u2514\n",
         "\x1b[1m? \x1b[0mName: \x1b[0K",
         "Continue? [Y/n] \x1b[?25h",
+        "Proceed? [y/N]: Aborted!\n",
+        "Proceed? [y/N]: \nAborted!\n",
         "Press any key to continue . . . ",
         "Press Enter to continue...\n",
         "\u00cates-vous s\u00fbr ?\u00a0",
@@ -148,6 +150,8 @@ async def test_an_editor_that_waits_for_keys_is_ended(
         "Host key verification failed.",
         "me@x.test: Permission denied (publickey,password).",
         "EOFError: EOF when reading a line",
+        "  Enter a value: \n\nError: error asking for approval: EOF\n",
+        '(EOF or read error, treating as "[N]one" ...)',
     ],
 )
 def test_what_is_said_where_one_is_missing(said: str) -> None:
