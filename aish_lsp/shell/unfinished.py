@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _ENDINGS: Final = (
 _ENDING_WORDS: Final = frozenset(b"do done then elif else fi esac }".split())
 #: What must hold a command, and what may not follow a ``then``.
 _BODIES: Final = frozenset({"do_group", "compound_statement", "subshell", "else_clause"})
+#: Where ``<<`` begins no here-document.
+_SHIFTS: Final = frozenset({"string", "raw_string", "arithmetic_expansion", "comment"})
 _CLAUSES: Final = frozenset({"elif_clause", "else_clause"})
 #: Characters of a text with which that is tried: it takes some 210 parses.
 _LONGEST_TRIED: Final = 400
@@ -42,6 +45,9 @@ _END: Final = "the end of the command"
 #: Bytes of a text that is parsed. In a longer one, or one nested too deeply, nothing is missing:
 #: the classifier refuses it.
 _LONGEST: Final = 4000
+
+#: The most here-documents that one line begins.
+_MOST_HEREDOCS: Final = 20
 
 #: The most lines that a quote, a group or a loop goes on for.
 _MOST_LINES: Final = 200
@@ -85,7 +91,9 @@ class Unfinished:
 
     def take(self, line: str) -> None:
         """Read a line, without saying what is missing after it."""
-        if not self._words:
+        if not self._words and "<<" not in line:
+            self._code.append(line)
+        elif not self._words:
             code, self._words = without_heredocs("\n".join([*self._code, line]))
             self._code = code.split("\n")
         else:
@@ -123,13 +131,13 @@ class Unfinished:
         quote, _ = _open_quote(code)
         if quote != "#" and is_joined(code):
             return "the line after the \\"
+        if "<<" in code and _has_unread_heredoc(code.encode("utf-8", "replace")):
+            return "the line that ends the here-document"
         # The parser takes \\' for the end of $'.
         if quote != "$'" and _is_sound(code):
             return ""
         if quote in _QUOTES:
             return f"the closing {quote[-1]}"
-        if _has_unread_heredoc(code.encode("utf-8", "replace")):
-            return "the line that ends the here-document"
         # A line that makes it wrong does not complete it.
         return _END if _is_cut_off(code) else self.missing
 
@@ -155,7 +163,7 @@ def without_heredocs(text: str) -> tuple[str, list[tuple[str, bool]]]:
     That is the word of each, and whether tabs may stand before it.
     """
     words = []
-    while "<<" in text.rpartition("\n")[2]:
+    while len(words) < _MOST_HEREDOCS and "<<" in text.rpartition("\n")[2]:
         code = text.encode("utf-8", "replace")
         start = _heredoc_start(code)
         word = _WORD.match(code[start:].decode()) if start else None
@@ -168,6 +176,7 @@ def without_heredocs(text: str) -> tuple[str, list[tuple[str, bool]]]:
     return text, words
 
 
+@lru_cache(maxsize=256)
 def _is_cut_off(code: str) -> bool:
     """Return whether a text with a fault in its grammar only lacks its end."""
     if code.rstrip().endswith(("<", ">")):
@@ -204,10 +213,20 @@ def _heredoc_start(code: bytes) -> int:
 
 
 def _has_unread_heredoc(code: bytes) -> bool:
-    """Return whether a here-document begins where the grammar has none: before its command, say."""
+    """Return whether a here-document is left that was not read.
+
+    The grammar has none before its command, or with an empty word, and only so many are looked for.
+    """
+    nodes = [*_nodes(_parsed(code))]
+    bare = bytearray(code)
+    for node in nodes:
+        text = bare[node.start_byte : node.end_byte]
+        if node.type in _SHIFTS and not (b"$(" in text[1:] or b"`" in text):
+            bare[node.start_byte : node.end_byte] = b"x" * len(text)
     return any(
-        node.type == "ERROR" and b"<<" in code[max(0, node.start_byte - 1) : node.end_byte + 1]
-        for node in _nodes(_parsed(code))
+        node.type == "heredoc_start"
+        or (node.type == "ERROR" and b"<<" in bare[max(0, node.start_byte - 1) : node.end_byte + 1])
+        for node in nodes
     )
 
 

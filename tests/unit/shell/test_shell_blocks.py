@@ -81,6 +81,7 @@ def test_which_fences_are_commands(text: str, expected: list[tuple[str, int, int
         ("<<EOF cat >a.md\n# Title", "the line that ends the here-document"),
         ("ls; <<'EOF' cat >a.md", "the line that ends the here-document"),
         ("cat >a.md <<''", "the line that ends the here-document"),
+        ("cat " + "<<A " * 30 + "\nA" * 20, "the line that ends the here-document"),
         ("tar czf b.tgz \\", "the line after the \\"),
         ("echo 'one", "the closing '"),
         ("cd src\nfor f in *; do\n  echo $f", "the end of the command"),
@@ -99,6 +100,7 @@ def test_a_block_that_is_cut_off_is_to_be_edited(tag: str, body: str, missing: s
         "cat <<'A' <<B\nit's (\nA\n\"\nB\n",
         "case $x in a) ls;; esac",
         # The parser knows no such glob, but it is whole.
+        "for f in a(.N); do echo $((1<<2)) '<<A' \"<<B\" # <<C\ndone",
         "for f in a(.N); do ls $f; done\n" + "echo a\n" * 80,
     ],
 )
