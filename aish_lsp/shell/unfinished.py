@@ -162,7 +162,7 @@ def without_heredocs(text: str) -> tuple[str, list[tuple[str, bool]]]:
 
     That is the word of each, and whether tabs may stand before it.
     """
-    words = []
+    words: list[tuple[str, bool]] = []
     while len(words) < _MOST_HEREDOCS and "<<" in text.rpartition("\n")[2]:
         code = text.encode("utf-8", "replace")
         start = _heredoc_start(code)
