@@ -278,8 +278,10 @@ def changed_fields(error: AishError, body: Json, own: Mapping[str, Any]) -> Chan
         return {}
     words = str(error.data.get("provider_message", ""))
     sent = dict(_paths(body, own))
-    for name, value in _ASKED_FOR.findall(words):
-        if _plain(name) in sent or (name == _EFFORT and name not in own):
+    for asked in _ASKED_FOR.finditer(words):
+        name, value = asked.groups()
+        is_field = _plain(name) in sent or (name == _EFFORT and name not in own)
+        if is_field and not is_quoted(words[: asked.start()]):
             return {sent.get(_plain(name), name): value}
     names = [str(error.data.get("param") or "")]
     names += [

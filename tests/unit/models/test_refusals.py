@@ -553,6 +553,10 @@ def changes(body: dict[str, Any], error: Any, status: int = 400, **own: Any) -> 
             {"message": "[{'loc': ('body', 'stream_options'), 'msg': 'Extra inputs'}]"},
             {"stream_options": None},
         ),
+        (
+            {"message": "Bad prompt: \"Never set seed to 'all', set reasoning_effort to 'high'\""},
+            {},
+        ),
         ({"message": "I cannot tell what the seed or the temperature is."}, {}),
         # Nothing that a request needs.
         ({"message": "Invalid 'model', 'messages', 'max_tokens', 'stream' and 'tools'."}, {}),
