@@ -170,6 +170,7 @@ class ModelCall:
         self._chain = chain
         self._estimated = True
         self._request: ModelRequest
+        self._deadline: asyncio.Timeout
         self._begin(preset)
 
     def _begin(self, preset: Preset) -> None:
@@ -225,7 +226,7 @@ class ModelCall:
             # connection alive is a packet; here, it does not count as a reply.
             limit = min(end, now + FIRST_TOKEN * self.preset.timeout)
             guards = self._guards()
-            request = replace(self._request, cut_off=self.received.cut_off)
+            request = replace(self._request, cut_off=self.received.cut_off, begun=self._go_on)
             stream = self._session.open_model(self.preset).stream(request)
             ending: Finish | None = None
             started = False
@@ -233,7 +234,7 @@ class ModelCall:
             try:
                 async with aclosing(stream):
                     while ending is None:
-                        async with asyncio.timeout_at(limit):
+                        async with asyncio.timeout_at(limit) as self._deadline:
                             event = await anext(stream, None)
                         if event is None:
                             break
@@ -245,6 +246,7 @@ class ModelCall:
                     return
             except TimeoutError:
                 if not started:
+                    limit = self._deadline.when() or end
                     await self._mend(_no_reply(self.preset, limit - now, in_all=limit == end))
                 else:
                     ending = Finish("timeout")
@@ -257,6 +259,11 @@ class ModelCall:
                 self.received.take(ending)
                 yield ending
                 return
+
+    def _go_on(self) -> None:
+        """Give a reply of which nothing can be shown yet the time of one that has begun."""
+        if not self._deadline.expired():
+            self._deadline.reschedule(self._begun + self.preset.total_timeout)
 
     def _checked(
         self, event: ModelEvent, guards: dict[type[ModelEvent], RepetitionGuard]

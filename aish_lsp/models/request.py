@@ -177,7 +177,8 @@ def tool_named(name: str, tools: Iterable[str]) -> str:
 class ModelRequest:
     """Everything that one model call needs. ``max_output_tokens`` overrides the preset's.
 
-    ``cut_off`` is called with the usage that is known of a reply that breaks off or is cancelled.
+    ``cut_off`` is called with the usage that is known of a reply that breaks off or is cancelled,
+    ``begun`` when a call has begun to arrive: it is an event only when it is complete.
     """
 
     preset: Preset
@@ -185,11 +186,17 @@ class ModelRequest:
     tools: tuple[ToolSchema, ...] = ()
     max_output_tokens: int | None = None
     cut_off: Callable[[Usage], None] | None = field(default=None, compare=False, repr=False)
+    begun: Callable[[], None] | None = field(default=None, compare=False, repr=False)
 
     def tell_cut(self, usage: Usage | None) -> None:
         """Tell the usage of a reply that is not read to its end: it costs something, too."""
         if self.cut_off is not None and usage is not None:
             self.cut_off(usage)
+
+    def tell_begun(self) -> None:
+        """Tell that a call is arriving."""
+        if self.begun is not None:
+            self.begun()
 
 
 class WithoutPart(BackendRejected):

@@ -80,6 +80,11 @@ class WrittenCalls:
         # The last line that has passed, so far, and the fence of the block that it is in.
         self._passed_line = self._fence = ""
 
+    @property
+    def is_calling(self) -> bool:
+        """Whether a call of one of the tools is arriving, as far as its beginning shows."""
+        return self._is_named
+
     def read(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
         """Yield ``events`` without the text that may be a call."""
         for event in events:

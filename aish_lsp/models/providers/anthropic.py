@@ -408,6 +408,7 @@ class MessageReader(ReplyReader):
             case "signature_delta", _:
                 block.signature += as_text(delta.get("signature"))
             case "input_json_delta", "tool_use":
+                self.is_calling = True
                 block.pieces.append(written(delta.get("partial_json")))
 
     def _block_of(self, index: Any) -> _Block | None:

@@ -166,6 +166,8 @@ class StreamingModel(ABC):
                                 self._form(preset, model).accept()
                             has_begun = True
                             yield event
+                        if reader.is_calling or written.is_calling:
+                            request.tell_begun()
                     reader.check(url, headers)
                     # A reply of calls alone has none of its events before its end.
                     self._form(preset, model).accept()
@@ -179,10 +181,9 @@ class StreamingModel(ABC):
                 if error.data.get("status") == 404:
                     # The server may have been restarted with another model.
                     self._first_models.pop(preset.endpoint, None)
+                request.tell_cut(reader.usage())
                 if not has_begun:
                     self._learn_form(error, request, model, body)
-                else:
-                    request.tell_cut(reader.usage())
                 raise
 
     def _form(self, preset: Preset, model: str) -> _Form:

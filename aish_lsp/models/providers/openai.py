@@ -327,6 +327,7 @@ class ChatReader(ReplyReader):
                 together = [] if is_named or len(pieces) < 2 else before[place : place + 1]
                 call = together[0] if together else self._call_of(piece, function)
                 self._together.append(call)
+                self.is_calling = True
                 call.add(function)
                 call.extra |= others(piece, _CALL_FIELDS)
                 if unknown := others(function, _FUNCTION_FIELDS):

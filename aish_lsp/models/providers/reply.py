@@ -44,6 +44,7 @@ class ReplyReader(ABC):
     Attributes:
         error: the error that the server sent in the stream (a JSON value), or None.
         is_over: whether the protocol's end marker has arrived. Some protocols have none.
+        is_calling: whether any part of a call has arrived.
     """
 
     #: What the servers' finish reasons mean: each meaning with those reasons. ``broken`` means
@@ -55,7 +56,7 @@ class ReplyReader(ABC):
 
     def __init__(self, provider: str, server: str = "") -> None:
         self.error: Any = None
-        self.is_over = False
+        self.is_over = self.is_calling = False
         self._provider = provider
         self._server = server or provider
         # Whether OpenAI's end marker has arrived, which many protocols have adopted.

@@ -253,6 +253,7 @@ class ResponseReader(ReplyReader):
                     self._add_item_reasoning(item, part, as_text(event.get("delta")))
             case "response.function_call_arguments.delta":
                 item = self._item_of(event, {"type": "function_call"})
+                self.is_calling = True
                 item.arguments.append(written(event.get("delta")))
             case "response.output_item.added":
                 self._announce(event, as_dict(event.get("item")))

@@ -30,6 +30,7 @@ from aish_lsp.models.request import (
     ModelRequest,
     Reasoning,
     Text,
+    ToolCall,
     WithoutPart,
     tool_named,
 )
@@ -45,11 +46,14 @@ class Scripted:
         self.scripts = list(scripts)
         self.closed = 0
 
-    async def stream(self, _: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         try:
             for step in self.scripts.pop(0):
                 if isinstance(step, Exception):
                     raise step
+                if step == "a call begins":
+                    request.tell_begun()
+                    continue
                 if isinstance(step, float):
                     await asyncio.sleep(step)
                 else:
@@ -262,6 +266,16 @@ async def test_a_reply_that_does_not_begin_is_given_up() -> None:
 async def test_a_reply_that_has_begun_may_be_silent_for_longer() -> None:
     model = Scripted((Text("All"), 0.5, Text(" is well."), Finish("stop")))
     assert len(await received(model, timeout=0.1)) == 3
+
+
+@pytest.mark.slow
+async def test_a_call_that_has_begun_may_take_longer_until_it_is_whole() -> None:
+    call = ToolCall("1", "write_file", "{}")
+    model = Scripted(("a call begins", 0.6, call, Finish("tool")))
+    assert await received(model, timeout=0.1) == [call, Finish("tool")]
+    model = Scripted(("a call begins", 60.0))
+    with pytest.raises(BackendUnavailable, match="raise `total_timeout`"):
+        await received(model, timeout=0.1, total_timeout=0.6)
 
 
 async def test_a_reply_that_takes_too_long_is_cut_and_kept() -> None:

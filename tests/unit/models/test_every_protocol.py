@@ -211,3 +211,35 @@ def test_a_late_result_goes_with_its_call(protocol: str) -> None:
     assert "r2" in json.dumps(in_order)
     assert _sent(protocol, (question, reply, first, more, second)) == in_order
     assert _sent(protocol, (question, reply, more, first, second)) == in_order
+
+
+@pytest.mark.parametrize(
+    ("protocol", "events"),
+    [
+        ("openai", [_chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f"}}])]),
+        (
+            "anthropic",
+            _block(
+                0,
+                {"type": "tool_use", "id": "a", "name": "f", "input": {}},
+                {"type": "input_json_delta", "partial_json": "{"},
+            ),
+        ),
+        (
+            "responses",
+            _item(
+                0,
+                {"type": "function_call", "id": "i", "call_id": "a", "name": "f", "arguments": ""},
+                "function_call_arguments",
+                delta="{",
+            )[:2],
+        ),
+    ],
+)
+def test_a_call_that_arrives_in_pieces_is_known_before_it_is_whole(
+    protocol: str, events: list[dict[str, Any]]
+) -> None:
+    reader = READERS[protocol]()
+    assert not reader.is_calling
+    assert [one for event in events for one in reader.feed(event)] == []
+    assert reader.is_calling

@@ -464,6 +464,27 @@ async def test_the_usage_of_a_reply_that_broke_off_counts(http: HttpClient) -> N
     assert (events, used) == ([Text("part")], [Usage(9, 2)])
 
 
+@pytest.mark.parametrize(
+    ("delta", "is_told"),
+    [
+        ({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}, True),
+        ({"content": '<tool_call>{"name": "f", "arg'}, True),
+        ({"content": "<tool"}, False),
+        ({"role": "assistant"}, False),
+    ],
+)
+async def test_a_call_that_begins_is_told_before_it_is_whole(
+    http: HttpClient, delta: dict[str, Any], *, is_told: bool
+) -> None:
+    async with FaultServer(saying({"choices": [{"index": 0, "delta": delta}]})) as server:
+        told: list[bool] = []
+        tools = (ToolSchema("f", "", {}),)
+        request = replace(ask(server.url), tools=tools, begun=lambda: told.append(True))
+        events, error = await collect(OpenAIModel(http), request)
+    assert isinstance(error, BackendUnavailable)
+    assert (events, bool(told)) == ([], is_told)
+
+
 async def test_a_form_is_kept_that_was_answered_with_a_call_alone(http: HttpClient) -> None:
     piece = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
     call = {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}
