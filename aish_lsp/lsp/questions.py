@@ -135,7 +135,8 @@ class Questions:
         """Return the title that the user chose, as the client sent it; None for no answer."""
         if whole:
             message += await self._shown_whole(whole)
-        actions = [types.MessageActionItem(title) for title in titles]
+        # The last one does nothing. Many clients choose the first one if the user only confirms.
+        actions = [types.MessageActionItem(title) for title in (*titles[-1:], *titles[:-1])]
         params = types.ShowMessageRequestParams(types.MessageType.Warning, message, actions)
         if (asks := _ASKS.get()) is not None:
             asks.set()

@@ -38,10 +38,10 @@ def neovim(place: Place, init: Path) -> Iterator[Neovim]:
 
 
 def click(neovim: Neovim, place: Place, folder: str, answer: int) -> None:
-    """Run the command on its line, and answer the question: 1 is Run, 2 is Cancel, 0 is neither."""
+    """Run the command on its line, and answer the question: 1 is Cancel, 2 is Run, 0 is neither."""
     neovim.keys(f"gg/^CMD: rm -r {folder}<CR>gra")
     neovim.choose_titled(f"Run: rm -r {folder} (destructive)")
-    screen = neovim.choose(answer, "1: Run\n2: Cancel")
+    screen = neovim.choose(answer, "1: Cancel\n2: Run")
     # All of it is on the screen when the user decides.
     assert "Run this command (destructive)?" in screen
     assert f"rm -r {folder}" in screen
@@ -65,11 +65,11 @@ def test_accepted_refused_and_ignored(neovim: Neovim, place: Place) -> None:
     neovim.until("a reply", lambda: neovim.lines.count("## You") == 2)
     neovim.until("lenses", lambda: len(neovim.lenses()) == 2 * len(FOLDERS) + 1)
 
-    click(neovim, place, "one", 1)
+    click(neovim, place, "one", 2)
     neovim.until("the end", lambda: any("exit 0" in line for line in neovim.lines))
     assert left(place) == ["two", "three"]
 
-    click(neovim, place, "two", 2)
+    click(neovim, place, "two", 1)
     neovim.until("a word", lambda: "> Not run: rm -r two" in neovim.lines)
     assert left(place) == ["two", "three"]
 

@@ -68,7 +68,7 @@ def test_a_fence_runs_whole_by_an_action(neovim: Neovim, place: Place) -> None:
     neovim.keys("gg/^touch build<CR>gra")
     offered = neovim.choose(2, "1: Edit and run: mkdir -p build")
     assert "2: Run: mkdir -p build" in offered
-    asked = neovim.choose(1, "1: Run\n2: Cancel")
+    asked = neovim.choose(2, "1: Cancel\n2: Run")
     shown = [line.strip() for line in asked.split("\n")]
     first = shown.index("mkdir -p build")
     assert shown[first : first + 3] == ["mkdir -p build", "touch build/made", 'echo "made by $0"']

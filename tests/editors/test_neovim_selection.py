@@ -73,7 +73,7 @@ def test_explain_sends_what_is_not_saved_and_the_block_replaces_it(
     neovim.keys(":buffer main.py<CR>ggOimport os<Esc>:buffer chat.md<CR>")
     neovim.keys("gg/^return x<CR>gra")
     neovim.choose(1, "1: Replace selection")
-    shown = neovim.choose(1, "1: Replace\n2: Cancel")
+    shown = neovim.choose(2, "1: Cancel\n2: Replace")
     assert "Replace lines 3-4 of main.py with this?" in shown
     assert "return x" in shown
     neovim.keys(":buffer main.py<CR>")

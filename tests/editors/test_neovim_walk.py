@@ -45,7 +45,7 @@ class Hands:
     def _agree(self) -> None:
         neovim = self._neovim
         if not self._has_plugin:
-            neovim.choose(1, "2: Cancel")
+            neovim.choose(2, "1: Cancel")
             return
         neovim.until("a question", lambda: any("Cancel" in row for row in neovim.lua(FLOAT)))
         neovim.keys("2")

@@ -28,7 +28,7 @@ async def test_whatever_a_folder_is_called(place: Place, name: str) -> None:
 
         def yes(params: Any) -> Any:
             asked.append(params["message"])
-            return params["actions"][0]
+            return params["actions"][1]
 
         client.answers["window/showMessageRequest"] = yes
         await client.initialize(folder, capabilities=SHOWS_NOTHING)

@@ -111,7 +111,7 @@ def repository(root: Path) -> Path:
 
 
 async def run(client: Client, text: str, token: str) -> Any:
-    client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+    client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
     return await client.command_result("aish.run", {"text": text, "partialResultToken": token})
 
 
@@ -121,7 +121,7 @@ async def test_after_a_server_was_killed_what_its_command_did_is_asked_about(
     root = repository(tmp_path / "work")
     async with Client() as client:
         await client.initialize(root)
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
         argument = {"text": "echo two > a; echo ready; sleep 600", "partialResultToken": "t"}
         await client.begin(
             "workspace/executeCommand", {"command": "aish.run", "arguments": [argument]}
@@ -139,7 +139,7 @@ async def test_after_a_server_was_killed_what_its_command_did_is_asked_about(
 
         def yes(params: Any) -> Any:
             asked.append(params["message"])
-            return params["actions"][0]
+            return params["actions"][1]
 
         client.answers["window/showMessageRequest"] = yes
         undone = await client.command_result("aish.undo")

@@ -35,7 +35,7 @@ class Editor:
         client.answers["workspace/applyEdit"] = self._apply
         client.answers["aish/save"] = self._save
         client.answers["window/showMessageRequest"] = self._press
-        self.presses = 0
+        self.presses = 1
         self.asked: list[str] = []
 
     @property
@@ -85,7 +85,7 @@ class Editor:
     def _press(self, params: Any) -> Any:
         self.asked.append(params["message"])
         actions = params["actions"]
-        return actions[self.presses] if "Not saved" in params["message"] else actions[0]
+        return actions[self.presses if "Not saved" in params["message"] else 1]
 
     def told_of(self) -> list[list[str]]:
         return [
@@ -197,7 +197,7 @@ async def test_unsaved_changes_are_asked_about_before_a_command(
         assert "not saved yet" in result
         assert editor.text == "# mine\ndef double(x):\n    return x * 2\n"
         assert "mine" not in editor.path.read_text()
-        editor.presses = ["Save and run", "Run", "Cancel"].index(choice)
+        editor.presses = ["Cancel", "Save and run", "Run"].index(choice)
         report = await run(client, "python3 -B -c 'import calc; print(calc.double(4))'")
         [question] = [message for message in editor.asked if "Not saved" in message]
         assert "calc.py" in question

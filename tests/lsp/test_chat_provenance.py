@@ -47,7 +47,7 @@ def questions(client: Client) -> list[str]:
 
 
 def first(params: Any) -> Any:
-    return params["actions"][0]
+    return params["actions"][1]
 
 
 async def test_a_command_that_came_with_the_folder_asks_and_is_run_at_a_yes_alone(

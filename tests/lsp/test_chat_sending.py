@@ -187,8 +187,8 @@ BELOW = "see this:\nit broke\n:cost"
     ("message", "answer", "asked"),
     [
         ('\n@src/app.py @"a b.py":1-2\n\n:cost', None, None),
-        (BELOW, 0, "command"),
-        (BELOW, 1, "question"),
+        (BELOW, 1, "command"),
+        (BELOW, 0, "question"),
         (BELOW, None, "nothing"),
     ],
 )

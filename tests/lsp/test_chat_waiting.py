@@ -77,7 +77,7 @@ async def test_a_question_that_waits_for_a_reply_is_seen_at_once(
         await client.initialize(folder)
         if is_shown:
             await chat.show()
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
         await client.command_result("aish.chat.send", {"prompt": f":run {RUNS}"})
         await chat.until("> Running (")
         for question in ("how do I list files?", "how do I see the time?"):

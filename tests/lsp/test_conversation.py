@@ -25,7 +25,7 @@ def careful(clean_home: Path) -> None:
 
 def yes(params: Any) -> Any:
     """Press the first button of a question."""
-    return params["actions"][0]
+    return params["actions"][1]
 
 
 def events(client: Client, token: str, kind: str) -> list[Any]:

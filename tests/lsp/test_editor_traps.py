@@ -244,7 +244,7 @@ async def test_nothing_is_told_while_neovim_shows_a_question(
 
         async def later(params: Any) -> Any:
             await answered.wait()
-            return params["actions"][1]
+            return params["actions"][0]
 
         client.answers["window/showMessageRequest"] = later
         editor = await asked(

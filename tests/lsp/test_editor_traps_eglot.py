@@ -50,7 +50,7 @@ async def test_eglot_is_answered_before_it_makes_an_edit(folder: Path, model: Pa
         assert editor.file == on_disk
 
 
-@pytest.mark.parametrize(("button", "told"), [(0, "Forgot 1 item."), (1, "Nothing was forgotten")])
+@pytest.mark.parametrize(("button", "told"), [(1, "Forgot 1 item."), (0, "Nothing was forgotten")])
 async def test_eglot_is_answered_before_it_asks(folder: Path, button: int, told: str) -> None:
     async with Client() as client:
         await client.initialize(folder, capabilities=EGLOT)
@@ -64,7 +64,7 @@ async def test_eglot_is_answered_before_it_asks(folder: Path, button: int, told:
         [message] = client.notified("window/showMessage")
         assert message["message"].startswith(told)
         items = (await client.command_result("aish.memory.list"))["items"]
-        assert len(items) == button
+        assert len(items) == 1 - button
 
 
 async def test_eglot_may_grant_what_a_folder_asks_for(folder: Path) -> None:
@@ -72,7 +72,7 @@ async def test_eglot_may_grant_what_a_folder_asks_for(folder: Path) -> None:
     async with Client() as client:
         await client.initialize(folder, capabilities=EGLOT)
         assert (await client.command_result("aish.trust.show"))["trusted"] is False
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
         strict = StrictClient(client)
         with pytest.raises(RpcError, match="asks you first"):
             await strict.command("aish.trust.grant")
@@ -94,7 +94,7 @@ async def test_eglot_replaces_a_selection_behind_the_answer(
         model.say("So:\n\n```python\nx = 3\n```\n")
         model.end()
         turn = await client.within(answer, "the reply")
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
         strict = StrictClient(client)
         with pytest.raises(RpcError, match="asks you first"):
             await strict.command("aish.selection.replace", {"turnId": turn["turnId"]})

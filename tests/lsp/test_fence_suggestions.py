@@ -74,7 +74,7 @@ async def test_a_fence_is_one_suggestion_in_the_stream_and_runs_whole(
     project: Path, model: Model
 ) -> None:
     async with Client() as client:
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
         await client.initialize(project)
         result = await ask(client, "how?", "t")
         commands = result["commands"]
@@ -230,7 +230,7 @@ async def test_fences_that_were_not_run_come_back_with_the_session(
             "aish.run", {"commandId": safe["id"], "partialResultToken": "u"}
         )
     async with Client() as client:
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
         await client.initialize(project)
         await client.command_result("aish.session.resume", {"id": first["sessionId"]})
         listed = (await client.command_result("aish.commands.list"))["commands"]

@@ -40,11 +40,11 @@ async def test_items_are_edited_and_cleared_by_a_yes_alone(folder: Path) -> None
 
             return press
 
-        for button in (None, 1):
+        for button in (None, 0):
             client.answers["window/showMessageRequest"] = answer(button)
             assert await client.command_result("aish.memory.clear") == {"forgotten": 0}
         assert await contents(client) == ["mine", "two", "uno"]
-        client.answers["window/showMessageRequest"] = answer(0)
+        client.answers["window/showMessageRequest"] = answer(1)
         only = {"scope": "workspace"}
         assert await client.command_result("aish.memory.clear", only) == {"forgotten": 2}
         assert len(asked) == 3

@@ -86,12 +86,12 @@ async def test_a_client_that_can_ask_has_the_user_choose(place: Place) -> None:
 
         def cancel(params: Any) -> Any:
             asked.append(params)
-            return params["actions"][-1]
+            return params["actions"][0]
 
         client.answers["window/showMessageRequest"] = cancel
         result = await client.command_result("aish.model.add")
         assert result["added"] is None
-        assert asked[0]["actions"][-1]["title"] == "Cancel"
+        assert asked[0]["actions"][0]["title"] == "Cancel"
         assert "Your questions would be sent to api.groq.com" in asked[0]["message"]
         assert not place.config.exists()
 

@@ -17,7 +17,7 @@ async def test_a_command_is_answered_before_the_user_is_asked_about_it(folder: P
 
         def no(params: Any) -> Any:
             was_answered.append(answer.done())
-            return params["actions"][1]
+            return params["actions"][0]
 
         client.answers["window/showMessageRequest"] = no
         _, answer = await client.begin(
@@ -61,7 +61,7 @@ async def test_a_question_with_buttons_stands_while_the_user_does_something_else
 
         async def later(params: Any) -> Any:
             await comes_back.wait()
-            return params["actions"][0]
+            return params["actions"][1]
 
         client.answers["window/showMessageRequest"] = later
         _, answer = await client.begin(

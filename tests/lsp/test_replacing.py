@@ -38,7 +38,7 @@ async def opened(
 ) -> AsyncIterator[Document]:
     """Open a document in a client, and ask about a part of it."""
     async with Client() as client:
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
         await client.initialize(folder, capabilities=capabilities, options=options)
         document = await Document(client, (folder / "a.py").as_uri()).open(text)
         client.answers["workspace/applyEdit"] = partial(make, document)
@@ -263,7 +263,7 @@ async def test_what_changes_while_the_user_is_asked_is_not_replaced(
 
         async def type_first(params: Any) -> Any:
             await document.change("w", span(3, 4, 3, 5))
-            return params["actions"][0]
+            return params["actions"][1]
 
         document.client.answers["window/showMessageRequest"] = type_first
         with pytest.raises(RpcError, match="has changed since"):

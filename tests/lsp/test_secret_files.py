@@ -17,7 +17,7 @@ HUSH = "SETTING=hush-hush\n"
 
 def no(params: Any) -> Any:
     """Press the second button of a question."""
-    return params["actions"][1]
+    return params["actions"][0]
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ async def test_what_changed_while_the_question_stood_is_not_granted(folder: Path
 
         def answer(params: Any) -> Any:
             overlay.write_text(OVERLAY.replace("evil.test", "worse.test"))
-            return params["actions"][0]
+            return params["actions"][1]
 
         client.answers["window/showMessageRequest"] = answer
         await client.command_result("aish.trust.grant")
@@ -96,7 +96,7 @@ async def test_what_changed_while_the_question_stood_is_not_granted(folder: Path
 async def test_the_editors_settings_are_granted_too(folder: Path) -> None:
     async with Client() as client:
         client.answers["workspace/configuration"] = lambda _: [{"safety": {"shell": "zsh"}}]
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
         await client.initialize(folder)
         granted = await client.command_result("aish.trust.grant")
         (request,) = granted["requests"]
@@ -159,7 +159,7 @@ async def test_long_values_are_shown_cut_with_their_hash_and_whole_in_a_document
 
         async def answer(params: Any) -> Any:
             await client.wait_for(lambda: seen, "the document")
-            return params["actions"][0]
+            return params["actions"][1]
 
         client.answers["window/showDocument"] = show
         client.answers["window/showMessageRequest"] = answer

@@ -24,11 +24,11 @@ def repository(folder: Path) -> Path:
 
 
 def yes(params: Any) -> Any:
-    return params["actions"][0]
+    return params["actions"][1]
 
 
 def no(params: Any) -> Any:
-    return params["actions"][1]
+    return params["actions"][0]
 
 
 async def run(client: Client, text: str) -> Any:

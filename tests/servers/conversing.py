@@ -149,7 +149,7 @@ async def chat_holds(client: Client, place: Place, text: str, *, times: int = 1)
 
 def yes(params: Any) -> Any:
     """Press the first button of a question."""
-    return params["actions"][0]
+    return params["actions"][1]
 
 
 async def fine(_: Request, peer: Peer) -> None:

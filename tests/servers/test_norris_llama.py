@@ -115,7 +115,7 @@ async def pursue(
     """Pursue a goal; ``answers`` are the buttons that are pressed, the last one again and again."""
     run = Run()
     caller = Caller(calling, replies)
-    left = list(answers) or [0]
+    left = list(answers) or [1]
 
     def answer(asked: Any) -> Any:
         run.asked.append(asked["message"])
@@ -265,7 +265,7 @@ async def test_after_a_call_that_comes_to_nothing_the_rest_of_its_step_is_not_ru
 ) -> None:
     more = ("run_command", {"command": "touch by_call.txt"})
     replies: list[Reply] = [("CMD: touch by_line.txt\n", [call, more]), COMPLETE]
-    run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True)
+    run = await pursue(place, calling, replies, answers=[1, 0], allowCaution=True)
     first = next(one for one in run.steps if one["status"] not in ("planned", "running"))
     assert (first["status"], first["exitCode"]) == (status, code)
     assert not {"by_call.txt", "by_line.txt"} & {path.name for path in place.folder.iterdir()}
@@ -282,7 +282,7 @@ async def test_without_allowance_what_changes_something_asks(
         ("CMD: touch new.txt\nCMD: ls\n", ()),
         ("GOAL: blocked: nothing may be changed\n", ()),
     ]
-    run = await pursue(place, calling, replies, answers=[0, 0 if is_allowed else 1])
+    run = await pursue(place, calling, replies, answers=[1, 1 if is_allowed else 0])
     assert [message.split("\n")[0] for message in run.asked[1:]] == ["Run this command (caution)?"]
     assert (place.folder / "new.txt").exists() == is_allowed
     assert run.result["outcome"] == "blocked"
@@ -300,7 +300,7 @@ async def test_what_destroys_asks_and_a_refusal_again_and_again_ends_it(
     place: Place, calling: LlamaServer
 ) -> None:
     replies: list[Reply] = [("CMD: rm -rf .git\n", ())]
-    run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True)
+    run = await pursue(place, calling, replies, answers=[1, 0], allowCaution=True)
     assert run.result["outcome"] == "limit"
     assert run.result["summary"] == "Nothing changed in 3 steps."
     assert len(run.asked) == 4
@@ -415,7 +415,7 @@ async def test_where_there_is_no_repository_what_changes_something_asks(
 ) -> None:
     shutil.rmtree(place.folder / ".git")
     replies: list[Reply] = [("CMD: touch new.txt\n", ()), COMPLETE]
-    run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True)
+    run = await pursue(place, calling, replies, answers=[1, 0], allowCaution=True)
     assert len(run.asked) == 2
     assert not (place.folder / "new.txt").exists()
     assert "Commands that may change something ask you first: " in "\n".join(run.notices)
@@ -429,7 +429,7 @@ async def test_it_ends_where_what_was_agreed_to_is_taken_back(
     async with FaultServer(caller) as server:
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            client.answers["window/showMessageRequest"] = partial(pressed, 1)
             await client.initialize(place.folder)
             fields = {"goal": "Do it.", "partialResultToken": "t"}
             running = asyncio.create_task(
@@ -451,7 +451,7 @@ async def test_a_progress_counts_the_steps(place: Place, calling: LlamaServer, f
     async with FaultServer(caller) as server:
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            client.answers["window/showMessageRequest"] = partial(pressed, 1)
             await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
             if face == "chat":
                 await client.command_result("aish.chat.send", {"prompt": ":norris Do it."})
@@ -492,7 +492,7 @@ async def test_a_folder_that_is_reached_by_a_link(place: Place, calling: LlamaSe
     place.folder.symlink_to("real")
     before = state(place.folder)
     replies: list[Reply] = [(f"{WRITE}CMD: touch new.txt\n", ()), COMPLETE]
-    run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True, undo=True)
+    run = await pursue(place, calling, replies, answers=[1, 0], allowCaution=True, undo=True)
     assert len(run.asked) == 1
     assert (run.undone["restored"], run.undone["removed"]) == (["calc.py"], ["new.txt"])
     assert state(place.folder) == before
@@ -504,7 +504,7 @@ async def test_it_is_told_why_what_changes_something_asks(
 ) -> None:
     shutil.rmtree(place.folder / ".git")
     replies: list[Reply] = [("CMD: touch new.txt\n", ()), COMPLETE]
-    run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True)
+    run = await pursue(place, calling, replies, answers=[1, 0], allowCaution=True)
     assert len(run.asked) == 2
     told = next(
         one
@@ -522,7 +522,7 @@ async def test_nothing_begins_where_the_user_does_not_want_it(
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
             await client.initialize(place.folder)
-            for answer, is_begun in ((1, False), (0, True), (1, True)):
+            for answer, is_begun in ((0, False), (1, True), (0, True)):
                 client.answers["window/showMessageRequest"] = partial(pressed, answer)
                 fields = {"goal": "Do it.", "partialResultToken": f"t{answer}{is_begun}"}
                 asking = client.command_result("aish.norris.start", fields, timeout=60)
@@ -560,7 +560,7 @@ async def test_it_can_be_stopped_and_goes_on_after_a_restart(
         with place.config.open("a") as file:
             file.write('[sessions]\nresume = "always"\n')
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            client.answers["window/showMessageRequest"] = partial(pressed, 1)
             await client.initialize(place.folder)
             fields = {"goal": "Do it.", "allowCaution": True, "partialResultToken": "t"}
             running = asyncio.create_task(
@@ -581,7 +581,7 @@ async def test_it_can_be_stopped_and_goes_on_after_a_restart(
         # Its number counts in its own namespace alone.
         assert not is_running("sleep\0" + "600.0625")
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            client.answers["window/showMessageRequest"] = partial(pressed, 1)
             await client.initialize(place.folder)
             fields = {"resume": True, "partialResultToken": "u"}
             result = await client.command_result("aish.norris.start", fields, timeout=60)
@@ -606,7 +606,7 @@ async def test_a_command_of_the_users_parts_what_is_undone(
     async with FaultServer(caller) as server:
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            client.answers["window/showMessageRequest"] = partial(pressed, 1)
             await client.initialize(place.folder)
             fields = {"goal": "Do it.", "allowCaution": True, "partialResultToken": "t"}
             result = await client.command_result(
@@ -682,7 +682,7 @@ async def test_what_the_user_says_goes_with_the_next_step(
     async with FaultServer(caller) as server:
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            client.answers["window/showMessageRequest"] = partial(pressed, 1)
             await client.initialize(place.folder)
             fields = {"goal": "Do it.", "partialResultToken": "t"}
             running = asyncio.create_task(
@@ -750,7 +750,7 @@ async def test_a_model_that_goes_away_is_told_and_the_run_can_go_on(
     async with FaultServer(gone) as server:
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            client.answers["window/showMessageRequest"] = partial(pressed, 1)
             await client.initialize(place.folder)
             fields = {"goal": "Do it.", "partialResultToken": "t"}
             result = await client.command_result("aish.norris.start", fields, timeout=60)
@@ -778,7 +778,7 @@ async def test_what_the_user_adds_too_late_is_told(place: Place, calling: LlamaS
     async with FaultServer(caller) as server:
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            client.answers["window/showMessageRequest"] = partial(pressed, 1)
             await client.initialize(place.folder)
             fields = {"goal": "Do it.", "maxSteps": 1, "partialResultToken": "t"}
             running = asyncio.create_task(
@@ -798,7 +798,7 @@ async def test_a_network_that_is_gone_is_told_and_the_run_can_go_on(
 ) -> None:
     caller = Caller(calling, [("CMD: sleep 3\n", ()), COMPLETE])
     async with place.client() as client:
-        client.answers["window/showMessageRequest"] = partial(pressed, 0)
+        client.answers["window/showMessageRequest"] = partial(pressed, 1)
         async with FaultServer(caller) as server:
             place.configure(server.url, context_window=WINDOW)
             await client.initialize(place.folder)
@@ -834,7 +834,7 @@ async def test_what_runs_unasked(place: Place, calling: LlamaServer) -> None:
         place,
         calling,
         [*replies, COMPLETE],
-        answers=[0, 1],
+        answers=[1, 0],
         allowCaution=True,
         bounds="max_steps = 30",
     )

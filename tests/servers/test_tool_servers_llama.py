@@ -102,7 +102,7 @@ async def test_a_model_calls_a_servers_tools(place: Place, calling: LlamaServer)
     def choose(params: Any) -> Any:
         asked.append(params)
         # The first yes is for the session, the second is none.
-        return params["actions"][1 if len(asked) == 1 else 3]
+        return params["actions"][2 if len(asked) == 1 else 0]
 
     async with FaultServer(caller) as server:
         place.configure(server.url, context_window=WINDOW)
@@ -246,7 +246,7 @@ async def called(
         place.configure(server.url, context_window=WINDOW)
         add_server(place, "s", **table)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+            client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
             await client.initialize(place.folder)
             question = {"prompt": "Do it.", "partialResultToken": "t"}
             await client.command_result("aish.ask", question, timeout=110)

@@ -98,7 +98,7 @@ async def test_nonsense_is_answered_and_nothing_is_lost(
         with place.config.open("a") as file:
             file.write(f"[tools]\nmax_rounds = {ROUNDS}\nshare = 0.5\n")
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = lambda params: params["actions"][-1]
+            client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
             await client.initialize(place.folder)
             for number, question in enumerate(QUESTIONS):
                 fields = {"prompt": question, "partialResultToken": f"t{number}"}

@@ -11,17 +11,6 @@ M.SEEN = 500
 local is_shown = false
 local queue = {} ---@type function[]
 
---- Return the choices with what does nothing first; the server puts it last.
----@param actions lsp.MessageActionItem[]
----@return lsp.MessageActionItem[]
-local function ordered(actions)
-  local found = {}
-  for _, action in ipairs(actions) do
-    table.insert(found, action.title == "Cancel" and 1 or #found + 1, action)
-  end
-  return found
-end
-
 --- Return what is asked and the choices, as lines, and the number of the first choice's line.
 ---
 --- The choices stand below, where all of it is seen at once, else above what is to be read.
@@ -71,11 +60,10 @@ local function ask_next()
 end
 
 ---@param told string[]
----@param actions lsp.MessageActionItem[]
+---@param choices lsp.MessageActionItem[] what does nothing comes first
 ---@param on_choice fun(action: lsp.MessageActionItem?)
 ---@param how aish.Asking?
-local function show(told, actions, on_choice, how)
-  local choices = ordered(actions)
+local function show(told, choices, on_choice, how)
   -- What a reason quotes may have lines of its own.
   told = vim.split(table.concat(told, "\n"), "\n", { plain = true })
   local lines, first = laid_out(told, choices)
