@@ -242,6 +242,9 @@ def with_line_ends_of(raw: str, text: str) -> str:
         for at in range(stop - start)
     ]
     found = [ends[min(line, len(ends) - 1)] for line in lines[:-1]]
+    for number, line in enumerate(new[1:-1], 1):
+        if not line and found[number - 1 : number + 1] == ["\r", "\n"]:
+            found[number] = "\r"  # Together they would be one line end.
     return "".join(f"{line}{end}" for line, end in zip(new, [*found, ""], strict=True))
 
 

@@ -228,6 +228,7 @@ async def test_what_is_not_utf_8_is_named(place: Place, content: bytes, told: st
 
 
 LINE = st.text(st.sampled_from("ab \t\ufeffé"), max_size=3)
+PLACES = st.integers(0, 30)
 RAW = st.lists(st.tuples(LINE, st.sampled_from(["\n", "\r\n", "\r"])), max_size=8)
 
 
@@ -238,6 +239,18 @@ def test_a_text_that_did_not_change_has_its_line_ends(
 ) -> None:
     raw = "".join(map("".join, lines)) + last
     assert with_line_ends_of(raw, with_line_feeds(raw)) == raw
+
+
+@given(RAW, LINE, st.data())
+@example([("a", "\r"), ("b", "\n")], "c", None)
+def test_line_ends_of_a_text_that_changed_anywhere_never_become_one(
+    lines: list[tuple[str, str]], last: str, data: st.DataObject | None
+) -> None:
+    raw = "".join(map("".join, lines)) + last
+    old = with_line_feeds(raw)
+    first, end = (2, 3) if data is None else sorted(data.draw(PLACES) for _ in range(2))
+    text = old[:first] + old[end:]
+    assert with_line_feeds(with_line_ends_of(raw, text)) == text
 
 
 @given(RAW, st.data())
