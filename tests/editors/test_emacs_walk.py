@@ -47,7 +47,8 @@ class Hands:
                 "(with-current-buffer (window-buffer (active-minibuffer-window)) (buffer-string))"
             )
             assert yes is not None
-            emacs.keys(yes.strip('#("').partition(",")[0] + "\r")
+            # After what does nothing, which is the default.
+            emacs.keys(yes.partition(" (default")[0].split(", ")[1] + "\r")
             emacs.until("no question", "(not (active-minibuffer-window))")
         emacs.until(f"the end of {text}", headings(before + 1))
 
