@@ -7,6 +7,7 @@ tool calls are at the start of the next message; no text is blank.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
@@ -31,7 +32,7 @@ from aish_lsp.models.providers.reply import (
     plain,
     written,
 )
-from aish_lsp.models.refusals import STATUSES
+from aish_lsp.models.refusals import STATUSES, is_quoted
 from aish_lsp.models.request import NO_RESULT, exchanges
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
 
 _BETA_HEADER = "anthropic-beta"
 
-# The field of a block that marks it for the cache.
+# The field of a block that marks it for the cache, and how a refusal names it.
 _CACHE = "cache_control"
+_NAMES_CACHE = re.compile(rf"[\"'`]?[\w.]*{_CACHE}")
 
 # These do not look for the key in Anthropic's header: https://docs.ollama.com.
 _BEARER_HOSTS = frozenset({"ollama.com"})
@@ -88,7 +90,11 @@ class AnthropicModel(CountingModel):
     def _changes(self, error: AishError, body: Json, own: Json) -> Changes:
         """Return what to change; the marks for the cache are within messages."""
         words = str(error.data.get("provider_message"))
-        if _CACHE in words and _CACHE not in own and error.data.get("status") in STATUSES:
+        # What is within a longer quotation is the user's text.
+        is_named = any(
+            not is_quoted(words[: found.start()]) for found in _NAMES_CACHE.finditer(words)
+        )
+        if is_named and _CACHE not in own and error.data.get("status") in STATUSES:
             return {_CACHE: None}
         return super()._changes(error, body, own)
 

@@ -630,6 +630,20 @@ async def test_a_server_that_refuses_marks_for_its_cache(http: HttpClient, words
     assert len(server.requests) == 3
 
 
+async def test_marks_for_a_cache_that_a_refusal_only_quotes_stay(http: HttpClient) -> None:
+    words = "messages.0.content.0.text is odd: 'What does cache_control do?'"
+
+    async def script(_: Request, peer: Peer) -> None:
+        await peer.reply({"type": "error", "error": {"message": words}}, "400 Bad Request")
+
+    async with FaultServer(script) as server:
+        preset = Preset(provider="anthropic", endpoint=server.url, model="m")
+        asked = ModelRequest(preset, (RequestMessage("user", "hi"),))
+        _, error = await collect(AnthropicModel(http), asked)
+    assert isinstance(error, BackendRejected)
+    assert len(server.requests) == 1
+
+
 def test_usage_under_the_names_of_chat_completions() -> None:
     reply = MessageReader("h")
     usage = {"prompt_tokens": 9, "completion_tokens": 5}
