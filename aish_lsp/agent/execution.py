@@ -330,8 +330,10 @@ class Execution:
         self._profile: Literal["reading", "work"] | None = None
         # Whether all of its commands are git's.
         self._is_gits = False
-        # Whether it runs since the user has allowed it before.
-        self._is_allowed = False
+        # What the user has allowed before, if it runs because of that; and whether they were looked
+        # at as for the profile `work`.
+        self._allowed: Sequence[Approvable] = ()
+        self._allowed_in_work = False
         # What the editor has not saved: the command sees those files as they were.
         self._unsaved: list[str] = []
         folder = self._workspace.folder / ".aish"
@@ -363,7 +365,7 @@ class Execution:
                 changes = self._session.undoable(*parts, self._emit)
             async with changes as covered:
                 can_undo = covered and undo.holds(planned.group)
-                if self._profile == "work" and not (can_undo or self._is_allowed):
+                if self._profile == "work" and not (can_undo or self._allowed):
                     # It was to run without asking, but could not be undone: ask after all.
                     reason = _NOT_ALONE if covered else _NO_UNDO
                     if not await self._may_run(replace(verdict, reasons=(reason,))):
@@ -493,7 +495,7 @@ class Execution:
         commands = await self._approvable(verdict, works=works)
         approvals = self._session.approvals
         if commands and approvals.cover(commands, works=works):
-            self._is_allowed = True
+            self._allowed, self._allowed_in_work = commands, works
             if works and self._plan.request.approval == "unseen":
                 self._profile = "work"
             return True
@@ -584,6 +586,7 @@ class Execution:
             sandbox = await confinement.work_sandbox(workspace.root, layered=self._is_gits)
         with sandbox as made:
             self._check_folder()
+            await self._check_allowed(verdict)
             # Tell listeners that it runs: it may print nothing for a long time.
             await self._emit(Output(planned.command_id, "stdout", ""))
             self._session.command_started(planned.command_id)
@@ -613,6 +616,20 @@ class Execution:
             raise Denied(
                 f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
                 " the command was judged. Run it again to have it judged there."
+            )
+
+    async def _check_allowed(self, verdict: Verdict) -> None:
+        """Check that what runs unasked is still what was allowed: a file may be saved by now.
+
+        Raises:
+            Denied: a program or a file that it names has changed.
+        """
+        if not self._allowed:
+            return
+        if self._allowed != await self._approvable(verdict, works=self._allowed_in_work):
+            raise Denied(
+                "Not run: a program or a file that the command names has changed since it was"
+                " looked at. Run it again to be asked about it."
             )
 
     async def _try_to_save(self, keeping: Coroutine[Any, Any, R]) -> R | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from aish_lsp.agent.norris import Pursuit
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.config.loading import Configuration
-from aish_lsp.foundation.ports import Question, UserAnswer
+from aish_lsp.foundation.errors import Denied
+from aish_lsp.foundation.ports import NoBuffers, Question, UserAnswer
 from aish_lsp.models.request import ToolCall
 from aish_lsp.tools import Around, ToolResult
 from aish_lsp.tools.toolbox import call_tool
@@ -68,6 +69,23 @@ class Place:
         call = ToolCall("c1", name, json.dumps(arguments))
         around = Around(ignore, ignore, "turn", 10_000)
         return await call_tool(self.workspace.shown.tools, call, around)
+
+
+class Saving(NoBuffers):
+    """An editor with unsaved changes of ours in one file, which it saves when asked to."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path, text
+
+    async def unsaved(self) -> list[Path]:
+        return [self.path] if self.path.read_text() != self.text else []
+
+    def can_save(self) -> bool:
+        return True
+
+    async def save(self, paths: Sequence[Path]) -> list[Path]:
+        self.path.write_text(self.text)
+        return [*paths]
 
 
 @pytest.fixture
@@ -128,6 +146,21 @@ async def test_without_work_an_approval_holds_for_the_session_and_the_same_files
     assert len(place.asked) == 1
     assert (place.outside / "made").exists()
     (place.folder / "run.sh").write_text("echo evil")
+    place.answer = False
+    assert (await place.run("sh run.sh")).finish_reason == "denied"
+
+
+async def test_without_work_a_file_that_is_saved_for_the_command_asks(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", "0")
+    await place.run("sh run.sh")
+    place.services.buffers = Saving(place.folder / "run.sh", "echo evil > ../outside/evil")
+    Path(os.environ["AISH_CONFIG"]).write_text('[suggestions]\nsave = "always"\n')
+    await place.workspace.reload()
+    with pytest.raises(Denied, match="has changed since it was looked at"):
+        await place.run("sh run.sh")
+    assert not (place.outside / "evil").exists()
     place.answer = False
     assert (await place.run("sh run.sh")).finish_reason == "denied"
 
