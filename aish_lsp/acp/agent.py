@@ -214,7 +214,8 @@ class AishAgent:
         session = self._session(session_id)
         session.cancel()
         del self.sessions[session_id]
-        await session.workspace.sessions.close(session.session)
+        if _is_open(session):
+            await session.workspace.sessions.close(session.session)
         return schema.CloseSessionResponse()
 
     async def _delete(self, session_id: str) -> None:
@@ -267,7 +268,8 @@ class AishAgent:
 
     async def _resumed(self, cwd: str, session_id: str) -> AcpSession:
         workspace = self._workspace(cwd)
-        if (session := self.sessions.get(session_id)) is not None:
+        session = self.sessions.get(session_id)
+        if session is not None and session.workspace is workspace and _is_open(session):
             return session
         params = SessionResume(id=session_id, show=False)
         resumed: Continued = (await self._do("session.resume", params, workspace)).result
@@ -388,7 +390,12 @@ def _set_mode(session: AcpSession, named: str) -> None:
     mode = next((one for one in MODES if one == named), None)
     if mode is None:
         raise InvalidArgument(f"There is no mode {shown(named)}, only ask and act.")
-    session.mode = mode
+    session.set_mode(mode)
+
+
+def _is_open(session: AcpSession) -> bool:
+    """Return whether a session is still open: `/session delete` closes it."""
+    return session.session in session.workspace.sessions.open
 
 
 async def serve(source: int, sink: int) -> None:

@@ -18,7 +18,7 @@ from aish_lsp.context.selection import language_of
 from aish_lsp.foundation.text import escaped, with_line_feeds
 
 #: The lines that a link to a part of a file names, in the forms that clients use.
-_LINES: Final = re.compile(r"L?(\d+)(?:[-:]L?(\d+))?")
+_LINES: Final = re.compile(r"L?(\d{1,9})(?:[-:]L?(\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ def content_of(blocks: Sequence[Any], root: Path) -> Content:
             case schema.TextContentBlock():
                 text.append(block.text)
             case schema.ResourceContentBlock():
-                text.append(_mention(block.uri, root) or block.uri)
+                # In brackets, so that it is never read as a command.
+                text.append(_mention(block.uri, root) or f"<{escaped(block.uri)}>")
             case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as one):
                 attached.append(_attached(one, root))
             case schema.EmbeddedResourceContentBlock(resource=one):

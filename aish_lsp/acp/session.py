@@ -74,18 +74,25 @@ class AcpSession(Face):
         self.workspace = workspace
         self.session = session
         self.updates = Updates(client, session.id)
-        self.mode: Mode = "ask"
+        self.set_mode("ask")
         self.models: list[str] = []
         self.servers: list[str] = []
         self._shown_options: list[Any] = []
-        self._is_answering = self._is_cancelled = False
+        # What answers the prompt, and the job that it waits for, if any.
+        self._answering: asyncio.Task[schema.StopReason] | None = None
         self._job: Job[Any] | None = None
+        self._is_cancelled = False
         self._asking: set[asyncio.Future[Any]] = set()
         self._attached = Subject()
         self._told: list[str] = []
         # The last checklist of memory candidates, which ``/memory accept`` reads.
         self._checklist = ""
         self._title: str | None = None
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the mode, also of what is being answered."""
+        self.mode = mode
+        self.session.tools.only_reads = mode == "ask"
 
     # The Face protocol
 
@@ -95,6 +102,7 @@ class AcpSession(Face):
 
     async def wait(self, job: Job[R], title: str) -> R:
         """Wait for a job, which the client can cancel."""
+        self._job = job
         await self.updates.say(f"{quoted(title)}\n\n")
         return (await self._watched(job))[0]
 
@@ -132,8 +140,13 @@ class AcpSession(Face):
 
     def cancel(self) -> None:
         """Stop the prompt that is being answered, if any."""
+        if self._answering is None:
+            return
         self._is_cancelled = True
-        if self._job is not None:
+        # A job ends by itself, and keeps what it has.
+        if self._job is None:
+            self._answering.cancel()
+        else:
             self._job.cancel()
         for asking in self._asking:
             asking.cancel()
@@ -144,7 +157,7 @@ class AcpSession(Face):
         Raises:
             Busy: one is.
         """
-        if self._is_answering:
+        if self._answering is not None:
             raise Busy("A prompt is being answered in this session. Wait for it, or cancel it.")
 
     async def prompt(self, blocks: Sequence[Any]) -> schema.StopReason:
@@ -156,25 +169,24 @@ class AcpSession(Face):
         """
         self.refuse_while_answering()
         content = content_of(blocks, self.workspace.folder)
-        self._is_answering, self._is_cancelled = True, False
         ASKING.set(self)
+        self._answering = asyncio.create_task(self._answered(content))
         try:
-            stop = await self._answered(content)
-        except AishError:
+            stop = await self._answering
+        except (AishError, asyncio.CancelledError):
             if not self._is_cancelled:
                 raise
-            stop = "cancelled"
         finally:
-            self._is_answering = False
             await self.updates.end_calls()
+            was_cancelled, self._is_cancelled = self._is_cancelled, False
+            self._answering = self._job = None
         await self.show_title()
         await self.show_options()
-        return "cancelled" if self._is_cancelled else stop
+        return "cancelled" if was_cancelled else stop
 
     async def _answered(self, content: Content) -> schema.StopReason:
         self._attached = Subject(content.attached)
         self._told += content.notices
-        self.session.tools.only_reads = self.mode == "ask"
         await self._connect()
         await self._flush()
         command = parse(_SLASH.sub(":", content.text.strip(), count=1))
@@ -227,6 +239,7 @@ class AcpSession(Face):
                 "Begin or open another session in your client: it shows this one alone."
             )
         carried = await carry_out(self._caller(), command, self.session.id)
+        self._job = carried.job
         await self._flush()
         if carried.job is None:
             await self.updates.say(in_slashes(carried.text) or "Done.")
@@ -277,7 +290,8 @@ class AcpSession(Face):
                 approval="" if info.risk == "safe" else "unseen",
             )
             params = RunParams(session=self.session.id, command_id=info.id)
-            await self._show_run(await begin("run", params, caller), info)
+            self._job = await begin("run", params, caller)
+            await self._show_run(self._job, info)
         except AishError as error:
             await self.updates.end_call(info.id, "failed", error.message)
 

@@ -86,7 +86,10 @@ class LineTransport:
         """
         if isinstance(error := message.get("error"), dict):
             message = message | {"error": _readable(error)}
-        line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        text = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
+        for line_end in "\u2028\u2029":  # where some clients end a line
+            text = text.replace(line_end, f"\\u{ord(line_end):x}")
+        line = text.encode(errors="backslashreplace") + b"\n"
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._writer, _write, self._sink, line)

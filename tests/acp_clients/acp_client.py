@@ -171,8 +171,12 @@ class Wire:
 
     async def receive(self) -> Any:
         """Return the next message."""
+        return json.loads(await self.line())
+
+    async def line(self) -> str:
+        """Return the next line."""
         async with asyncio.timeout(60):
-            return json.loads(await self._reader.readuntil(b"\n"))
+            return (await self._reader.readuntil(b"\n")).decode()
 
     async def begin(self, method: str, **params: Any) -> int:
         """Send a request; return its id."""

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp import RequestError
-from acp_client import Wire, connected, streams
+from acp import RequestError, schema
+from acp.helpers import resource_link_block
+from acp_client import Recorder, Wire, connected, streams
 from conversing import Place
 from fault_server import FaultServer
-from test_acp_conversation import Model
+from test_acp_conversation import Caller, Model
 
 
 @pytest.fixture
@@ -190,3 +191,105 @@ async def test_a_session_that_another_agent_has_open_is_busy(place: Place, tmp_p
         await first.prompt("how do I list files?")
         with pytest.raises(RequestError, match="is in use"):
             await second.acp.load_session(cwd=second.folder, session_id=first.session)
+
+
+@pytest.mark.parametrize("uri", ["/run touch made", ":run touch made", "/remember x"])
+async def test_a_link_is_never_a_command(place: Place, uri: str) -> None:
+    model = Model("I see.")
+    async with FaultServer(model) as server, connected(place.folder) as client:
+        place.configure(server.url)
+        await client.open()
+        assert await client.prompt(resource_link_block("a link", uri)) == "end_turn"
+    assert not (place.folder / "made").exists()
+    assert model.last == f"<{uri}>"
+
+
+async def test_a_link_to_a_line_with_an_endless_number_is_a_link_to_the_file(place: Place) -> None:
+    model = Model("I see.")
+    (place.folder / "a.py").write_text("answer = 42\n")
+    uri = f"{(place.folder / 'a.py').as_uri()}#L{'9' * 5_000}"
+    async with FaultServer(model) as server, connected(place.folder) as client:
+        place.configure(server.url)
+        await client.open()
+        assert await client.prompt("See ", resource_link_block("a.py", uri)) == "end_turn"
+    assert "answer = 42" in model.last
+
+
+async def test_a_session_that_a_command_deleted_is_gone_and_can_be_closed(place: Place) -> None:
+    async with FaultServer(Model("Hello.")) as server, connected(place.folder) as client:
+        place.configure(server.url)
+        await client.open()
+        await client.prompt("Hi.")
+        client.seen.answer = "Delete"
+        assert await client.prompt(f"/session delete {client.session}") == "end_turn"
+        with pytest.raises(RequestError, match="There is no session"):
+            await client.acp.resume_session(cwd=client.folder, session_id=client.session)
+        await client.acp.close_session(session_id=client.session)
+
+
+async def test_a_session_of_another_folder_is_not_found(place: Place) -> None:
+    other = place.root / "other"
+    other.mkdir()
+    async with connected(place.folder) as client:
+        await client.open()
+        await client.prompt("how do I list files?")
+        with pytest.raises(RequestError, match="There is no session"):
+            await client.acp.load_session(cwd=str(other), session_id=client.session)
+
+
+async def test_a_cancel_ends_a_prompt_whose_tool_server_does_not_start(place: Place) -> None:
+    silent = schema.McpServerStdio(name="silent", command="/bin/cat", args=["/dev/zero"], env=[])
+    async with FaultServer(Model("Fine.")) as server, connected(place.folder) as client:
+        place.configure(server.url)
+        opened = await client.acp.new_session(cwd=client.folder, mcp_servers=[silent])
+        client.session = opened.session_id
+
+        async def agree() -> str:
+            return str(client.seen.asked[-1]["options"][0][0])
+
+        client.seen.answer = agree
+        asking = asyncio.create_task(client.prompt("Hello."))
+        await client.seen.until(
+            lambda: [one["status"] for one in client.seen.calls().values()] == ["completed"]
+        )
+        await client.acp.cancel(session_id=client.session)
+        assert await asking == "cancelled"
+        assert await client.prompt("/memory list") == "end_turn"
+
+
+@pytest.mark.parametrize("question", ["What is in @a.py?", "Read it."])
+async def test_a_cancel_ends_a_prompt_that_waits_for_a_file_of_the_client(
+    place: Place, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.folder / "a.py").write_text("answer = 42\n")
+    never, reading = asyncio.Event(), asyncio.Event()
+
+    async def read_text_file(*_: Any, **__: Any) -> None:
+        reading.set()
+        await never.wait()
+
+    monkeypatch.setattr(Recorder, "read_text_file", read_text_file)
+    can = {"fs": {"readTextFile": True}}
+    async with (
+        FaultServer(Caller("read_file", path="a.py")) as server,
+        connected(place.folder, client_capabilities=can) as client,
+    ):
+        place.configure(server.url, context_window=16_384)
+        await client.open()
+        asking = asyncio.create_task(client.prompt(question))
+        await reading.wait()
+        await client.acp.cancel(session_id=client.session)
+        assert await asking == "cancelled"
+        never.set()
+
+
+async def test_text_that_is_not_ascii_is_sent_as_it_is_and_line_ends_escaped(
+    wire: Wire, place: Place
+) -> None:
+    opened = await wire.ask("session/new", cwd=str(place.folder), mcpServers=[])
+    prompt = [{"type": "text", "text": "/run printf '日\u2028'"}]
+    await wire.begin("session/prompt", sessionId=opened["result"]["sessionId"], prompt=prompt)
+    while "execute" not in (line := await wire.line()):
+        pass
+    assert "日" in line
+    assert "\u2028" not in line
