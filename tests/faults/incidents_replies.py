@@ -197,7 +197,7 @@ async def approval_reused(root: Path) -> str:
         await scene.client.within(begun[1], "the edited one")
         assert "waits for approval" in await scene.say(f":approve {two['id']}")
     assert (place.folder / "list").exists()
-    return "it is valid once, for that text in that folder"
+    return "it is valid for that text in that folder, and once unless you had it remembered"
 
 
 def events_tell(scene: Scene, text: str) -> bool:
