@@ -68,8 +68,8 @@ _PARTS: Final = {
 }
 
 #: What is ours in ``.aish``, and the text of its ``.gitignore``.
-_CHAT: Final = re.compile(r"chat(-[\w-]+)?\.md|\.chat[\w.-]*\.tmp")
-_OUTPUT: Final = re.compile(r"[\w-]+\.txt")
+_CHAT: Final = re.compile(r"chat(-\d+)*\.md|\.chat(-\d+)*\.md\.[0-9a-f]{12}\.tmp")
+_OUTPUT: Final = re.compile(r"[0-9a-f]{8}\.txt")
 _IGNORE: Final = "*\n"
 
 #: Seconds that git may take in a workspace.
@@ -241,11 +241,11 @@ def _add_project(found: Inventory, root: Path) -> None:
     folder = root / ".aish"
     inside = found.enter(folder)
     tracked = _tracked(root) if inside else set()
-    chats, others = _split(inside, _CHAT)
+    chats, others = _split(inside, _CHAT, files=True)
     outputs: list[Path] = []
     if (folder / "output") in others:
         others.remove(folder / "output")
-        outputs, more = _split(found.enter(folder / "output"), _OUTPUT)
+        outputs, more = _split(found.enter(folder / "output"), _OUTPUT, files=True)
         others += more
     for path in [one for one in (*chats, *outputs) if one in tracked]:
         found.keep(path, "is tracked by git")
@@ -268,11 +268,17 @@ def _add_project(found: Inventory, root: Path) -> None:
             found.items.append(Belonging([place], what, 0, partial(drop_old_refs, git)))
 
 
-def _split(paths: Iterable[Path], ours: re.Pattern[str]) -> tuple[list[Path], list[Path]]:
-    """Return those of ``paths`` whose name is one of ``ours``, and the others."""
+def _split(
+    paths: Iterable[Path], ours: re.Pattern[str], *, files: bool = False
+) -> tuple[list[Path], list[Path]]:
+    """Return those of ``paths`` whose name is one of ``ours``, and the others.
+
+    With ``files``, folders are among the others.
+    """
     parts: tuple[list[Path], list[Path]] = [], []
     for path in paths:
-        parts[ours.fullmatch(path.name) is None].append(path)
+        is_ours = ours.fullmatch(path.name) and not (files and path.is_dir())
+        parts[not is_ours].append(path)
     return parts
 
 

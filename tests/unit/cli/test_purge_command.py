@@ -50,7 +50,7 @@ def _used(root: Path, data: Path) -> None:
     (folder / "output").mkdir(parents=True)
     (folder / "chat.md").write_text("## You\n")
     (folder / "chat-20260101-000000.md").write_text("## You\n")
-    (folder / "output" / "abc.txt").write_text("long")
+    (folder / "output" / "0badcafe.txt").write_text("long")
     (folder / ".gitignore").write_text("*\n")
 
 
@@ -116,6 +116,9 @@ def test_files_of_others_in_our_folders_stay_and_are_named(
 ) -> None:
     foreign = ["data/letter.txt", "data/asked/me.txt", "data/workspaces/shop/plan.md"]
     foreign += ["project/.aish/commands/fix.md", "project/.aish/output/notes.md"]
+    # They are named almost as ours are.
+    foreign += ["project/.aish/chat-2.md/notes.txt", "project/.aish/chat-about-parsers.md"]
+    foreign += ["project/.aish/output/todo.txt", "project/.aish/output/0badcaff.txt/a"]
     for name in foreign:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("mine")
@@ -123,7 +126,7 @@ def test_files_of_others_in_our_folders_stay_and_are_named(
     assert done.returncode == 0
     # What hides the rest from git stays with it.
     assert _files(tmp_path) == {*foreign, "project/.aish/.gitignore"}
-    for name in ("letter.txt", "me.txt", "shop", "commands", "notes.md"):
+    for name in ("letter.txt", "me.txt", "shop", "chat-2.md and 2 more", "0badcaff.txt and 2 more"):
         assert f"also holds {name}" in done.stdout
 
 
