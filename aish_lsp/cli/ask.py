@@ -195,6 +195,10 @@ def show_event(event: Event) -> None:
         case Tool():
             if summary := call_ended(event):
                 terminal.tell(summary)
+        case Step(status=status):
+            if status not in ("planned", "running"):
+                terminal.out.end_line()
+                terminal.tell(step_ended(event))
         case End(finish_reason=reason):
             terminal.out.end_line()
             if reason in ("cancelled", "timeout"):
@@ -294,17 +298,7 @@ async def _norris(arguments: argparse.Namespace) -> int:
         names = {"goal": "goal", "allow_caution": "allowCaution", "max_steps": "maxSteps"}
         params = {key: getattr(arguments, name) for name, key in names.items()}
         job = await begin("norris.start", params, caller_of(workspace))
-        result = await watched(job, as_json if arguments.json else _print_step)
+        result = await watched(job, as_json if arguments.json else show_event)
         if arguments.json:
             as_json(result)
         return 0 if result.outcome == "complete" else 1
-
-
-def _print_step(event: Event) -> None:
-    """Write replies and outputs to stdout as they arrive, everything else to stderr."""
-    if isinstance(event, Step):
-        if event.status not in ("planned", "running"):
-            terminal.out.end_line()
-            terminal.tell(step_ended(event))
-    else:
-        show_event(event)

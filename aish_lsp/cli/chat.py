@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.agent.events import Command, End, Notice, Output, Text, Tool
+from aish_lsp.agent.events import Command, End, Notice, Output, Start, Step, Text, Tool
 from aish_lsp.chat.colon import (
     COLON_COMMANDS,
     ColonCommand,
@@ -29,10 +29,10 @@ from aish_lsp.cli.command import add_command, open_workspace
 from aish_lsp.cli.reply_view import ReplyView
 from aish_lsp.cli.spelling import in_chat
 from aish_lsp.cli.terminal import read_line
-from aish_lsp.foundation.errors import AishError, NotFound
+from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.ports import Question, UserAnswer
-from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.text import escaped, hidden_characters
 from aish_lsp.operations.ask import AskParams
 from aish_lsp.operations.dispatch import begin
 from aish_lsp.operations.markdown import checklist
@@ -107,7 +107,7 @@ class TerminalChat(Face):
         self._checklist = ""
         self._work: asyncio.Task[None] | None = None
         self._job: Job[Any] | None = None
-        self._had_notice = False
+        self._had_notice = self._is_waiting = False
         # Line editing and rendering, at a terminal that can do it.
         self._input: ChatInput | None = None
         self._renderer: Renderer | None = None
@@ -158,7 +158,7 @@ class TerminalChat(Face):
             return None
         rows = [f"  {number}. {option}" for number, option in enumerate(choice.options, 1)]
         whole = [choice.whole, ""] if choice.whole else []
-        text = "\n".join([*whole, choice.message, *rows])
+        text = "\n".join([*whole, terminal.wrapped(choice.message), *rows])
         answer = (await self._asked(text, "Which number? ") or "").strip()
         number = int(answer[:9]) if answer.isascii() and answer.isdigit() else 0
         return number - 1 if 0 < number <= len(choice.options) else len(choice.options) - 1
@@ -171,7 +171,7 @@ class TerminalChat(Face):
     async def _asked(self, text: str, question: str) -> str | None:
         if self._input is None or self._renderer is None:
             return await read_line(f"{text}\n{question}", ctrl_c_ends=False)
-        terminal.out.rendered(self._renderer.difference(terminal.wrapped(text)) + "\n")
+        terminal.out.rendered(self._renderer.difference(text) + "\n")
         return await self._input.answer(question)
 
     # The conversation
@@ -222,7 +222,7 @@ class TerminalChat(Face):
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
 
     def _end_work(self, work: asyncio.Task[None]) -> None:
-        self._work = None
+        self._work, self._is_waiting = None, False
         if self._input is not None:
             terminal.out.end_line()
             self._input.refresh()
@@ -233,7 +233,9 @@ class TerminalChat(Face):
 
     @property
     def _doing(self) -> str:
-        return "Ctrl-C stops; what you type waits for its turn" if self._work else ""
+        model = escaped(self._workspace.shown.active_model)
+        waiting = f"waiting for {model} ... " if self._is_waiting else ""
+        return f"{waiting}Ctrl-C stops; what you type waits for its turn" if self._work else ""
 
     def _interrupt(self) -> bool:
         """Stop the current work, if any; a job records what it has before it ends."""
@@ -262,6 +264,7 @@ class TerminalChat(Face):
             await self.do(command)
         else:
             params = AskParams(prompt=message)
+            self._is_waiting = True
             await self._reply(await begin("ask", params, self._caller()))
 
     def _edit(self, number: str) -> None:
@@ -269,12 +272,17 @@ class TerminalChat(Face):
 
         Raises:
             NotFound: there is no suggestion with this number.
+            InvalidArgument: not all of it would be seen while it is changed.
         """
         waiting = self._workspace.shown.last_turn_suggestions
         one = next((one for one in waiting if str(one.number) == number), None)
         if one is None:
             raise NotFound("Say which suggestion of the last reply to change: `:edit 1`.")
         text = one.info.text
+        if hidden := ", ".join(hidden_characters(text)[:5]):
+            raise InvalidArgument(
+                f"It holds characters that are not seen ({hidden}): type the command yourself."
+            )
         line = run_block(text, one.shell) if "\n" in text or one.shell else f":run {text}"
         assert self._input is not None
         self._input.write_again(line)
@@ -288,6 +296,8 @@ class TerminalChat(Face):
         carried = await carry_out(self._caller(), command)
         if carried.text:
             self.show(carried.text)
+        if command.name == "help" and self._input is not None:
+            self.show("`:edit N` writes suggestion N as your next message, to change it first.")
         match carried.operation.comes:
             case _ if carried.job is None:
                 pass
@@ -375,12 +385,16 @@ class TerminalChat(Face):
         view = ReplyView(self._renderer.for_reply(), terminal.out.rendered, find)
 
         async def show(event: Event) -> None:
+            if self._is_waiting and not isinstance(event, Start | Notice):
+                self._is_waiting = False
+                assert self._input is not None
+                self._input.refresh()
             match event:
                 case Text():
                     await view.text(event.delta)
                 case Command():
                     view.command(event.command)
-                case Tool() | Output() | End():
+                case Tool() | Step() | Output() | End():
                     view.finish()
                     show_event(event)
                 case _:

@@ -218,7 +218,7 @@ async def _with_window(workspace: Workspace, chosen: ModelCandidate) -> ModelCan
         digits = answer.replace(",", "").replace("_", "")
         if digits.isascii() and digits.isdigit() and int(digits[:12]) > 0:
             return replace(chosen, preset=replace(preset, context_window=int(digits[:12])))
-        _say("Type a number, like 32768.")
+        question = "How many, then? A number, like 32768 (if you do not know, press Enter)"
     return chosen
 
 

@@ -184,8 +184,9 @@ async def ask_user(question: Question, *, ctrl_c_ends: bool = True) -> UserAnswe
 
 def shown_question(question: Question) -> tuple[str, str]:
     """Return what to show of a question, and the line behind which it is answered."""
+    # A diff is shown as it is: a part of a line below it would be taken for a line of its own.
     whole = f"{question.whole}\n\n" if question.whole else ""
-    text = f"{whole}{question.message}"
+    text = f"{whole}{wrapped(question.message)}"
     if not question.remember:
         return text, f"{question.yes}? [y/N] "
     # The first letter of how long it is remembered: s, f.

@@ -267,36 +267,18 @@ def test_a_file_whose_text_is_here_already_is_no_conflict(place: Place, profile:
         assert "has changed" not in neovim.messages
 
 
-def test_two_editors_on_one_chat_lose_nothing(place: Place, profile: Path) -> None:
-    model = Model("Yes.\n")
-    with (
-        served(model) as url,
-        opened(place, profile, f'endpoint = "{url}"') as one,
-        opened(place, profile_beside(profile), f'endpoint = "{url}"') as other,
-    ):
-        for neovim in (one, other):
-            opened_chat(neovim, place)
-        ask(one, "from the first?", 2)
-        one.until("saved", lambda: not one.lua("return vim.bo.modified"))
-        # The second has typed something and has not looked at the file since.
-        other.keys("Gifrom the second?<Esc>")
-        other.until("a word", lambda: "the chat's file has changed" in other.messages)
-        assert "from the first?" in place.chat.read_text()
-        assert "from the second?" in other.lines
-        other.keys(":e!<CR>")
-        other.until("the first's", lambda: "from the first?" in other.lines)
-        ask(other, "from the second?", 3)
-        other.until("saved", lambda: "from the second?" in place.chat.read_text())
-        assert sorted(model.asked) == ["from the first?", "from the second?"]
-
-
-def profile_beside(profile: Path) -> Path:
-    """Return a copy of a profile, for another Neovim: its socket lies beside it."""
-    folder = profile.parent / "other"
-    folder.mkdir()
-    copy = folder / profile.name
-    copy.write_text(profile.read_text())
-    return copy
+def test_a_chat_that_changed_on_the_disk_is_not_overwritten(place: Place, profile: Path) -> None:
+    with talking(place, profile, Model("Yes.\n")) as neovim:
+        ask(neovim, "from here?", 2)
+        neovim.until("saved", lambda: not neovim.lua("return vim.bo.modified"))
+        place.chat.write_text(f"{place.chat.read_text()}from elsewhere?\n")
+        # The user types and has not looked at the file since.
+        neovim.keys("Gifrom here, too?<Esc>")
+        neovim.until("a word", lambda: "the chat's file has changed" in neovim.messages)
+        assert "from elsewhere?" in place.chat.read_text()
+        assert "from here, too?" in neovim.lines
+        neovim.keys(":e!<CR>")
+        neovim.until("the other's", lambda: "from elsewhere?" in neovim.lines)
 
 
 def test_a_color_scheme_takes_no_group_away(neovim: Neovim) -> None:

@@ -146,6 +146,16 @@ def test_a_question_of_the_servers_is_refused_by_escape(neovim: Neovim, place: P
     assert (place.folder / "main.py").exists()
 
 
+def test_prose_of_a_question_breaks_between_words(neovim: Neovim) -> None:
+    text = "('• ' .. ('words '):rep(20) .. '\\n- more')"
+    neovim.lua("vim.o.columns = 30")
+    lines = neovim.lua(f"return require('aish.float').prose({text}, '  ')")
+    assert max(map(len, lines)) <= 26
+    assert " ".join(lines).split() == ["•", *["words"] * 20, "-", "more"]
+    # No line of it passes for one of a diff.
+    assert all(line.startswith("  ") for line in lines[1:]), lines
+
+
 def test_one_that_is_agreed_to_runs(neovim: Neovim, place: Place) -> None:
     opened_chat(neovim, place)
     neovim.keys("Gi:run rm main.py<Esc><CR>")

@@ -64,7 +64,7 @@ def test_the_last_heading_counts_where_the_place_is_lost(place: int | None) -> N
 
 @pytest.mark.parametrize("text", ["", "hello\n", DOCUMENT.replace("## You\n\nnew", "new")])
 def test_what_was_answered_is_no_new_message(text: str) -> None:
-    with pytest.raises(NotFound, match=r"`## You`.*end of \.aish/chat\.md"):
+    with pytest.raises(NotFound, match=r"`## You`.* at its end"):
         prompt_after(text, 10)
     assert prompt_after(f"{text}\n## You\nagain", None) == "again"
 

@@ -187,6 +187,18 @@ async def test_a_block_is_shown_and_a_message_typed_while_the_reply_arrives(tmp_
     assert log.read_text().count('"and then?"') == 1
 
 
+async def test_it_says_whom_it_waits_for_and_the_help_names_edit(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    async with chatting(tmp_path, "Yes.\n", gate=gate) as tmux:
+        await tmux.until("aish>")
+        await keys(tmux, "why?", "Enter")
+        await tmux.until("waiting for big ... Ctrl-C stops")
+        gate.set()
+        assert "waiting for" not in await tmux.until("Yes.")
+        await keys(tmux, ":help", "Enter")
+        await tmux.until(":edit N")
+
+
 async def test_a_hostile_reply_does_nothing_to_the_terminal(tmp_path: Path) -> None:
     async with chatting(tmp_path, HOSTILE + "\n\x1b]8;;http://e.example\x1b\\x", 100) as tmux:
         await tmux.until("aish>")
@@ -198,6 +210,8 @@ async def test_a_hostile_reply_does_nothing_to_the_terminal(tmp_path: Path) -> N
         assert r"rm -rf /nowhere \u202e" in screen
         assert await tmux.run("show-buffer") == ""
         assert "owned" not in await tmux.run("display-message", "-p", "#{pane_title}")
+        await keys(tmux, ":edit 1", "Enter")
+        await tmux.until("It holds characters that are not seen")
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

@@ -51,17 +51,23 @@ def test_at_a_terminal_it_asks_what_it_has_to(
     run: CommandLine, model: dict[str, str], project: Path
 ) -> None:
     arguments = ["norris", "Look around.", "--workspace", str(project)]
-    answers = {"Let it? [y/N]": "y\n", "Run? [y/N]": "y\n"}
+    answers = {"Let it? [y/N]": "y\n", "[y/s/f/N]": "y\n"}
     said = at_terminal(model, arguments, answers)
-    assert "Let the model pursue goals by itself in " in said
+    assert "Let the model pursue goals by itself in" in said
     assert "test:\r\n\t@echo tests ran" in said
     assert "Step 1: done, exit 0." in said
     assert "The goal was reached in 3 steps. All is there." in said
     assert (project / "new.txt").exists()
 
+    # The chat tells its steps, too.
+    (project / "new.txt").unlink()
+    arguments[:2] = ["chat"]
+    answers = {"aish>": ":norris Look around.\n", "[y/s/f/N]": "y\n", "in 3 steps": "\x04"}
+    assert "Step 1: done, exit 0." in at_terminal(model, arguments, answers)
+
     # It was agreed to. What changes something is refused where nobody is there.
     (project / "new.txt").unlink()
-    done = run(model, *arguments, "--json")
+    done = run(model, "norris", "Look around.", *arguments[1:], "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert events[-1] == {"outcome": "complete", "steps": 3, "summary": "All is there."}
     steps = [one for one in events if one.get("kind") == "step"]

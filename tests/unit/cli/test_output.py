@@ -134,6 +134,16 @@ def test_only_one_module_writes() -> None:
 REMEMBERED: dict[Remember, str] = {"session": "Run in it", "folder": "Run there"}
 
 
+def test_words_of_a_question_are_wrapped_and_a_diff_is_shown_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    diff = "-old\n+" + "new  " * 20 + "-not a line of its own"
+    shown, _ = shown_question(Question("word " * 20, "Change it", whole=diff))
+    assert shown.startswith(f"{diff}\n\nword word")
+    assert max(map(len, shown.removeprefix(diff).split("\n"))) <= 40
+
+
 @pytest.mark.parametrize(
     ("typed", "plain", "remembering"),
     [

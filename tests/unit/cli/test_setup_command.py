@@ -155,7 +155,7 @@ async def test_the_window_that_a_server_does_not_tell_is_asked_for(
             "that holds its key": "\n",
             "Which model? [b]": "\n",
             "How many?": "many\n",
-            "Type a number, like 32768.": "32,768\n",
+            "How many, then?": "32,768\n",
             "A name for it": "\n",
             "Write it?": "\n",
         }

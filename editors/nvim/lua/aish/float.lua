@@ -39,6 +39,29 @@ local function room()
   return vim.o.columns - 4, vim.o.lines - vim.o.cmdheight - 4
 end
 
+--- Return prose as lines that break between words; those after the first are indented.
+---
+--- A command or a diff is not for this: its lines are shown as they are.
+---@param text string
+---@param indent string
+---@return string[]
+function M.prose(text, indent)
+  local columns = room()
+  local lines = {} ---@type string[]
+  for _, whole in ipairs(vim.split(text, "\n", { plain = true })) do
+    local line = #lines > 0 and indent or ""
+    for word in whole:gmatch("%s*%S+") do
+      if vim.trim(line) ~= "" and vim.fn.strdisplaywidth(line .. word) > columns then
+        table.insert(lines, line)
+        line, word = indent, vim.trim(word)
+      end
+      line = line .. word
+    end
+    table.insert(lines, line)
+  end
+  return lines
+end
+
 --- Return whether all of these lines are seen at once.
 ---@param lines string[]
 ---@return boolean

@@ -177,7 +177,11 @@ end
 ---@param params lsp.ShowMessageRequestParams
 ---@return lsp.MessageActionItem|vim.NIL
 function M.answer(params)
-  local told = vim.split(params.message, "\n", { plain = true })
+  local told = {} ---@type string[]
+  for _, line in ipairs(vim.split(params.message, "\n", { plain = true })) do
+    -- What is indented, such as a command, stays as it is.
+    vim.list_extend(told, line:find("^%s") and { line } or require("aish.float").prose(line, ""))
+  end
   return asked(told, params.actions or {}) or vim.NIL
 end
 
@@ -185,6 +189,7 @@ end
 ---@param params aish.ApprovalRequest
 ---@return string[]
 local function shown(params)
+  local prose = require("aish.float").prose
   local lines = vim.split(params.text, "\n", { plain = true })
   local diff = params.diff
   if type(diff) == "table" then
@@ -202,10 +207,11 @@ local function shown(params)
   end
   for _, reason in ipairs(params.reasons) do
     -- Not "- ", which is a line that goes in a diff; nor may a second line of it begin so.
-    table.insert(lines, "• " .. (reason:gsub("\n", "\n  ")))
+    vim.list_extend(lines, prose("• " .. reason, "  "))
   end
   if params.undo ~= "" then
-    vim.list_extend(lines, { "", params.undo })
+    table.insert(lines, "")
+    vim.list_extend(lines, prose(params.undo, ""))
   end
   if params.covers ~= "" and params.covers ~= params.text then
     table.insert(lines, "Remembered, a yes covers: " .. params.covers)
