@@ -20,7 +20,7 @@ from aish_lsp.acp.options import MODES, modes_of
 from aish_lsp.acp.reply import kind_of
 from aish_lsp.acp.servers import named_servers
 from aish_lsp.acp.session import AcpSession
-from aish_lsp.acp.transport import REQUEST, LineTransport
+from aish_lsp.acp.transport import LineTransport
 from aish_lsp.acp.updates import in_slashes
 from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
@@ -81,7 +81,6 @@ class AishAgent:
         self._workspaces: dict[Path, Workspace] = {}
         self._servers: dict[Path, dict[str, Any]] = {}
         self.sessions: dict[str, AcpSession] = {}
-        self._prompts: dict[object, AcpSession] = {}
         self._later: set[asyncio.Task[None]] = set()
         self._client: Client | None = None
 
@@ -353,12 +352,8 @@ class AishAgent:
     @_refusing
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> Any:
         """Answer a prompt; the answer itself is sent as updates."""
-        session, request = self._session(session_id), REQUEST.get()
-        self._prompts[request] = session
-        try:
-            return schema.PromptResponse(stop_reason=await session.prompt(prompt))
-        finally:
-            self._prompts.pop(request, None)
+        stop = await self._session(session_id).prompt(prompt)
+        return schema.PromptResponse(stop_reason=stop)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop the prompt that is being answered in a session, if any."""
@@ -367,8 +362,9 @@ class AishAgent:
 
     def cancel_request(self, request: object) -> None:
         """Stop the prompt that a request asked for; every other request is answered anyway."""
-        if isinstance(request, int | str) and (session := self._prompts.get(request)) is not None:
-            session.cancel()
+        for session in self.sessions.values():
+            if session.request_id == request:
+                session.cancel()
 
     @_refusing
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

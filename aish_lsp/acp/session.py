@@ -14,6 +14,7 @@ from aish_lsp.acp.asking import ASKING, ask_user
 from aish_lsp.acp.content import Content, content_of
 from aish_lsp.acp.options import Mode, options_of
 from aish_lsp.acp.reply import ShownReply, as_code, quoted
+from aish_lsp.acp.transport import REQUEST
 from aish_lsp.acp.updates import Updates, in_slashes
 from aish_lsp.agent.events import CommandInfo
 from aish_lsp.agent.execution import RunReport
@@ -64,6 +65,7 @@ class AcpSession(Face):
         workspace, session: the conversation.
         updates: what the client is shown.
         models: the names of the models that there are, once they were looked for.
+        request_id: the id of the last request for a prompt.
         servers: the tool servers that the client named, and that were not asked about yet.
         mode: ``ask``: only tools that read run, and commands run at ``/run``; ``act``: the user is
             asked about each suggested command and each tool that may change something.
@@ -82,6 +84,7 @@ class AcpSession(Face):
         self._answering: asyncio.Task[schema.StopReason] | None = None
         self._job: Job[Any] | None = None
         self._is_cancelled = False
+        self.request_id: int | str | None = None
         self._asking: set[asyncio.Future[Any]] = set()
         self._attached = Subject()
         self._told: list[str] = []
@@ -169,6 +172,7 @@ class AcpSession(Face):
         """
         self.refuse_while_answering()
         content = content_of(blocks, self.workspace.folder)
+        self.request_id = REQUEST.get()
         ASKING.set(self)
         self._answering = asyncio.create_task(self._answered(content))
         try:

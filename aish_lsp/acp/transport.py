@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
@@ -51,7 +52,8 @@ class LineTransport:
         threading.Thread(target=self._read, args=(loop,), name="acp reader", daemon=True).start()
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        with os.fdopen(self._source, "rb") as file:
+        # A client that dies may leave an error instead of the end of the stream.
+        with suppress(OSError), os.fdopen(self._source, "rb") as file:
             while line := file.readline(LONGEST_LINE):
                 loop.call_soon_threadsafe(self._lines.put_nowait, line)
                 while len(line) == LONGEST_LINE and not line.endswith(b"\n"):

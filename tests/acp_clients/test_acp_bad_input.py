@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from acp_client import Recorder, Wire, connected, streams
 from conversing import Place
 from fault_server import FaultServer
 from test_acp_conversation import Caller, Model
+
+from aish_lsp.acp.transport import LineTransport
 
 
 @pytest.fixture
@@ -293,3 +297,14 @@ async def test_text_that_is_not_ascii_is_sent_as_it_is_and_line_ends_escaped(
         pass
     assert "日" in line
     assert "\u2028" not in line
+
+
+async def test_a_client_that_dies_before_it_read_all_ends_the_stream() -> None:
+    ours, theirs = socket.socketpair()
+    source = ours.detach()
+    transport = LineTransport(source, os.dup(source), lambda _: None)
+    await transport.send({"jsonrpc": "2.0", "method": "unread"})
+    theirs.close()
+    async with asyncio.timeout(60):
+        assert await transport.receive() is None
+    await transport.close()

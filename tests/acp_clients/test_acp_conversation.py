@@ -213,6 +213,53 @@ async def test_in_ask_the_model_has_the_tools_that_read_alone(place: Place) -> N
     assert "bread" in call["content"][0]["content"]["text"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("write_file", {"path": "made", "text": "x"}),
+        ("edit_file", {"path": "notes.txt", "old": "bread", "new": "milk"}),
+        ("run_command", {"command": "touch made"}),
+    ],
+)
+async def test_in_ask_a_call_of_a_tool_that_is_not_offered_changes_nothing(
+    place: Place, tool: str, arguments: dict[str, str]
+) -> None:
+    (place.folder / "notes.txt").write_text("bread\n")
+    model = Caller(tool, **arguments)
+    async with FaultServer(model) as server, connected(place.folder) as client:
+        place.configure(server.url, context_window=16_384)
+        await client.open("act")
+        await client.acp.set_session_mode(session_id=client.session, mode_id="ask")
+        assert await client.prompt("Do it.") == "end_turn"
+        assert client.seen.asked == []
+        assert {one["status"] for one in client.seen.calls().values()} <= {"failed"}
+    assert (place.folder / "notes.txt").read_text() == "bread\n"
+    assert not (place.folder / "made").exists()
+
+
+async def test_a_change_to_ask_during_a_reply_holds_for_its_tools(place: Place) -> None:
+    model = Caller("run_command", command="touch made")
+    held, begun = asyncio.Event(), asyncio.Event()
+
+    async def hold(request: Request, peer: Peer) -> None:
+        if request.path.endswith("/chat/completions"):
+            begun.set()
+            await held.wait()
+        await model(request, peer)
+
+    async with FaultServer(hold) as server, connected(place.folder) as client:
+        place.configure(server.url, context_window=16_384)
+        await client.open("act")
+        client.seen.answer = "Run"
+        asking = asyncio.create_task(client.prompt("Do it."))
+        await begun.wait()
+        await client.acp.set_session_mode(session_id=client.session, mode_id="ask")
+        held.set()
+        await asking
+        assert client.seen.asked == []
+    assert not (place.folder / "made").exists()
+
+
 @pytest.mark.parametrize("answer", [True, False])
 async def test_in_act_an_edit_is_asked_about_with_its_diff(place: Place, *, answer: bool) -> None:
     file = place.folder / "notes.txt"
