@@ -242,7 +242,7 @@ async def test_a_session_of_another_folder_is_not_found(place: Place) -> None:
 
 
 async def test_a_cancel_ends_a_prompt_whose_tool_server_does_not_start(place: Place) -> None:
-    silent = schema.McpServerStdio(name="silent", command="/bin/cat", args=["/dev/zero"], env=[])
+    silent = schema.McpServerStdio(name="silent", command="sleep", args=["600"], env=[])
     async with FaultServer(Model("Fine.")) as server, connected(place.folder) as client:
         place.configure(server.url)
         opened = await client.acp.new_session(cwd=client.folder, mcp_servers=[silent])
@@ -258,6 +258,8 @@ async def test_a_cancel_ends_a_prompt_whose_tool_server_does_not_start(place: Pl
         )
         await client.acp.cancel(session_id=client.session)
         assert await asking == "cancelled"
+        # It was not waited for until it had failed.
+        assert client.seen.text() == ""
         assert await client.prompt("/memory list") == "end_turn"
 
 
