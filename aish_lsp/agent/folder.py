@@ -268,6 +268,16 @@ class FolderContext:
         return command_environment(self.environ, self.secret_names())
 
     @property
+    def user_environ(self) -> Mapping[str, str]:
+        """The environment that tool servers begin with: nothing in it comes from the project.
+
+        They run unconfined and unasked once they are granted, and a variable can lead to code.
+        """
+        if self._login is None or not self.config.shell.login:
+            return self.services.environ
+        return self._login
+
+    @property
     def environ(self) -> Mapping[str, str]:
         """The environment that commands begin with: the editor's, or what was read instead."""
         if self._environ is None or not self.config.shell.login:

@@ -87,7 +87,7 @@ def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
     if workspace.tool_servers is None:
         around = ServerContext(
             workspace.root,
-            lambda: workspace.environ,
+            lambda: workspace.user_environ,
             services.ask_user,
             services.choose,
             workspace.without_secrets,

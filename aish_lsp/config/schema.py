@@ -306,8 +306,8 @@ class ShellSettings:
     login: bool = key(
         False,
         "run commands and tool servers with the environment of your login shell, read once, instead"
-        " of the editor's, and with what [direnv and mise](how-it-runs.md#direnv-and-mise) set in"
-        " the folder",
+        " of the editor's, and commands with what [direnv and mise](how-it-runs.md#direnv-and-mise)"
+        " set in the folder",
     )
 
 

@@ -362,6 +362,9 @@ async def test_what_direnv_sets_in_the_folder_reaches_commands_and_its_secrets_n
     place.workspace.configuration.initialize({"aish": {"shell": {"login": True}}})
     report = await place.run(text=print_both, origin="user")
     assert report.output == "test first-by-direnv\n"
+    # Tool servers run unconfined: they get what the login shell sets, and nothing of the project's.
+    assert "STAGE" in place.workspace.environ
+    assert "STAGE" not in place.workspace.user_environ
     assert place.pending[-1][2] == "test [secret]\n"
     envrc.write_text("export STAGE=test APP_TOKEN=later-by-direnv\n")
     subprocess.run(["direnv", "allow"], cwd=place.folder, env=services.environ, check=True)
