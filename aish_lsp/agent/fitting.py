@@ -99,8 +99,8 @@ class ConversationFitting(Fitting):
 
     async def _tell_of_guess(self) -> None:
         """Say, once, that the window is a guess, and what to do about it."""
-        preset = self._preset
-        if self._workspace.services.catalog.known_window(preset) is not None:
+        preset, catalog = self._preset, self._workspace.services.catalog
+        if catalog.known_window(preset) is not None or catalog.refuses_key(preset):
             return
         message = (
             f"The server of {preset.name} does not say how many tokens it takes at once, so no more"

@@ -239,7 +239,7 @@ class DemoEditor:
 
     def _press(self, params: dict[str, Any]) -> Any:
         """Act as a user who reads the question and presses the first button."""
-        action = params["actions"][0]
+        action = params["actions"][1]  # the first one does nothing
         self._show.say("the server asks", f"{params['message']}\n→ {action['title']}")
         return action
 

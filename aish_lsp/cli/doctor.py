@@ -188,6 +188,10 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
     except TimeoutError:
         found = f"{preset.endpoint} did not answer within {SERVER_TIMEOUT:g} s"
         return Finding(what, "broken", found, "Restart the server, or correct the endpoint.")
+    if info.refuses_key:
+        variable = preset.api_key_env
+        advice = f"Set {variable} to the right key." if variable else "Set `api_key_env`."
+        return Finding(what, "broken", f"{preset.endpoint} refuses the key, or wants one", advice)
     if info.kind is None and not info.models:
         advice = "Start the server, or correct the endpoint in config.toml."
         return Finding(what, "broken", f"nothing answers at {preset.endpoint}", advice)

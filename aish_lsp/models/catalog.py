@@ -168,6 +168,11 @@ class Catalog:
         known = self._windows.get((preset.endpoint, preset.model))
         return preset.context_window is not None or (known is not None and known.answered)
 
+    def refuses_key(self, preset: Preset) -> bool:
+        """Return whether the server would say more with another key, as far as is known."""
+        known = self._windows.get((preset.endpoint, preset.model))
+        return known is not None and known.refuses_key
+
     def told_window(self, preset: Preset, tokens: int) -> None:
         """Remember the window that a server reported when it refused a request as too long."""
         until = time.monotonic() + _WINDOW_TTL
@@ -209,7 +214,8 @@ class Catalog:
             # A server that is briefly down must not shrink the budget, or turns would be evicted.
             tokens = reported or self.known_window(preset)
             until = now + (_WINDOW_TTL if reported else _DISCOVERY_TTL)
-            self._windows[key] = _Window(tokens, until, answered=bool(tokens or info.models))
+            answered = bool(tokens or info.models)
+            self._windows[key] = _Window(tokens, until, answered, info.refuses_key)
         if lists_prices(preset.endpoint):
             listed = bool(info.models)
             price = info.price if listed else self.known_price(preset)
@@ -284,12 +290,14 @@ class Catalog:
 class _Window:
     """The window that a server reported, in tokens, and when this expires (monotonic seconds).
 
-    ``answered`` is whether the server answered at all.
+    ``answered`` is whether the server answered at all, ``refuses_key`` whether only that it wants
+    another key.
     """
 
     tokens: int | None
     until: float
     answered: bool = True
+    refuses_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)

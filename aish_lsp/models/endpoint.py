@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from aish_lsp.config.schema import Preset
@@ -61,18 +61,24 @@ _WINDOW_HOLDERS = ("limits", "capabilities", "top_provider", "meta")
 _Ask: TypeAlias = Callable[..., Awaitable[Json]]
 
 
+#: Statuses with which servers refuse a key, or want one.
+_KEY_STATUSES: Final = frozenset({401, 403})
+
+
 @dataclass(frozen=True, slots=True)
 class EndpointInfo:
     """What an endpoint reports about itself; None or empty if it does not.
 
     ``models`` are the names of its chat models. ``context_window`` (tokens) and ``price`` (from the
-    server's list) are those of the preset's model.
+    server's list) are those of the preset's model. ``refuses_key`` is whether it answers only with
+    another key than it was sent, or with one at all.
     """
 
     kind: ServerKind | None = None
     models: tuple[str, ...] = ()
     context_window: int | None = None
     price: Price | None = None
+    refuses_key: bool = False
 
 
 async def describe_listed(
@@ -84,8 +90,8 @@ async def describe_listed(
     """
     try:
         models = await list_models(http, preset, headers, timeout_s=timeout_s)
-    except AishError:
-        return EndpointInfo()
+    except AishError as error:
+        return EndpointInfo(refuses_key=error.data.get("status") in _KEY_STATUSES)
 
     async def ask(path: str, body: Mapping[str, Any] | None = None, query: str = "") -> Json:
         url = server_url(preset.endpoint, path)

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.agent.side_call import complete_once, unchanged
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
-from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
+from aish_lsp.foundation.errors import (
+    AishError,
+    BackendRejected,
+    BackendUnavailable,
+    InvalidArgument,
+    NotFound,
+)
 from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
@@ -310,6 +316,7 @@ async def at_address(
     Raises:
         InvalidArgument: the address is not valid, or there is no such variable.
         BackendUnavailable: nothing there lists models.
+        BackendRejected: the server there wants a key, or another one.
     """
     services, config = workspace.services, workspace.config
     if key_variable and not services.environ.get(key_variable, "").strip():
@@ -326,6 +333,8 @@ async def at_address(
     api_url(endpoint, "models")  # raises InvalidArgument if it is not an address
     preset = Preset(name=_LOCAL, endpoint=endpoint, api_key_env=key_variable or None)
     info = await describe(services.http, preset, services.environ)
+    if info.refuses_key:
+        raise BackendRejected(_refused_key(endpoint, key_variable))
     if not info.models:
         key = " Does it want a key?" if not key_variable and not is_loopback(endpoint) else ""
         msg = f"Nothing at {escaped(endpoint)} lists models. Is the server running?{key}"
@@ -334,6 +343,15 @@ async def at_address(
     name = _LOCAL if is_loopback(endpoint) else host(endpoint).split(":")[0] or _LOCAL
     preset = replace(preset, model=info.models[0])
     return _candidate(preset, name, info.models, config, [*config.models, "offline"])
+
+
+def _refused_key(endpoint: str, variable: str) -> str:
+    if variable:
+        return f"The server at {escaped(endpoint)} refuses the key in {escaped(variable)}."
+    return (
+        f"The server at {escaped(endpoint)} wants a key. `aish-lsp setup` in a terminal asks for"
+        " the environment variable that holds it."
+    )
 
 
 def _candidate(

@@ -83,7 +83,8 @@ users of other tools reported.
   under a longer name. You see the call. (`ChatReader` in `models/providers/openai.py`, `tool_named`
   in `models/request.py`)
 - **A call is left in the text**, by a server that has no parser for it. It is made if it is the
-  call of a tool that was offered, and begins a line. (`models/written_calls.py`)
+  call of a tool that was offered, and begins a line outside of a block of code.
+  (`models/written_calls.py`)
 - **A reply ends oddly**: empty, only reasoned, for the provider's own reason, within a call. It is
   asked for once more if nothing had come, or a notice says why; a call that was cut is never made.
   (`ReplyReader` in `models/providers/reply.py`, `finish_notice` in `agent/fitting.py`)

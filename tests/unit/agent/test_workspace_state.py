@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import pytest
+from fault_server import FaultServer, Peer, Request
 from typed_chat import typed
 
 from aish_lsp.agent import Workspace
@@ -14,7 +15,7 @@ from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput
-from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.errors import BackendRejected, InvalidArgument
 from aish_lsp.memory.store import MemoryStore
 from aish_lsp.models import endpoint
 from aish_lsp.models.keys import resolve_key
@@ -176,3 +177,15 @@ async def test_a_server_at_an_ipv6_address_gets_a_name(
     monkeypatch.setattr(models, "describe", describe)
     found = await at_address(workspace, "http://[::ffff:10.0.0.5]:8080")
     assert found.preset.name == "local"
+
+
+async def test_a_server_that_refuses_the_key_is_not_said_to_be_down(workspace: Workspace) -> None:
+    async def script(_: Request, peer: Peer) -> None:
+        await peer.reply({"error": {"message": "Invalid API Key"}}, "401 Unauthorized")
+
+    workspace.services.environ = {**workspace.services.environ, "MY_KEY": "not-that-one-1"}
+    async with FaultServer(script) as server:
+        with pytest.raises(BackendRejected, match="wants a key"):
+            await at_address(workspace, server.url)
+        with pytest.raises(BackendRejected, match="refuses the key in MY_KEY"):
+            await at_address(workspace, server.url, "MY_KEY")
