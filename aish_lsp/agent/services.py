@@ -180,12 +180,16 @@ class Services:
     def drain_warnings(self) -> list[str]:
         """Return new warnings from these parts for the user, each once."""
         parts = (self.http, self.catalog, self.calibration)
-        warnings = [warning for part in parts for warning in part.drain_warnings()]
+        return [warning for part in parts for warning in part.drain_warnings()]
+
+    def drain_counting_notices(self) -> list[str]:
+        """Return new notices on how the models' servers count tokens."""
+        notices: list[str] = []
         for counting in self._counting.values():
             for counter in (counting.tokenizer, counting.requests):
                 if counter is not None:
-                    warnings += counter.take_notices()
-        return warnings
+                    notices += counter.take_notices()
+        return notices
 
     async def aclose(self) -> None:
         """Save what was learned, and close all connections."""

@@ -289,9 +289,15 @@ class Session:
 
     def drain_warnings(self) -> list[str]:
         """Return new warnings for the user: thresholds passed, files that cannot be written."""
-        warnings = self.meter.usage.warnings(self.workspace.config.cost)
-        facts = [*self.accounting.take_doubts(), *self.workspace.services.drain_warnings()]
-        return [*warnings, *self.recorder.drain_warnings(), *filter(self.is_news, facts)]
+        passed = self.meter.usage.warnings(self.workspace.config.cost)
+        services = self.workspace.services
+        facts = [*self.accounting.take_doubts(), *services.drain_counting_notices()]
+        return [
+            *passed,
+            *self.recorder.drain_warnings(),
+            *services.drain_warnings(),
+            *filter(self.is_news, facts),
+        ]
 
     # For turns and executions
 

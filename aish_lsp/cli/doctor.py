@@ -188,13 +188,13 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
     except TimeoutError:
         found = f"{preset.endpoint} did not answer within {SERVER_TIMEOUT:g} s"
         return Finding(what, "broken", found, "Restart the server, or correct the endpoint.")
-    if info.refuses_key:
-        variable = preset.api_key_env
-        advice = f"Set {variable} to the right key." if variable else "Set `api_key_env`."
-        return Finding(what, "broken", f"{preset.endpoint} refuses the key, or wants one", advice)
     if info.kind is None and not info.models:
+        state = f"nothing answers at {preset.endpoint}"
         advice = "Start the server, or correct the endpoint in config.toml."
-        return Finding(what, "broken", f"nothing answers at {preset.endpoint}", advice)
+        if info.refuses_key:
+            state = f"{preset.endpoint} refuses the key, or wants one"
+            advice = f"Set {preset.api_key_env or '`api_key_env`'} to the right one."
+        return Finding(what, "broken", state, advice)
     window = preset.context_window or info.context_window
     size = f"window {window:,} tokens" if window else "window unknown: set context_window"
     return Finding(what, "ok", f"{preset.endpoint}: {preset.model or 'its only model'}, {size}")

@@ -239,6 +239,9 @@ def neovim(place: Place, init: Path) -> Iterator[Neovim]:
 def opened(place: Place, init: Path, model: str = "") -> Iterator[Neovim]:
     """Open a file of the workspace in Neovim; ``model`` is the table of one in TOML."""
     if model:
+        if "context_window" not in model:
+            # Otherwise the chat is told that it is a guess.
+            model += "\ncontext_window = 8192"
         place.config.write_text(f'default_model = "m"\n[models.m]\nmodel = "m"\n{model}\n')
     neovim = Neovim(init, place.folder / "main.py")
     try:

@@ -174,7 +174,7 @@ async def test_a_login_shells_environment_is_what_its_start_up_files_set(tmp_pat
     ("shell", "profile", "reason"),
     [
         ("/nowhere/sh", "", "No such file"),
-        ("/bin/bash", "exit 1", "did not say"),
+        ("/bin/bash", "exit 1", "did not report"),
         ("/bin/bash", "sleep 600", "had not started"),
     ],
 )

@@ -170,12 +170,12 @@ async def test_what_a_command_does_to_gits_own_folder_is_told(root: Path) -> Non
     await undo.before("one", "rm -rf .git/hooks", root, "s")
     shutil.rmtree(root / ".git" / "hooks")
     [told] = await undo.after()
-    assert told.startswith("`:undo` cannot bring back .git/hooks: undo covers")
+    assert told.startswith("`:undo` cannot bring back .git/hooks: it leaves out")
     await undo.before("two", "rm -rf *", root, "s")
     shutil.rmtree(root / ".git")
     (root / "a").unlink()
     [told] = await undo.after()
-    assert told.startswith("`:undo` cannot bring back .git: undo covers")
+    assert told.startswith("`:undo` cannot bring back .git: it leaves out")
     assert (await undo.undo("s", nobody)).restored == ["a"]
 
 
@@ -192,7 +192,7 @@ async def test_ignored_files_that_are_gone_are_told_but_not_those_that_come_and_
     for path in gone:
         path.unlink()
     [told] = await undo.after()
-    assert told.startswith("`:undo` cannot bring back a.log: undo covers")
+    assert told.startswith("`:undo` cannot bring back a.log: it leaves out")
 
 
 async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Path) -> None:
