@@ -433,7 +433,7 @@ def at_terminal(
     """
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execvpe(COMMAND[0], [*COMMAND, *arguments], environment)
+        os.execvpe(COMMAND[0], [*COMMAND, *arguments], {"TERM": "xterm", **environment})
     said, waiting = "", dict(answers)
     deadline = time.monotonic() + 60
     try:

@@ -79,7 +79,12 @@ def test_what_is_not_seen_is_escaped(text: str, shown: str) -> None:
     assert written(text).removesuffix("\n") == shown
 
 
-def test_a_question_begins_on_a_line_of_its_own_without_colors() -> None:
+def test_a_question_begins_on_a_line_of_its_own_without_colors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
