@@ -224,6 +224,11 @@ def is_quoted(before: str) -> bool:
     return opened or curly or any(rest.count(mark) % 2 for mark in '"`')
 
 
+def unquoted(pattern: re.Pattern[str], words: str) -> Iterator[re.Match[str]]:
+    """Yield the matches that are not within a longer quotation, which is the user's text."""
+    return (match for match in pattern.finditer(words) if not is_quoted(words[: match.start()]))
+
+
 # Fields. A refusal that names a field which was sent is mended by leaving it out, or by the value
 # that the server asks for.
 
@@ -278,19 +283,12 @@ def changed_fields(error: AishError, body: Json, own: Mapping[str, Any]) -> Chan
         return {}
     words = str(error.data.get("provider_message", ""))
     sent = dict(_paths(body, own))
-    for asked in _ASKED_FOR.finditer(words):
+    for asked in unquoted(_ASKED_FOR, words):
         name, value = asked.groups()
-        is_field = _plain(name) in sent or (name == _EFFORT and name not in own)
-        if is_field and not is_quoted(words[: asked.start()]):
+        if _plain(name) in sent or (name == _EFFORT and name not in own):
             return {sent.get(_plain(name), name): value}
     names = [str(error.data.get("param") or "")]
-    names += [
-        name
-        for found in _NAMED.finditer(words)
-        for name in found.groups()
-        # What is within a longer quotation is the user's text.
-        if name and not is_quoted(words[: found.start()])
-    ]
+    names += [name for match in unquoted(_NAMED, words) for name in match.groups() if name]
     parts = [_plain(part) for name in names for part in name.split(".")]
     changes: Changes = {sent[part]: None for part in parts if part in sent}
     if not changes and _plain(_EFFORT) in parts and _EFFORT not in own:

@@ -32,7 +32,7 @@ from aish_lsp.models.providers.reply import (
     plain,
     written,
 )
-from aish_lsp.models.refusals import STATUSES, is_quoted
+from aish_lsp.models.refusals import STATUSES, unquoted
 from aish_lsp.models.request import NO_RESULT, exchanges
 
 if TYPE_CHECKING:
@@ -90,10 +90,7 @@ class AnthropicModel(CountingModel):
     def _changes(self, error: AishError, body: Json, own: Json) -> Changes:
         """Return what to change; the marks for the cache are within messages."""
         words = str(error.data.get("provider_message"))
-        # What is within a longer quotation is the user's text.
-        is_named = any(
-            not is_quoted(words[: found.start()]) for found in _NAMES_CACHE.finditer(words)
-        )
+        is_named = next(unquoted(_NAMES_CACHE, words), None) is not None
         if is_named and _CACHE not in own and error.data.get("status") in STATUSES:
             return {_CACHE: None}
         return super()._changes(error, body, own)
