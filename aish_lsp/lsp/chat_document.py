@@ -382,9 +382,9 @@ class ChatDocument:
                 # What was cut off may have left a code block open; above a heading, an output's.
                 if fence and (heading is None or fence == FENCE):
                     self._writer.insert(f"{fence}\n")
-                is_cut_off = heading is None and last_heading(text) is not None
-                # Later, an editor has yet to read the heading that we wrote.
-                is_cut_off = is_cut_off and not self._has_begun
+                # If this server has written here, the editor has yet to read its heading.
+                is_cut_off = heading is None and not self._has_begun
+                is_cut_off = is_cut_off and last_heading(text) is not None
                 if heading is None:
                     cut_off = f"{quote(_CUT_OFF)}\n" if is_cut_off else ""
                     fresh = first_text(self._documents.capabilities.keys)
