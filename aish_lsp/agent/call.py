@@ -357,7 +357,7 @@ class ModelCall:
         if told:
             self._told.append(told)
             message = f"{self.preset.name} is asked again in another form: {told}."
-            if self._session.is_news(message):
+            if await self._session.is_news(message):
                 await self._notice("info", message)
         return True
 
@@ -367,7 +367,7 @@ class ModelCall:
         said = " ".join(str(error.data.get(key) or "") for key in ("param", "provider_message"))
         if not offered or not (told := self._session.tools.adapt(self.preset, said, offered)):
             return False
-        if self._session.is_news(told):
+        if await self._session.is_news(told):
             await self._notice("warning", told)
         await self.fit()
         self._restart_clock()
@@ -379,7 +379,7 @@ class ModelCall:
             return False
         self._session.workspace.services.catalog.refused_tools(self.preset)
         message = f"{self.preset.name} does not support tools here, so it answers without them."
-        if self._session.is_news(message):
+        if await self._session.is_news(message):
             await self._notice("info", message)
         await self.fit()
         self._restart_clock()

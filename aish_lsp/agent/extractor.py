@@ -97,7 +97,7 @@ class Extractor:
                 await self._notice("info", notice)
         elif found:
             await self._notice("warning", f"{error.message} This is what had been found by then.")
-        for trouble in self._session.drain_warnings():
+        for trouble in await self._session.drain_warnings():
             await self._notice("warning", trouble)
         if error is not None and not found:
             raise error

@@ -107,7 +107,7 @@ class ConversationFitting(Fitting):
             f" than {self._limit.window:,} are used: set `context_window` in"
             f" `[models.{preset.name}]`."
         )
-        if self.session.is_news(message):
+        if await self.session.is_news(message):
             await self._notice("info", message)
 
     def _request(self) -> ModelRequest:
@@ -227,7 +227,7 @@ class ConversationFitting(Fitting):
         self._leaves_out_tools = without is not None
         return without or self.tokens
 
-    def verify(self, reported: Usage) -> str:
+    async def verify(self, reported: Usage) -> str:
         """Compare our estimates with what the server ``reported``, and learn from that.
 
         Before that, ``size`` must be called, and the reply, if any, be appended to the
@@ -250,12 +250,12 @@ class ConversationFitting(Fitting):
                 f"{self._preset.name} cannot use tools (its chat template leaves them out), so none"
                 " are offered to it."
             )
-            return message if self.session.is_news(message) else ""
+            return message if await self.session.is_news(message) else ""
         if limit is not None:
             # The server counted only a part, as the message below says: drop the other warning.
             accounting.take_doubts()
             message = cut_silently(self._preset, self.tokens, read, limit)
-            return message if self.session.is_news(message) else ""
+            return message if await self.session.is_news(message) else ""
         if self._plausible:
             if self._counted is not None and known:
                 accounting.counted(self._preset, self._config, self._counted, read)

@@ -287,7 +287,7 @@ class Session:
             servers=sum(server.state == "ready" for server in servers),
         )
 
-    def drain_warnings(self) -> list[str]:
+    async def drain_warnings(self) -> list[str]:
         """Return new warnings for the user: thresholds passed, files that cannot be written."""
         passed = self.meter.usage.warnings(self.workspace.config.cost)
         services = self.workspace.services
@@ -296,7 +296,7 @@ class Session:
             *passed,
             *self.recorder.drain_warnings(),
             *services.drain_warnings(),
-            *filter(self.is_news, facts),
+            *[fact for fact in facts if await self.is_news(fact)],
         ]
 
     # For turns and executions
@@ -343,9 +343,10 @@ class Session:
         """Reload the configuration, memory and project if they changed. Return any warnings."""
         return await self.workspace.refresh() + self.recorder.drain_warnings()
 
-    def is_news(self, fact: str, *, lasts: bool = True) -> bool:
+    async def is_news(self, fact: str, *, lasts: bool = True) -> bool:
         """Return whether a ``fact`` about a model or its server was not told today."""
-        return self.workspace.services.told.is_news(fact, lasts=lasts)
+        told = self.workspace.services.told
+        return await asyncio.to_thread(told.is_news, fact, lasts=lasts)
 
     def first_time(self, notice: str) -> bool:
         """Return whether ``notice`` is new in this session, and remember that it was shown."""

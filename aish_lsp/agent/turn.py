@@ -192,7 +192,7 @@ class Turn:
         ending = self._call and finish_notice(self._call, self._finish, spoke=spoke)
         if ending:
             await self._notice("warning", ending)
-        for trouble in self._session.drain_warnings():
+        for trouble in await self._session.drain_warnings():
             await self._notice("warning", trouble)
 
     async def _prepare(self) -> None:
@@ -214,7 +214,7 @@ class Turn:
         for notice in await self._session.refresh():
             await self._notice("warning", notice)
         chosen, class_ = await self._session.models.route(prompt, self._ask.model or self._named)
-        if chosen.notice and self._session.is_news(chosen.notice, lasts=False):
+        if chosen.notice and await self._session.is_news(chosen.notice, lasts=False):
             await self._notice("info", chosen.notice)
         self._chain = FallbackChain(chosen.preset, workspace.config)
         if chosen.preset.provider != "offline":
@@ -389,7 +389,7 @@ class Turn:
             await self._record_reply(call)
         else:
             await self._withdraw()
-        if received.usage and (warning := self._fitting.verify(received.usage)):
+        if received.usage and (warning := await self._fitting.verify(received.usage)):
             await self._notice("warning", warning)
         # This comes last, since another process may lock that file for seconds.
         await call.record_usage()

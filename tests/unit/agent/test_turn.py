@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -612,7 +613,8 @@ async def test_a_cancel_while_the_end_is_told_ends_the_turn(
             is_telling.set()
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(place.session, "drain_warnings", lambda: ["trouble"])
+    drained = AsyncMock(return_value=["trouble"])
+    monkeypatch.setattr(place.session, "drain_warnings", drained)
     turn = Turn(place.session, Ask("What does it say?"), "turn", emit)
     taking = asyncio.create_task(turn.run())
     async with asyncio.timeout(30):
@@ -624,7 +626,7 @@ async def test_a_cancel_while_the_end_is_told_ends_the_turn(
     assert [line["content"] for line in place.log() if line.get("role") == "assistant"] == [
         "It says hello.",
     ]
-    monkeypatch.setattr(place.session, "drain_warnings", list)
+    drained.return_value = []
     assert (await place.ask("And now?")).finish_reason == "stop"
 
 
