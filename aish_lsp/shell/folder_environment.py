@@ -52,16 +52,16 @@ class _Tool:
     Attributes:
         files: what it reads in the folder and in those above it.
         arguments: how it prints the variables as JSON.
-        with_: variables that it gets.
-        without: variables that it does not get.
+        added: variables that it gets besides the user's.
+        removed: variables of the user's that it does not get.
         read: returns the variables in that JSON, and what else they depend on.
     """
 
     name: str
     files: tuple[str, ...]
     arguments: str
-    with_: Mapping[str, str]
-    without: frozenset[str]
+    added: Mapping[str, str]
+    removed: frozenset[str]
     read: Callable[[dict[str, Any], Mapping[str, str]], tuple[Changes, Iterable[Path]]]
 
 
@@ -142,10 +142,12 @@ class FolderEnvironment:
             program = shutil.which(tool.name, path=environ.get("PATH"))
             if program is None or not any(map(os.path.exists, files)):
                 continue
-            given = reading_environment(command_environment(environ, secret_names))
-            given = {n: v for n, v in given.items() if n not in tool.without} | dict(tool.with_)
+            own = reading_environment(command_environment(environ, secret_names))
+            own = {name: value for name, value in own.items() if name not in tool.removed}
             try:
-                stdout, trouble = await self._run(f"{shlex.quote(program)} {tool.arguments}", given)
+                stdout, trouble = await self._run(
+                    f"{shlex.quote(program)} {tool.arguments}", {**own, **tool.added}
+                )
                 changes, others = tool.read(json.loads(stdout or "{}"), environ)
             except AishError as error:
                 trouble, changes, others = error.message, {}, []
