@@ -281,7 +281,9 @@ async def test_a_temporary_folder_is_one_command_alone(
     with await confinement.sandbox(tmp_path) as other:
         beside = shlex.quote(str(other.temporary))
         text = (
-            f'echo x > "$TMPDIR/../left"; echo x > {beside}/put; rmdir {beside}; mkdir "$TMPDIR/d"'
+            # In one pipe, as two are read in any order.
+            'exec 2>&1; echo x > "$TMPDIR/../left"; '
+            f'echo x > {beside}/put; rmdir {beside}; mkdir "$TMPDIR/d"'
             f' && echo mine > "$TMPDIR/own" && mv "$TMPDIR/own" {beside}; cat "$TMPDIR/own"'
         )
         result = await confined(confinement, text, tmp_path)
