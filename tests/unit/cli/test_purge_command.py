@@ -8,6 +8,8 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,24 @@ def _files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
 
 
+@contextmanager
+def at_its_question() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Run it at a terminal until it asks; yield the process and our end of the terminal."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "aish_lsp", "purge"]
+    with subprocess.Popen(command, stdin=its, stderr=its, stdout=subprocess.PIPE) as process:
+        os.close(its)
+        _read_until(ours, b"[y/N]")
+        yield process, ours
+    os.close(ours)
+
+
+def _read_until(terminal: int, text: bytes) -> None:
+    said = b""
+    while text not in said:
+        said += os.read(terminal, 4096)
+
+
 def test_all_that_is_ours_goes_and_the_folders_with_it(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,16 +117,9 @@ def test_without_a_terminal_and_yes_it_only_lists(
 def test_at_a_terminal_only_a_yes_removes(
     root: Path, tmp_path: Path, answer: bytes, code: int
 ) -> None:
-    ours, its = pty.openpty()
-    command = [sys.executable, "-m", "aish_lsp", "purge"]
-    with subprocess.Popen(command, stdin=its, stderr=its, stdout=subprocess.PIPE) as process:
-        os.close(its)
-        said = b""
-        while b"[y/N]" not in said:
-            said += os.read(ours, 4096)
-        os.write(ours, answer)
+    with at_its_question() as (process, terminal):
+        os.write(terminal, answer)
         assert process.wait() == code
-    os.close(ours)
     assert (root / ".aish/chat.md").exists() == bool(code)
     assert (tmp_path / "data/memory.jsonl").exists() == bool(code)
 
@@ -236,20 +249,12 @@ def test_nothing_goes_while_another_program_has_it_open(
 def test_a_folder_that_becomes_a_link_while_it_asks_is_not_followed(
     root: Path, tmp_path: Path
 ) -> None:
-    ours, its = pty.openpty()
-    command = [sys.executable, "-m", "aish_lsp", "purge"]
-    with subprocess.Popen(command, stdin=its, stderr=its, stdout=subprocess.PIPE) as process:
-        os.close(its)
-        said = b""
-        while b"[y/N]" not in said:
-            said += os.read(ours, 4096)
+    with at_its_question() as (process, terminal):
         (root / ".aish").rename(tmp_path / "elsewhere")
         (root / ".aish").symlink_to(tmp_path / "elsewhere")
-        os.write(ours, b"y\n")
-        while b"changed meanwhile" not in said:
-            said += os.read(ours, 4096)
+        os.write(terminal, b"y\n")
+        _read_until(terminal, b"changed meanwhile")
         assert process.wait() == 1
-    os.close(ours)
     assert (tmp_path / "elsewhere/chat.md").exists()
     assert (tmp_path / "data/memory.jsonl").exists()
 
