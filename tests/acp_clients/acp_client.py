@@ -1,4 +1,4 @@
-"""The SDK's own client, connected to our agent in this process."""
+"""The SDK's own client, connected to our agent in this process, and a model to answer it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import acp
 from acp import schema
+from conversing import Place
+from fault_server import FaultServer, Peer, Request, Script, chunk_of
 
 from aish_lsp.acp.agent import serve
 
@@ -70,6 +72,10 @@ class Recorder:
 
     def on_connect(self, connection: Any) -> None:
         """Do nothing."""
+
+    async def first(self) -> str:
+        """Return the name of the first option, which agrees; to be the ``answer``."""
+        return str(self.asked[-1]["options"][0][0])
 
     # What was sent
 
@@ -155,6 +161,80 @@ async def connected(folder: object, **initialize: Any) -> AsyncIterator[Connecte
         await connection.close()
 
 
+class Model:
+    """Answers each question with the next reply, the last one again and again.
+
+    Attributes:
+        replies: pieces of text, each a reply.
+        sent: the messages of each request.
+        hold: if set, a reply waits for it after its first piece.
+    """
+
+    def __init__(self, *replies: str, finish: str = "stop") -> None:
+        self.replies = list(replies)
+        self.sent: list[Any] = []
+        self.hold: asyncio.Event | None = None
+        self._finish = finish
+
+    async def __call__(self, request: Request, peer: Peer) -> None:
+        if not request.path.endswith("/chat/completions"):
+            await peer.reply({}, "404 Not Found")
+            return
+        self.sent.append(request.json["messages"])
+        text = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        await peer.head()
+        for word in text.split(" "):
+            await peer.event(chunk_of(f"{word} "))
+            if self.hold is not None:
+                await self.hold.wait()
+        await peer.event(chunk_of("", finish_reason=self._finish))
+        await peer.event("[DONE]")
+
+    @property
+    def last(self) -> str:
+        """The last question, with all that came with it."""
+        return str(self.sent[-1][-1]["content"])
+
+
+class Caller(Model):
+    """Calls a tool once, and then answers."""
+
+    def __init__(self, name: str, **arguments: str) -> None:
+        super().__init__("Done.")
+        self._call = {"name": name, "arguments": json.dumps(arguments)}
+        self.offered: list[str] = []
+
+    async def __call__(self, request: Request, peer: Peer) -> None:
+        is_chat = request.path.endswith("/chat/completions")
+        if is_chat:
+            self.offered = [one["function"]["name"] for one in request.json.get("tools") or ()]
+        if not is_chat or request.json["messages"][-1]["role"] == "tool":
+            await super().__call__(request, peer)
+            return
+        call = {"index": 0, "id": "c1", "type": "function", "function": self._call}
+        await peer.head()
+        await peer.event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+        await peer.event(chunk_of("", finish_reason="tool_calls"))
+        await peer.event("[DONE]")
+
+
+@asynccontextmanager
+async def in_session(
+    place: Place, script: Script, mode: str = "ask", able: Any = None, **model: Any
+) -> AsyncIterator[Connected]:
+    """Begin a session whose model server follows ``script``, in a client that is ``able``.
+
+    ``model`` is what the configuration says of the model besides.
+    """
+    async with (
+        FaultServer(script) as server,
+        connected(place.folder, client_capabilities=able) as client,
+    ):
+        place.configure(server.url, **model)
+        await client.open(mode)
+        yield client
+
+
 class Wire:
     """The bare lines of a connection."""
 
@@ -193,3 +273,13 @@ class Wire:
     async def ask(self, method: str, **params: Any) -> Any:
         """Send a request; return the answer."""
         return await self.answer_to(await self.begin(method, **params))
+
+    async def open(self, folder: object) -> str:
+        """Begin a session in a folder; return its id."""
+        opened = await self.ask("session/new", cwd=str(folder), mcpServers=[])
+        return str(opened["result"]["sessionId"])
+
+    async def prompt(self, session: str, text: str) -> int:
+        """Send a text to a session; return the id of the request."""
+        content = [{"type": "text", "text": text}]
+        return await self.begin("session/prompt", sessionId=session, prompt=content)

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from acp import RequestError, schema
 from acp.helpers import resource_link_block
-from acp_client import Recorder, Wire, connected, streams
+from acp_client import Caller, Model, Recorder, Wire, connected, in_session, streams
 from conversing import Place
 from fault_server import FaultServer
-from test_acp_conversation import Caller, Model
 
 from aish_lsp.acp.transport import LineTransport
 
@@ -101,9 +100,7 @@ async def test_an_unknown_option_value_or_mode_is_refused(place: Place) -> None:
 async def test_a_prompt_during_a_prompt_is_refused_and_the_first_goes_on(place: Place) -> None:
     model = Model("One two")
     model.hold = asyncio.Event()
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         first = asyncio.create_task(client.prompt("First?"))
         await client.seen.until(lambda: "One" in client.seen.text())
         with pytest.raises(RequestError, match="A prompt is being answered"):
@@ -116,8 +113,7 @@ async def test_a_prompt_during_a_prompt_is_refused_and_the_first_goes_on(place: 
 
 
 async def test_a_cancel_of_nothing_changes_nothing(wire: Wire, place: Place) -> None:
-    opened = await wire.ask("session/new", cwd=str(place.folder), mcpServers=[])
-    session = opened["result"]["sessionId"]
+    session = await wire.open(place.folder)
     for name in (session, "nobody"):
         params = {"sessionId": name}
         await wire.send({"jsonrpc": "2.0", "method": "session/cancel", "params": params})
@@ -126,8 +122,7 @@ async def test_a_cancel_of_nothing_changes_nothing(wire: Wire, place: Place) -> 
         params = {"requestId": request}
         await wire.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params})
     await wire.send({"jsonrpc": "2.0", "method": "$/cancel_request"})
-    prompt = [{"type": "text", "text": "/help"}]
-    answer = await wire.ask("session/prompt", sessionId=session, prompt=prompt)
+    answer = await wire.answer_to(await wire.prompt(session, "/help"))
     assert answer["result"]["stopReason"] == "end_turn"
 
 
@@ -138,11 +133,7 @@ async def test_a_cancelled_request_of_a_prompt_is_answered_cancelled(
     model.hold = asyncio.Event()
     async with FaultServer(model) as server:
         place.configure(server.url)
-        opened = await wire.ask("session/new", cwd=str(place.folder), mcpServers=[])
-        prompt = [{"type": "text", "text": "Count."}]
-        request = await wire.begin(
-            "session/prompt", sessionId=opened["result"]["sessionId"], prompt=prompt
-        )
+        request = await wire.prompt(await wire.open(place.folder), "Count.")
         while "One" not in str(await wire.receive()):
             pass
         params = {"requestId": request}
@@ -151,9 +142,7 @@ async def test_a_cancelled_request_of_a_prompt_is_answered_cancelled(
 
 
 async def test_a_prompt_of_ten_megabytes_is_refused_in_words(place: Place) -> None:
-    async with FaultServer(Model("Fine.")) as server, connected(place.folder) as client:
-        place.configure(server.url, context_window=4096)
-        await client.open()
+    async with in_session(place, Model("Fine."), context_window=4096) as client:
         with pytest.raises(RequestError, match="tokens"):
             await client.prompt("word " * 2_000_000)
         assert await client.prompt("Still there?") == "end_turn"
@@ -175,10 +164,8 @@ async def test_a_client_that_goes_in_mid_reply_leaves_what_arrived_in_the_log(
         place.configure(server.url)
         async with streams() as (reader, writer):
             wire = Wire(reader, writer)
-            opened = await wire.ask("session/new", cwd=str(place.folder), mcpServers=[])
-            session = opened["result"]["sessionId"]
-            prompt = [{"type": "text", "text": "Count."}]
-            await wire.begin("session/prompt", sessionId=session, prompt=prompt)
+            session = await wire.open(place.folder)
+            await wire.prompt(session, "Count.")
             while "One" not in str(await wire.receive()):
                 pass
             writer.transport.abort()
@@ -200,9 +187,7 @@ async def test_a_session_that_another_agent_has_open_is_busy(place: Place, tmp_p
 @pytest.mark.parametrize("uri", ["/run touch made", ":run touch made", "/remember x"])
 async def test_a_link_is_never_a_command(place: Place, uri: str) -> None:
     model = Model("I see.")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         assert await client.prompt(resource_link_block("a link", uri)) == "end_turn"
     assert not (place.folder / "made").exists()
     assert model.last == f"<{uri}>"
@@ -212,17 +197,13 @@ async def test_a_link_to_a_line_with_an_endless_number_is_a_link_to_the_file(pla
     model = Model("I see.")
     (place.folder / "a.py").write_text("answer = 42\n")
     uri = f"{(place.folder / 'a.py').as_uri()}#L{'9' * 5_000}"
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         assert await client.prompt("See ", resource_link_block("a.py", uri)) == "end_turn"
     assert "answer = 42" in model.last
 
 
 async def test_a_session_that_a_command_deleted_is_gone_and_can_be_closed(place: Place) -> None:
-    async with FaultServer(Model("Hello.")) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, Model("Hello.")) as client:
         await client.prompt("Hi.")
         client.seen.answer = "Delete"
         assert await client.prompt(f"/session delete {client.session}") == "end_turn"
@@ -247,11 +228,7 @@ async def test_a_cancel_ends_a_prompt_whose_tool_server_does_not_start(place: Pl
         place.configure(server.url)
         opened = await client.acp.new_session(cwd=client.folder, mcp_servers=[silent])
         client.session = opened.session_id
-
-        async def agree() -> str:
-            return str(client.seen.asked[-1]["options"][0][0])
-
-        client.seen.answer = agree
+        client.seen.answer = client.seen.first
         asking = asyncio.create_task(client.prompt("Hello."))
         await client.seen.until(
             lambda: [one["status"] for one in client.seen.calls().values()] == ["completed"]
@@ -276,12 +253,9 @@ async def test_a_cancel_ends_a_prompt_that_waits_for_a_file_of_the_client(
 
     monkeypatch.setattr(Recorder, "read_text_file", read_text_file)
     can = {"fs": {"readTextFile": True}}
-    async with (
-        FaultServer(Caller("read_file", path="a.py")) as server,
-        connected(place.folder, client_capabilities=can) as client,
-    ):
-        place.configure(server.url, context_window=16_384)
-        await client.open()
+    async with in_session(
+        place, Caller("read_file", path="a.py"), context_window=16_384, able=can
+    ) as client:
         asking = asyncio.create_task(client.prompt(question))
         await reading.wait()
         await client.acp.cancel(session_id=client.session)
@@ -292,9 +266,7 @@ async def test_a_cancel_ends_a_prompt_that_waits_for_a_file_of_the_client(
 async def test_text_that_is_not_ascii_is_sent_as_it_is_and_line_ends_escaped(
     wire: Wire, place: Place
 ) -> None:
-    opened = await wire.ask("session/new", cwd=str(place.folder), mcpServers=[])
-    prompt = [{"type": "text", "text": "/run printf '日\u2028'"}]
-    await wire.begin("session/prompt", sessionId=opened["result"]["sessionId"], prompt=prompt)
+    await wire.prompt(await wire.open(place.folder), "/run printf '日\u2028'")
     while "execute" not in (line := await wire.line()):
         pass
     assert "日" in line

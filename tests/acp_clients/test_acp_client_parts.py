@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from acp import RequestError, schema
-from acp_client import Connected, connected
+from acp_client import Caller, Connected, Model, connected, in_session
 from conversing import Place
 from fault_server import FaultServer
-from test_acp_conversation import Caller, Model
 
 SERVER = Path(__file__).resolve().parents[1] / "kit" / "tool_server.py"
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
@@ -24,13 +23,8 @@ async def test_an_unsaved_text_is_what_a_question_sends(place: Place) -> None:
     file.write_text("saved = 1\n")
     (place.folder / "b.py").write_text("other = 1\n")
     model = Model("I see.")
-    async with (
-        FaultServer(model) as server,
-        connected(place.folder, client_capabilities=FILES) as client,
-    ):
-        place.configure(server.url)
+    async with in_session(place, model, able=FILES) as client:
         client.seen.texts[str(file)] = "unsaved = 2\r\n"
-        await client.open()
         await client.prompt("What is in @a.py and @b.py?")
     assert "unsaved = 2" in model.last
     assert "saved = 1" not in model.last
@@ -41,18 +35,9 @@ async def test_an_edit_of_an_unsaved_text_is_made_by_the_client(place: Place) ->
     file = place.folder / "a.py"
     file.write_text("saved = 1\n")
     model = Caller("edit_file", path="a.py", old="unsaved", new="changed")
-    async with (
-        FaultServer(model) as server,
-        connected(place.folder, client_capabilities=FILES) as client,
-    ):
-        place.configure(server.url, context_window=16_384)
+    async with in_session(place, model, "act", context_window=16_384, able=FILES) as client:
         client.seen.texts[str(file)] = "unsaved = 2\r\n"
-        await client.open("act")
-
-        async def agree() -> str:
-            return str(client.seen.asked[-1]["options"][0][0])
-
-        client.seen.answer = agree
+        client.seen.answer = client.seen.first
         await client.prompt("Change it.")
         [call] = client.seen.calls().values()
     assert call["status"] == "completed"
@@ -115,17 +100,11 @@ async def test_a_great_output_is_sent_once_and_cut(place: Place) -> None:
 
 async def test_a_goal_is_pursued_in_act_with_its_steps_as_the_plan(place: Place) -> None:
     model = Model("I make it.\nCMD: touch made", "It is there.\nGOAL: complete")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url, context_window=16_384)
-        await client.open()
+    async with in_session(place, model, context_window=16_384) as client:
         with pytest.raises(RequestError, match="in the mode `act`"):
             await client.prompt("/norris make the file")
         await client.acp.set_session_mode(session_id=client.session, mode_id="act")
-
-        async def agree() -> str:
-            return str(client.seen.asked[-1]["options"][0][0])
-
-        client.seen.answer = agree
+        client.seen.answer = client.seen.first
         assert await client.prompt("/norris make the file") == "end_turn"
         plans = client.seen.of_kind("plan")
         calls = client.seen.calls().values()

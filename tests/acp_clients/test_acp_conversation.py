@@ -11,46 +11,11 @@ from typing import Any
 import pytest
 from acp import RequestError, embedded_text_resource, image_block, resource_block
 from acp.helpers import resource_link_block
-from acp_client import Connected, connected
+from acp_client import Caller, Connected, Model, connected, in_session
 from conversing import Place
-from fault_server import FaultServer, Peer, Request, chunk_of
+from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.__main__ import main
-
-
-class Model:
-    """Answers each question with the next reply, the last one again and again.
-
-    Attributes:
-        replies: pieces of text, each a reply.
-        sent: the messages of each request.
-        hold: if set, a reply waits for it after its first piece.
-    """
-
-    def __init__(self, *replies: str, finish: str = "stop") -> None:
-        self.replies = list(replies)
-        self.sent: list[Any] = []
-        self.hold: asyncio.Event | None = None
-        self._finish = finish
-
-    async def __call__(self, request: Request, peer: Peer) -> None:
-        if not request.path.endswith("/chat/completions"):
-            await peer.reply({}, "404 Not Found")
-            return
-        self.sent.append(request.json["messages"])
-        text = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        await peer.head()
-        for word in text.split(" "):
-            await peer.event(chunk_of(f"{word} "))
-            if self.hold is not None:
-                await self.hold.wait()
-        await peer.event(chunk_of("", finish_reason=self._finish))
-        await peer.event("[DONE]")
-
-    @property
-    def last(self) -> str:
-        """The last question, with all that came with it."""
-        return str(self.sent[-1][-1]["content"])
 
 
 async def test_initialize_names_what_the_agent_can_do(place: Place) -> None:
@@ -94,9 +59,7 @@ async def test_a_new_session_is_told_its_commands_usage_and_options(place: Place
 
 async def test_a_reply_streams_and_its_usage_and_title_are_shown(place: Place) -> None:
     model = Model("It has three parts.")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url, context_window=8192)
-        await client.open()
+    async with in_session(place, model, context_window=8192) as client:
         assert await client.prompt("What is ", "this?") == "end_turn"
         seen = client.seen
         assert seen.text() == "It has three parts. "
@@ -115,17 +78,13 @@ async def test_the_reason_why_a_reply_ended_becomes_the_stop_reason(
     place: Place, finish: str, stop: str
 ) -> None:
     model = Model("Well,", finish=finish)
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         assert await client.prompt("Go on.") == stop
 
 
 async def test_in_ask_a_suggestion_is_listed_and_run_by_its_number(place: Place) -> None:
     model = Model("Try this.\nCMD: echo seen; true", "Fine.")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         assert await client.prompt("Say something.") == "end_turn"
         assert "- `/run 1` (" in client.seen.text()
         assert client.seen.calls() == {}
@@ -142,9 +101,7 @@ async def test_in_ask_a_suggestion_is_listed_and_run_by_its_number(place: Place)
 
 async def test_in_act_an_allowed_suggestion_runs_within_the_prompt(place: Place) -> None:
     model = Model("Make it.\nCMD: touch made", "Fine.")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open("act")
+    async with in_session(place, model, "act") as client:
         client.seen.answer = "Run"
         assert await client.prompt("Make a file.") == "end_turn"
         assert (place.folder / "made").is_file()
@@ -163,9 +120,7 @@ async def test_a_refused_suggestion_does_not_run_and_the_model_is_told(
     place: Place, command: str
 ) -> None:
     model = Model(f"Do it.\nCMD: {command}", "Fine.")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open("act")
+    async with in_session(place, model, "act") as client:
         client.seen.answer = "Cancel"
         assert await client.prompt("Make a file.") == "end_turn"
         assert len(client.seen.asked) == 1
@@ -176,34 +131,10 @@ async def test_a_refused_suggestion_does_not_run_and_the_model_is_told(
     assert "[aish: not run: the user refused it]" in model.last
 
 
-class Caller(Model):
-    """Calls a tool once, and then answers."""
-
-    def __init__(self, name: str, **arguments: str) -> None:
-        super().__init__("Done.")
-        self._call = {"name": name, "arguments": json.dumps(arguments)}
-        self.offered: list[str] = []
-
-    async def __call__(self, request: Request, peer: Peer) -> None:
-        is_chat = request.path.endswith("/chat/completions")
-        if is_chat:
-            self.offered = [one["function"]["name"] for one in request.json.get("tools") or ()]
-        if not is_chat or request.json["messages"][-1]["role"] == "tool":
-            await super().__call__(request, peer)
-            return
-        call = {"index": 0, "id": "c1", "type": "function", "function": self._call}
-        await peer.head()
-        await peer.event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
-        await peer.event(chunk_of("", finish_reason="tool_calls"))
-        await peer.event("[DONE]")
-
-
 async def test_in_ask_the_model_has_the_tools_that_read_alone(place: Place) -> None:
     (place.folder / "notes.txt").write_text("bread\n")
     model = Caller("read_file", path="notes.txt")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url, context_window=16_384)
-        await client.open()
+    async with in_session(place, model, context_window=16_384) as client:
         assert await client.prompt("What is in my notes?") == "end_turn"
         [call] = client.seen.calls().values()
     assert "read_file" in model.offered
@@ -226,9 +157,7 @@ async def test_in_ask_a_call_of_a_tool_that_is_not_offered_changes_nothing(
 ) -> None:
     (place.folder / "notes.txt").write_text("bread\n")
     model = Caller(tool, **arguments)
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url, context_window=16_384)
-        await client.open("act")
+    async with in_session(place, model, "act", context_window=16_384) as client:
         await client.acp.set_session_mode(session_id=client.session, mode_id="ask")
         assert await client.prompt("Do it.") == "end_turn"
         assert client.seen.asked == []
@@ -247,9 +176,7 @@ async def test_a_change_to_ask_during_a_reply_holds_for_its_tools(place: Place) 
             await held.wait()
         await model(request, peer)
 
-    async with FaultServer(hold) as server, connected(place.folder) as client:
-        place.configure(server.url, context_window=16_384)
-        await client.open("act")
+    async with in_session(place, hold, "act", context_window=16_384) as client:
         client.seen.answer = "Run"
         asking = asyncio.create_task(client.prompt("Do it."))
         await begun.wait()
@@ -265,9 +192,7 @@ async def test_in_act_an_edit_is_asked_about_with_its_diff(place: Place, *, answ
     file = place.folder / "notes.txt"
     file.write_text("bread\n")
     model = Caller("edit_file", path="notes.txt", old="bread", new="milk")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url, context_window=16_384)
-        await client.open("act")
+    async with in_session(place, model, "act", context_window=16_384) as client:
 
         async def choose() -> str:
             names = [name for name, _ in client.seen.asked[-1]["options"]]
@@ -293,9 +218,7 @@ async def test_in_act_an_edit_is_asked_about_with_its_diff(place: Place, *, answ
 async def test_a_cancel_in_mid_reply_is_answered_cancelled(place: Place) -> None:
     model = Model("One two three", "Fine.")
     model.hold = asyncio.Event()
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         asking = asyncio.create_task(client.prompt("Count."))
         await client.seen.until(lambda: "One" in client.seen.text())
         await client.acp.cancel(session_id=client.session)
@@ -307,9 +230,7 @@ async def test_a_cancel_in_mid_reply_is_answered_cancelled(place: Place) -> None
 
 async def test_a_cancel_while_a_permission_is_open_ends_the_prompt(place: Place) -> None:
     model = Model("Make it.\nCMD: touch made")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open("act")
+    async with in_session(place, model, "act") as client:
         never = asyncio.Event()
         client.seen.answer = never.wait
         asking = asyncio.create_task(client.prompt("Make a file."))
@@ -359,9 +280,7 @@ async def _delete(client: Connected, session: str) -> None:
 async def test_two_sessions_of_a_folder_answer_at_the_same_time(place: Place) -> None:
     model = Model("One two")
     model.hold = asyncio.Event()
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         first = asyncio.create_task(client.prompt("First?"))
         await client.seen.until(lambda: "One" in client.seen.text())
         await client.open()
@@ -378,9 +297,7 @@ async def test_what_a_client_sends_along_reaches_the_model(place: Place) -> None
     model = Model("I see.")
     uri = (place.folder / "a file.py").as_uri()
     unsaved = embedded_text_resource("file:///elsewhere/b.py", "unsaved = 1\n")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         await client.prompt(
             "Explain ",
             resource_link_block("a file.py", uri),
@@ -396,9 +313,7 @@ async def test_what_a_client_sends_along_reaches_the_model(place: Place) -> None
 
 async def test_a_slash_is_a_command_and_a_path_is_a_question(place: Place) -> None:
     model = Model("It is a file.")
-    async with FaultServer(model) as server, connected(place.folder) as client:
-        place.configure(server.url)
-        await client.open()
+    async with in_session(place, model) as client:
         assert await client.prompt("/remember We deploy with make ship") == "end_turn"
         assert await client.prompt("/memory list") == "end_turn"
         assert "We deploy with make ship" in client.seen.text()

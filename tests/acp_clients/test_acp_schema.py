@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import pytest
 from acp import schema
-from acp_client import Wire, streams
+from acp_client import Caller, Wire, streams
 from conversing import Place
 from fault_server import FaultServer
-from test_acp_conversation import Caller
 
 SENT: Final[dict[str, Any]] = {
     "session/update": schema.SessionNotification,
