@@ -46,6 +46,15 @@ def pytest_configure(config: pytest.Config) -> None:
     fork_server.environment = dict(os.environ)
 
 
+@pytest.fixture
+def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that holds the user's home, data and configuration for one test alone."""
+    for name in ("HOME", "AISH_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
+    return tmp_path
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fork the servers of a test, where it is not about how they start."""

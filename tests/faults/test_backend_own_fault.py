@@ -33,12 +33,9 @@ class Faulty:
 
 
 @pytest.fixture
-async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workspace]:
-    for name in ("HOME", "AISH_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
+async def workspace(own_files: Path) -> AsyncIterator[Workspace]:
     services = Services(environ={"AISH_DISCOVERY": "off"})
-    root = tmp_path / "workspace"
+    root = own_files / "workspace"
     root.mkdir()
     opened = Workspace(root, services, Configuration(root, services.trust, services.environ))
     yield opened

@@ -89,11 +89,8 @@ class Saving(NoBuffers):
 
 
 @pytest.fixture
-async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
-    for name in ("HOME", "AISH_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
-    made = Place(tmp_path)
+async def place(own_files: Path) -> AsyncIterator[Place]:
+    made = Place(own_files)
     yield made
     await made.workspace.aclose()
     await made.services.aclose()

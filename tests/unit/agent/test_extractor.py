@@ -38,16 +38,13 @@ class Scripted:
 
 
 @pytest.fixture
-async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workspace]:
-    for name in ("HOME", "AISH_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
-    (tmp_path / "config.toml").write_text(
+async def workspace(own_files: Path) -> AsyncIterator[Workspace]:
+    (own_files / "config.toml").write_text(
         '[models.mine]\nprovider = "openai"\nendpoint = "http://127.0.0.1:9/v1"\nmodel = "m"\n'
         "context_window = 8192\nprice = {input = 1.0, output = 10.0}\n"
     )
     services = Services(environ={"AISH_DISCOVERY": "off"})
-    root = tmp_path / "workspace"
+    root = own_files / "workspace"
     root.mkdir()
     opened = Workspace(root, services, Configuration(root, services.trust, services.environ))
     await opened.shown.recorder.question(

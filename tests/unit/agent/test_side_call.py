@@ -67,13 +67,10 @@ class Script:
 
 
 @pytest.fixture
-async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Session]:
-    for name in ("HOME", "AISH_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
-    (tmp_path / "config.toml").write_text(CONFIG)
+async def session(own_files: Path) -> AsyncIterator[Session]:
+    (own_files / "config.toml").write_text(CONFIG)
     services = Services(environ={"AISH_DISCOVERY": "off"})
-    folder = tmp_path / "workspace"
+    folder = own_files / "workspace"
     folder.mkdir()
     workspace = Workspace(folder, services, Configuration(folder, services.trust, services.environ))
     yield workspace.shown

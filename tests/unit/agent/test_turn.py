@@ -151,12 +151,9 @@ class Place:
 
 @pytest.fixture(params=[True], ids=["tool role"])
 async def place(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, own_files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Place]:
-    for name in ("HOME", "AISH_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
-    made = Place(tmp_path, role=request.param)
+    made = Place(own_files, role=request.param)
     made.session.tools = made.tools
 
     def open_model(_: Preset) -> Place:

@@ -69,14 +69,11 @@ class Place:
 
 
 @pytest.fixture
-async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
-    for name in ("HOME", "AISH_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
-    (tmp_path / "config.toml").write_text(
+async def place(own_files: Path) -> AsyncIterator[Place]:
+    (own_files / "config.toml").write_text(
         'default_model = "offline"\n[models.mine]\nprovider = "offline"\nmodel = "m"\n'
     )
-    root = tmp_path / "workspace"
+    root = own_files / "workspace"
     root.mkdir()
     (root / "Makefile").write_text("test:\n\t@echo tests ran\n")
     place = Place(root)

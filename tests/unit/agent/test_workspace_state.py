@@ -38,16 +38,13 @@ class Saying:
 
 
 @pytest.fixture
-async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workspace]:
-    for name in ("HOME", "AISH_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
-    (tmp_path / "config.toml").write_text(
+async def workspace(own_files: Path) -> AsyncIterator[Workspace]:
+    (own_files / "config.toml").write_text(
         '[models.mine]\nprovider = "openai"\nendpoint = "http://127.0.0.1:9/v1"\n'
         'model = "m"\napi_key_env = "SECRETVAR"\n'
     )
     services = Services(environ={"AISH_DISCOVERY": "off", "SECRETVAR": KEY, "XAI_API_KEY": "b" * 9})
-    root = tmp_path / "workspace"
+    root = own_files / "workspace"
     root.mkdir()
     (root / "Makefile").write_text("test:\n\ttrue\n")
     opened = Workspace(root, services, Configuration(root, services.trust, services.environ))
