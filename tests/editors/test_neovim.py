@@ -148,6 +148,11 @@ class Neovim:
         return str(self._nvim.current.buffer.name)
 
     @property
+    def is_saved(self) -> bool:
+        """Whether the current buffer is as it is in its file."""
+        return not self.lua("return vim.bo.modified")
+
+    @property
     def messages(self) -> str:
         """All that was said to the user."""
         return str(self._nvim.command_output("messages"))

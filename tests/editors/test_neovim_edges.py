@@ -51,9 +51,6 @@ watch(require("vim.lsp.client"))
 
 ASKED = "return _G.asked"
 
-#: Whether the chat is as it is in its file.
-SAVED = "return not vim.bo.modified"
-
 
 @pytest.mark.parametrize("opens", ["enew", "terminal", "help"])
 def test_the_chat_is_opened_from_what_is_no_file(place: Place, profile: Path, opens: str) -> None:
@@ -82,7 +79,7 @@ def test_a_slow_reply_that_is_saved_meanwhile_is_one_step_of_undo(
         neovim.keys("<CR>")
         neovim.until("the beginning", lambda: "The beginning" in neovim.lines)
         neovim.until("saved", lambda: "The beginning" in place.chat.read_text())
-        neovim.until("saved", lambda: neovim.lua(SAVED))
+        neovim.until("saved", lambda: neovim.is_saved)
         model.goes_on.set()
         neovim.until("its end", lambda: neovim.lines.count("## You") == 2)
         neovim.keys("u")
@@ -243,7 +240,7 @@ def test_what_a_reply_says_about_modelines_sets_nothing(place: Place, profile: P
     model = Model("Put this at the end:\n\n    # vim: set nomodifiable tabstop=3:\n")
     with talking(place, profile, model) as neovim:
         ask(neovim, "how?", 2)
-        neovim.until("saved", lambda: neovim.lua(SAVED))
+        neovim.until("saved", lambda: neovim.is_saved)
         neovim.keys(":set modeline<CR>:edit!<CR>")
         neovim.until("loaded", lambda: neovim.lines.count("## You") == 2)
         assert neovim.lua("return vim.bo.modifiable and vim.bo.tabstop") == 8

@@ -259,7 +259,7 @@ def test_a_chat_that_is_renamed_is_a_text_like_any_other(place: Place, profile: 
 def test_a_file_whose_text_is_here_already_is_no_conflict(place: Place, profile: Path) -> None:
     with talking(place, profile, Model("Yes.\n")) as neovim:
         ask(neovim, "what?", 2)
-        neovim.until("saved", lambda: not neovim.lua("return vim.bo.modified"))
+        neovim.until("saved", lambda: neovim.is_saved)
         # As by a server that did not know yet that the chat is open.
         place.chat.write_text("\n".join(neovim.lines[:-2]) + "\n\n")
         neovim.keys("Giand now?<Esc>")
@@ -270,7 +270,7 @@ def test_a_file_whose_text_is_here_already_is_no_conflict(place: Place, profile:
 def test_a_chat_that_changed_on_the_disk_is_not_overwritten(place: Place, profile: Path) -> None:
     with talking(place, profile, Model("Yes.\n")) as neovim:
         ask(neovim, "from here?", 2)
-        neovim.until("saved", lambda: not neovim.lua("return vim.bo.modified"))
+        neovim.until("saved", lambda: neovim.is_saved)
         place.chat.write_text(f"{place.chat.read_text()}from elsewhere?\n")
         # The user types and has not looked at the file since.
         neovim.keys("Gifrom here, too?<Esc>")

@@ -107,7 +107,7 @@ def test_a_conversation(neovim: Neovim, place: Place) -> None:
     assert "exit 0" in "\n".join(neovim.lines).rpartition("## aish")[2]
 
     # Nothing is left to write: the chat has saved itself.
-    neovim.until("saved", lambda: not neovim.lua("return vim.bo.modified"))
+    neovim.until("saved", lambda: neovim.is_saved)
     text = "\n".join([*neovim.lines, ""])
     neovim.until("the file", lambda: place.chat.read_text() == text)
     assert re.fullmatch(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,16 @@ CUT_OFF = (
 def told(neovim: Neovim) -> list[str]:
     """Return what the chat says by itself."""
     return [line for line in neovim.lines if line.startswith("> ")]
+
+
+@contextmanager
+def in_mid_reply(place: Place, profile: Path) -> Iterator[tuple[Neovim, Model]]:
+    """Start Neovim and ask, until half of the reply is in the chat; yield the model, too."""
+    model = Model("Half of a reply", " and the rest.\n")
+    with talking(place, profile, model) as neovim:
+        neovim.keys("Giwhat?<Esc><CR>")
+        neovim.until("half of it", lambda: neovim.lines[-1] == "Half of a reply")
+        yield neovim, model
 
 
 def test_second_neovim_on_a_folder_has_a_chat_of_its_own(place: Place, profile: Path) -> None:
@@ -48,7 +60,7 @@ def test_second_neovim_on_a_folder_has_a_chat_of_its_own(place: Place, profile: 
                     lambda it=neovim, n=number: it.lines.count("## You") == n + 2,  # type: ignore[misc]
                 )
         for neovim, own, others in ((one, "one", "the other"), (other, "the other", "one")):
-            neovim.until("it is saved", lambda it=neovim: not it.lua("return vim.bo.modified"))  # type: ignore[misc]
+            neovim.until("it is saved", lambda it=neovim: it.is_saved)  # type: ignore[misc]
             text = Path(neovim.name).read_text()
             assert [f"of {own} {n}?" in text for n in range(2)] == [True, True]
             assert f"of {others}" not in text
@@ -64,11 +76,8 @@ def test_second_neovim_on_a_folder_has_a_chat_of_its_own(place: Place, profile: 
 def test_reply_cut_off_by_a_kill_of_neovim_is_said_in_one_sentence(
     place: Place, profile: Path
 ) -> None:
-    model = Model("Half of a reply", " and the rest.\n")
-    with talking(place, profile, model) as neovim:
-        neovim.keys("Giwhat?<Esc><CR>")
-        neovim.until("half of it", lambda: neovim.lines[-1] == "Half of a reply")
-        neovim.until("it is saved", lambda: not neovim.lua("return vim.bo.modified"))
+    with in_mid_reply(place, profile) as (neovim, model):
+        neovim.until("it is saved", lambda: neovim.is_saved)
         neovim.kill()
         model.goes_on.set()
     with opened(place, profile) as neovim:
@@ -80,10 +89,7 @@ def test_reply_cut_off_by_a_kill_of_neovim_is_said_in_one_sentence(
 def test_reply_cut_off_by_a_kill_of_the_server_is_said_in_one_sentence(
     place: Place, profile: Path
 ) -> None:
-    model = Model("Half of a reply", " and the rest.\n")
-    with talking(place, profile, model) as neovim:
-        neovim.keys("Giwhat?<Esc><CR>")
-        neovim.until("half of it", lambda: neovim.lines[-1] == "Half of a reply")
+    with in_mid_reply(place, profile) as (neovim, model):
         kill(neovim)
         neovim.until("a new heading", lambda: neovim.lines.count("## You") == 2)
         assert told(neovim) == [CUT_OFF]
