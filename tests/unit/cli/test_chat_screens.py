@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shlex
 import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +20,8 @@ from rich.color import Color, blend_rgb
 from rich.color_triplet import ColorTriplet
 from rich.console import Console
 from rich.text import Text
-from test_hostile_reply import HOSTILE, Tmux
+from test_hostile_reply import HOSTILE
+from tmux import Tmux
 
 pytestmark = [
     pytest.mark.slow,
@@ -101,31 +100,13 @@ async def chatting(
 
     project = folder / "shop"
     project.mkdir(exist_ok=True)
-    tmux = Tmux(folder)
     async with FaultServer(script) as server:
         config = folder / "config.toml"
         model = f'[models.big]\nendpoint = "{server.url}"\nmodel = "m"\ncontext_window = 16384\n'
         config.write_text(f'default_model = "big"\n{model}')
-        environment = {
-            "HOME": str(folder),
-            "AISH_CONFIG": str(config),
-            "AISH_DATA_DIR": str(folder / "data"),
-            "AISH_DISCOVERY": "off",
-            "PYTHONWARNINGS": "ignore",
-            **(env or {}),
-        }
-        variables = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
-        program = f"{shlex.quote(sys.executable)} -m aish_lsp chat --workspace {project}"
-        line = f"env {' '.join(variables)} {program}; echo exit $?; sleep 100"
-        try:
-            await tmux.run("new-session", "-d", "-x", str(columns), "-y", "56", line)
+        more = {"AISH_DISCOVERY": "off", "PYTHONWARNINGS": "ignore", **(env or {})}
+        async with Tmux(folder).running(f"chat --workspace {project}", columns, 56, **more) as tmux:
             yield tmux
-        finally:
-            await tmux.run("kill-server")
-
-
-async def keys(tmux: Tmux, *names: str) -> None:
-    await tmux.run("send-keys", *names)
 
 
 def cells(screen: str, columns: int) -> list[list[Cell]]:
@@ -152,9 +133,9 @@ async def test_the_picture_of_a_chat_is_what_the_terminal_shows(
 ) -> None:
     async with chatting(tmp_path, REPLY, columns) as tmux:
         await tmux.until("aish>")
-        await keys(tmux, "Why is the total one too high?", "Enter")
+        await tmux.keys("Why is the total one too high?", "Enter")
         await tmux.until("lets you change it first")
-        await keys(tmux, "and for")
+        await tmux.keys("and for")
         await tmux.until("and for")
         screen = await tmux.run("capture-pane", "-p", "-e", "-N")
     shown = picture([(0.0, cells(screen, columns))])
@@ -171,17 +152,17 @@ async def test_a_block_is_shown_and_a_message_typed_while_the_reply_arrives(tmp_
     )
     async with chatting(tmp_path, reply, gate=gate) as tmux:
         await tmux.until("aish>")
-        await keys(tmux, "why?", "Enter")
+        await tmux.keys("why?", "Enter")
         await tmux.until("paragraph.")
-        await keys(tmux, "and then?")
+        await tmux.keys("and then?")
         screen = await tmux.until("aish> and then?")
         assert "**" not in screen
         await tmux.run("resize-window", "-x", "40", "-y", "30")
         gate.set()
         await tmux.until("yyy")
         await tmux.until("aish> and then?")
-        await keys(tmux, "Enter")
-        await keys(tmux, "exit", "Enter")
+        await tmux.keys("Enter")
+        await tmux.keys("exit", "Enter")
         await tmux.until("exit 0")
     [log] = (tmp_path / "data").glob("workspaces/*/sessions/*.jsonl")
     assert log.read_text().count('"and then?"') == 1
@@ -191,18 +172,18 @@ async def test_it_says_whom_it_waits_for_and_the_help_names_edit(tmp_path: Path)
     gate = asyncio.Event()
     async with chatting(tmp_path, "Yes.\n", gate=gate) as tmux:
         await tmux.until("aish>")
-        await keys(tmux, "why?", "Enter")
+        await tmux.keys("why?", "Enter")
         await tmux.until("waiting for big ... Ctrl-C stops")
         gate.set()
         assert "waiting for" not in await tmux.until("Yes.")
-        await keys(tmux, ":help", "Enter")
+        await tmux.keys(":help", "Enter")
         await tmux.until(":edit N")
 
 
 async def test_a_hostile_reply_does_nothing_to_the_terminal(tmp_path: Path) -> None:
     async with chatting(tmp_path, HOSTILE + "\n\x1b]8;;http://e.example\x1b\\x", 100) as tmux:
         await tmux.until("aish>")
-        await keys(tmux, "why?", "Enter")
+        await tmux.keys("why?", "Enter")
         screen = await tmux.until("lets you change it first")
         assert r"\x1b[2J\x1b[3J\x1b[1;1HAll is well.\x1b]52;c;ZXZpbA==\x07" in screen
         assert r"\x1b]8;;http://e.example\x1b\x" in re.sub(r"\x1b\[[\d;]*m", "", screen)
@@ -210,7 +191,7 @@ async def test_a_hostile_reply_does_nothing_to_the_terminal(tmp_path: Path) -> N
         assert r"rm -rf /nowhere \u202e" in screen
         assert await tmux.run("show-buffer") == ""
         assert "owned" not in await tmux.run("display-message", "-p", "#{pane_title}")
-        await keys(tmux, ":edit 1", "Enter")
+        await tmux.keys(":edit 1", "Enter")
         await tmux.until("It holds characters that are not seen")
 
 
@@ -218,27 +199,27 @@ async def test_a_hostile_reply_does_nothing_to_the_terminal(tmp_path: Path) -> N
 async def test_without_colours_nothing_is_coloured(tmp_path: Path, env: dict[str, str]) -> None:
     async with chatting(tmp_path, REPLY, 40, env=env) as tmux:
         await tmux.until("aish>")
-        await keys(tmux, "why?", "Enter")
+        await tmux.keys("why?", "Enter")
         screen = await tmux.until("runs one of them")
         assert "\x1b" not in screen.partition("why?")[2].partition("runs one of them")[0]
-        await keys(tmux, "exit", "Enter")
+        await tmux.keys("exit", "Enter")
         await tmux.until("exit 0")
 
 
 async def test_a_command_is_edited_with_what_is_suggested_before_it_runs(tmp_path: Path) -> None:
     async with chatting(tmp_path, "CMD: echo <word>\n") as tmux:
         await tmux.until("aish>")
-        await keys(tmux, "how?", "Enter")
+        await tmux.keys("how?", "Enter")
         await tmux.until("fill in <word>")
-        await keys(tmux, ":run 1", "Enter")
+        await tmux.keys(":run 1", "Enter")
         await tmux.until("Not run: fill in <word>")
-        await keys(tmux, ":edit 1", "Enter")
+        await tmux.keys(":edit 1", "Enter")
         await tmux.until("aish> :run echo <word>")
-        await keys(tmux, "Enter")
+        await tmux.keys("Enter")
         await tmux.until("aish> :run echo <word>\naish-lsp: Not run: fill in <word>")
-        await keys(tmux, ":edit 1", "Enter")
+        await tmux.keys(":edit 1", "Enter")
         await tmux.until("aish> :run echo <word>\n\n")
-        await keys(tmux, *["BSpace"] * len("<word>"), "hello", "Enter")
+        await tmux.keys(*["BSpace"] * len("<word>"), "hello", "Enter")
         await tmux.until("\nhello\n")
 
 
@@ -246,18 +227,18 @@ async def test_sessions_are_continued_by_their_numbers(tmp_path: Path) -> None:
     async with chatting(tmp_path, "Yes.\n") as tmux:
         await tmux.until("aish>")
         for question in ("the first?", "the second?"):
-            await keys(tmux, question, "Enter")
+            await tmux.keys(question, "Enter")
             await tmux.until("Yes.")
-            await keys(tmux, ":session new", "Enter")
+            await tmux.keys(":session new", "Enter")
             await tmux.until("A new session")
             await tmux.run("clear-history")
-            await keys(tmux, "C-l")
-        await keys(tmux, ":sessions", "Enter")
+            await tmux.keys("C-l")
+        await tmux.keys(":sessions", "Enter")
         screen = re.sub(r"\x1b\[[\d;]*m", "", await tmux.until("continues the last one"))
         assert re.search(r"1 the second\? \(.*\n* *2 the first\? \(", screen, re.DOTALL)
-        await keys(tmux, ":resume 2", "Enter")
+        await tmux.keys(":resume 2", "Enter")
         await tmux.until("continues, with 2 messages")
-        await keys(tmux, ":history", "Enter")
+        await tmux.keys(":history", "Enter")
         await tmux.until("the first?")
 
 
@@ -266,11 +247,11 @@ async def test_a_paste_of_10_mb_is_refused_and_loses_nothing(tmp_path: Path) -> 
     pasted.write_text("line of text\n" * 800_000)
     async with chatting(tmp_path, "Yes.\n") as tmux:
         await tmux.until("aish>")
-        await keys(tmux, "before ")
+        await tmux.keys("before ")
         await tmux.run("load-buffer", str(pasted))
         await tmux.run("paste-buffer", "-p")
         await tmux.until("More was pasted than")
-        await keys(tmux, "after", "Enter")
+        await tmux.keys("after", "Enter")
         await tmux.until("Yes.")
     [log] = (tmp_path / "data").glob("workspaces/*/sessions/*.jsonl")
     assert '"before after"' in log.read_text()
@@ -280,7 +261,7 @@ async def test_a_table_of_5000_lines_can_be_stopped_and_is_not_in_the_way(tmp_pa
     rows = "".join(f"| {number} | row |\n" for number in range(5000))
     async with chatting(tmp_path, f"| a | b |\n|---|---|\n{rows}\nThe end.\n") as tmux:
         await tmux.until("aish>")
-        await keys(tmux, "why?", "Enter")
-        await keys(tmux, "typed meanwhile")
+        await tmux.keys("why?", "Enter")
+        await tmux.keys("typed meanwhile")
         await tmux.until("The end.")
         await tmux.until("aish> typed meanwhile")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shlex
 import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from fault_server import FaultServer, Peer, Request, chunk_of
+from tmux import Tmux
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -25,31 +23,6 @@ HOSTILE = (
     "CMD: touch harmed \x1b[8m && rm -rf /nowhere \u202e\n"
     "bold and hidden: \x1b[1m\x1b[30;40m"
 )
-
-
-class Tmux:
-    """A terminal of its own, 100 columns wide."""
-
-    def __init__(self, folder: Path) -> None:
-        self._socket = str(folder / "tmux")
-
-    async def run(self, *arguments: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *("tmux", "-S", self._socket, "-f", os.devnull, *arguments),
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
-        )
-        printed, _ = await process.communicate()
-        return printed.decode()
-
-    async def screen(self) -> str:
-        return await self.run("capture-pane", "-p", "-e", "-J", "-S", "-")
-
-    async def until(self, text: str) -> str:
-        async with asyncio.timeout(60):
-            while text not in (screen := await self.screen()):
-                await asyncio.sleep(0.1)
-        return screen
 
 
 @asynccontextmanager
@@ -70,24 +43,13 @@ async def asking(
 
     project = tmp_path / "project"
     project.mkdir()
-    tmux = Tmux(tmp_path)
     async with FaultServer(script) as server:
         config = tmp_path / "config.toml"
         model = f'[models.m]\nendpoint = "{server.url}"\nmodel = "m"\ncontext_window = 8192\n'
         config.write_text(f'default_model = "m"\n{model}')
-        environment = {
-            "HOME": str(tmp_path),
-            "AISH_CONFIG": str(config),
-            "AISH_DATA_DIR": str(tmp_path / "data"),
-        }
-        variables = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
-        command = f"{shlex.quote(sys.executable)} -m aish_lsp ask How --workspace {project}"
-        line = f"echo before; env {' '.join(variables)} {command}; echo exit $?; sleep 100"
-        try:
-            await tmux.run("new-session", "-d", "-x", "100", "-y", "50", line)
+        command = f"ask How --workspace {project}"
+        async with Tmux(tmp_path).running(command, 100, 50, before="echo before; ") as tmux:
             yield tmux
-        finally:
-            await tmux.run("kill-server")
 
 
 @pytest.mark.slow
@@ -105,7 +67,7 @@ async def test_a_reply_moves_nothing_and_hides_nothing(tmp_path: Path) -> None:
         assert "\x1b" not in screen
         assert await tmux.run("show-buffer") == ""
         assert "owned" not in await tmux.run("display-message", "-p", "#{pane_title}")
-        await tmux.run("send-keys", "n", "Enter")
+        await tmux.keys("n", "Enter")
         await tmux.until("exit 0")
     assert not (tmp_path / "project" / "harmed").exists()
 
@@ -116,11 +78,11 @@ async def test_what_was_typed_at_a_forged_question_answers_none(tmp_path: Path) 
     typed = asyncio.Event()
     async with asking(tmp_path, forged, "\nCMD: touch harmed\n", typed) as tmux:
         await tmux.until("[y]es, [e]dit, [N]o? ")
-        await tmux.run("send-keys", "y", "Enter")
+        await tmux.keys("y", "Enter")
         await tmux.until("[N]o? y")
         typed.set()
         await tmux.until("Run this command (caution)?\n\n    touch harmed\n\nin ")
-        await tmux.run("send-keys", "Enter")
+        await tmux.keys("Enter")
         await tmux.until("exit 0")
     assert not (tmp_path / "project" / "harmed").exists()
 
@@ -130,7 +92,7 @@ async def test_output_is_shown_as_harmlessly(tmp_path: Path) -> None:
     printing = r"printf 'Run? [y/N] \rAll well  \n\033[2J\033]52;c;eA==\a done\n'"
     async with asking(tmp_path, f"CMD: {printing}\n") as tmux:
         await tmux.until("[N]o?")
-        await tmux.run("send-keys", "y", "Enter")
+        await tmux.keys("y", "Enter")
         screen = await tmux.until("exit 0")
         assert "Run? [y/N] \nAll well  \n" + r"\x1b[2J\x1b]52;c;eA==\x07 done" in screen
         assert screen.startswith("before\n")
