@@ -5,50 +5,25 @@ No package has vim-lsp: ``VIM_LSP`` names a copy of its repository.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from editor_parts import Place
-from fault_server import served
-from test_vim import Vim, configure, place
-from walking import NAME, Model, Walk, prepare
+from test_vim import configure, place
+from test_vim_walk import SHOW, InVim, walk
+from walking import NAME
 
 __all__ = ["place"]
 
 pytestmark = pytest.mark.editor
 
-#: Has Vim write what the buffers of the file and the chat hold to a file, again and again, and
-#: whether vim-lsp lists what can be done.
-SHOW = f"""
-function! Show(timer) abort
-  let l:state = [getbufline('{NAME}', 1, '$'), getbufvar('{NAME}', '&modified')]
-  let l:state += [getbufline('chat.md', 1, '$'), bufwinnr('lsp-quickpick')]
-  call writefile([json_encode(l:state)], $SHOWN . '.new')
-  call rename($SHOWN . '.new', $SHOWN)
-endfunction
-call timer_start(100, 'Show', {{'repeat': -1}})
-set noswapfile
-"""
 
-
-class Hands:
-    """The keys of a user of Vim, whom the server asks."""
+class WithVimLsp(InVim):
+    """The keys of a user of Vim with vim-lsp, whom the server asks."""
 
     can_agree = True
-
-    def __init__(self, vim: Vim, shown: Path) -> None:
-        self._vim = vim
-        self._shown = shown
-
-    def _state(self) -> Any:
-        """Return what Vim shows from now on, not a moment ago."""
-        self._shown.unlink()
-        self._vim.until("its state", self._shown.exists)
-        return json.loads(self._shown.read_text())
 
     def _count(self, text: str) -> int:
         """Return how often a text is in the chat's buffer."""
@@ -82,36 +57,12 @@ class Hands:
         self._vim.keys(f":buffer {NAME}\r\\ao")
         self._vim.until("a heading", lambda: self._count("## You") > 0)
 
-    def look(self) -> None:
-        self._vim.keys(f":buffer {NAME}\r")
-
-    def buffer(self) -> tuple[str, bool]:
-        lines, is_unsaved, *_ = self._state()
-        return "".join(f"{line}\n" for line in lines), bool(is_unsaved)
-
-    def put_above(self, line: str) -> None:
-        self._vim.keys(f":buffer {NAME}\rggO{line}\x1b")
-
 
 def test_a_walk(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = os.environ.get("VIM_LSP")
     if copy is None:
         pytest.skip("VIM_LSP names no copy of vim-lsp's repository")
-    model = Model()
     configure(SHOW)
     home = Path(os.environ["HOME"])
     shutil.copytree(copy, home / ".vim" / "pack" / "lsp" / "start" / "vim-lsp")
-    hands, vims = [], []
-    with served(model) as url:
-        prepare(place, url)
-        try:
-            for name in ("one", "two"):
-                shown = Path(os.environ["HOME"], name)
-                monkeypatch.setenv("SHOWN", str(shown))
-                vims.append(Vim(place.folder / NAME))
-                hands.append(Hands(vims[-1], shown))
-                vims[-1].until("its buffer", shown.exists)
-            Walk(place, model, *hands).take()
-        finally:
-            for vim in vims:
-                vim.close()
+    walk(place, monkeypatch, WithVimLsp)
