@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from client import Client, RpcError, never
-from conversing import SHOWS_NOTHING, Place, ask, begin, events, yes
+from conversing import SHOWS_NOTHING, Place, ask, begin, events, no, yes
 from fault_server import FaultServer, Peer, Request
 
 KEY = "sk-test-0123456789abcdef"
@@ -32,10 +32,6 @@ def client_of(place: Place, proxy: FaultServer, *, discovery: str = "") -> Clien
     )
     client.command = [sys.executable, str(Path(__file__).with_name("keyed_server.py"))]
     return client
-
-
-def no(params: Any) -> Any:
-    return params["actions"][0]
 
 
 def granted(place: Place) -> Any:

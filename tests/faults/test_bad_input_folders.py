@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from client import RpcError
-from conversing import SHOWS_NOTHING, Place, ask, begin, chat_holds, events, streamed
+from conversing import SHOWS_NOTHING, Place, ask, begin, chat_holds, events, streamed, yes
 from fault_server import FaultServer, Peer, Request, chunk_of
 
 
@@ -66,7 +66,7 @@ async def test_a_folder_that_goes_while_a_command_waits_for_approval(place: Plac
 
         def remove_and_agree(params: Any) -> Any:
             shutil.rmtree(place.folder)
-            return params["actions"][1]
+            return yes(params)
 
         client.answers["window/showMessageRequest"] = remove_and_agree
         await client.initialize(place.folder)
@@ -85,7 +85,7 @@ async def test_a_folder_that_leads_elsewhere_when_the_user_agrees(place: Place) 
         def swap_and_agree(params: Any) -> Any:
             inner.rmdir()
             inner.symlink_to(place.root)
-            return params["actions"][1]
+            return yes(params)
 
         client.answers["window/showMessageRequest"] = swap_and_agree
         await client.initialize(place.folder)
@@ -111,7 +111,7 @@ async def test_a_folder_that_another_has_replaced_when_the_user_agrees(
 
     def replace_and_agree(params: Any) -> Any:
         replace()
-        return params["actions"][1]
+        return yes(params)
 
     async with place.client() as client:
         agree = replace_and_agree if how == "asked" else never_agree

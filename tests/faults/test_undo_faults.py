@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from client import Client
+from conversing import yes
 from mounts import run_on_a_small_disk
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -111,7 +112,7 @@ def repository(root: Path) -> Path:
 
 
 async def run(client: Client, text: str, token: str) -> Any:
-    client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+    client.answers["window/showMessageRequest"] = yes
     return await client.command_result("aish.run", {"text": text, "partialResultToken": token})
 
 
@@ -121,7 +122,7 @@ async def test_after_a_server_was_killed_what_its_command_did_is_asked_about(
     root = repository(tmp_path / "work")
     async with Client() as client:
         await client.initialize(root)
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         argument = {"text": "echo two > a; echo ready; sleep 600", "partialResultToken": "t"}
         await client.begin(
             "workspace/executeCommand", {"command": "aish.run", "arguments": [argument]}
@@ -137,11 +138,11 @@ async def test_after_a_server_was_killed_what_its_command_did_is_asked_about(
         await client.initialize(root)
         asked: list[str] = []
 
-        def yes(params: Any) -> Any:
+        def agree(params: Any) -> Any:
             asked.append(params["message"])
-            return params["actions"][1]
+            return yes(params)
 
-        client.answers["window/showMessageRequest"] = yes
+        client.answers["window/showMessageRequest"] = agree
         undone = await client.command_result("aish.undo")
         assert undone == {"restored": ["a"], "removed": [], "conflicts": []}
         earlier, unseen = asked

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from client import RpcError
-from conversing import SHOWS_NOTHING, Place, ask, chat_holds
+from conversing import SHOWS_NOTHING, Place, ask, chat_holds, yes
 from fault_server import FaultServer, Peer, Request, chunk_of
 
 
@@ -67,7 +67,7 @@ async def test_the_old_answer_is_no_longer_sent_here_or_after_a_restart(place: P
     async with FaultServer(model) as served:
         place.configure(served.url, context_window=8192)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = lambda asked: asked["actions"][1]
+            client.answers["window/showMessageRequest"] = yes
             await client.initialize(place.folder)
             assert await refused(client) == "notFound"
             first = await ask(client, "First?", "a")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from client import CAPABILITIES, Client
+from conversing import yes
 from test_chat_sending import Editor
 
 BEFORE = "# aish\n\n## You\n\nhello\n\n## aish\n\nHi.\n\n"
@@ -46,10 +47,6 @@ def questions(client: Client) -> list[str]:
     return [params["message"] for params in client.asked("window/showMessageRequest")]
 
 
-def first(params: Any) -> Any:
-    return params["actions"][1]
-
-
 async def test_a_command_that_came_with_the_folder_asks_and_is_run_at_a_yes_alone(
     client: Client, folder: Path
 ) -> None:
@@ -68,7 +65,7 @@ async def test_a_command_that_came_with_the_folder_asks_and_is_run_at_a_yes_alon
 
 
 async def test_at_a_yes_it_is_run(client: Client, folder: Path) -> None:
-    client.answers["window/showMessageRequest"] = first
+    client.answers["window/showMessageRequest"] = yes
     brought(folder, ":run touch ran")
     editor = await opened(client)
     await sent(client, lambda: editor.text)

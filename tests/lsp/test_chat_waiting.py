@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from client import CAPABILITIES, Client
+from conversing import yes
 from test_chat_sending import Editor
 from test_code_lenses import Document
 
@@ -77,7 +78,7 @@ async def test_a_question_that_waits_for_a_reply_is_seen_at_once(
         await client.initialize(folder)
         if is_shown:
             await chat.show()
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         await client.command_result("aish.chat.send", {"prompt": f":run {RUNS}"})
         await chat.until("> Running (")
         for question in ("how do I list files?", "how do I see the time?"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from client import Client, RpcError, Transport, execute, never
+from conversing import yes
 
 
 @pytest.fixture
@@ -21,11 +22,6 @@ def project(folder: Path) -> Path:
 def careful(clean_home: Path) -> None:
     """Have the user asked about every command."""
     (clean_home / "config.toml").write_text('[safety]\nconfirm = "always"\n')
-
-
-def yes(params: Any) -> Any:
-    """Press the first button of a question."""
-    return params["actions"][1]
 
 
 def events(client: Client, token: str, kind: str) -> list[Any]:

@@ -35,6 +35,7 @@ from typing import Any
 
 import pytest
 from client import CAPABILITIES, Client, RpcError, execute
+from conversing import no
 from selection_parts import Document, span
 from trap_editors import EGLOT, HELIX, PacedModel, TrapEditor, progress_is_over
 
@@ -244,7 +245,7 @@ async def test_nothing_is_told_while_neovim_shows_a_question(
 
         async def later(params: Any) -> Any:
             await answered.wait()
-            return params["actions"][0]
+            return no(params)
 
         client.answers["window/showMessageRequest"] = later
         editor = await asked(

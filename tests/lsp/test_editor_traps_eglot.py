@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from client import Client, RpcError, execute, never
+from conversing import yes
 from selection_parts import Document, span
 from trap_editors import EGLOT, PacedModel, StrictClient, TrapEditor, progress_is_over
 
@@ -72,7 +73,7 @@ async def test_eglot_may_grant_what_a_folder_asks_for(folder: Path) -> None:
     async with Client() as client:
         await client.initialize(folder, capabilities=EGLOT)
         assert (await client.command_result("aish.trust.show"))["trusted"] is False
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         strict = StrictClient(client)
         with pytest.raises(RpcError, match="asks you first"):
             await strict.command("aish.trust.grant")
@@ -94,7 +95,7 @@ async def test_eglot_replaces_a_selection_behind_the_answer(
         model.say("So:\n\n```python\nx = 3\n```\n")
         model.end()
         turn = await client.within(answer, "the reply")
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         strict = StrictClient(client)
         with pytest.raises(RpcError, match="asks you first"):
             await strict.command("aish.selection.replace", {"turnId": turn["turnId"]})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from client import Client, RpcError
+from conversing import yes
 from selection_parts import Document, Model, span
 from test_conversation import ask, events, until
 
@@ -74,7 +75,7 @@ async def test_a_fence_is_one_suggestion_in_the_stream_and_runs_whole(
     project: Path, model: Model
 ) -> None:
     async with Client() as client:
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         await client.initialize(project)
         result = await ask(client, "how?", "t")
         commands = result["commands"]
@@ -230,7 +231,7 @@ async def test_fences_that_were_not_run_come_back_with_the_session(
             "aish.run", {"commandId": safe["id"], "partialResultToken": "u"}
         )
     async with Client() as client:
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         await client.initialize(project)
         await client.command_result("aish.session.resume", {"id": first["sessionId"]})
         listed = (await client.command_result("aish.commands.list"))["commands"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from client import CAPABILITIES, RpcError
-from conversing import Place, chat_holds
+from conversing import Place, chat_holds, no
 from fault_server import FaultServer, Peer, Request, chunk_of
 
 
@@ -86,7 +86,7 @@ async def test_a_client_that_can_ask_has_the_user_choose(place: Place) -> None:
 
         def cancel(params: Any) -> Any:
             asked.append(params)
-            return params["actions"][0]
+            return no(params)
 
         client.answers["window/showMessageRequest"] = cancel
         result = await client.command_result("aish.model.add")

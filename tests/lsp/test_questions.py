@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from client import CAPABILITIES, Client, execute
+from conversing import no, yes
 
 
 async def test_a_command_is_answered_before_the_user_is_asked_about_it(folder: Path) -> None:
@@ -15,11 +16,11 @@ async def test_a_command_is_answered_before_the_user_is_asked_about_it(folder: P
         await client.initialize(folder)
         was_answered: list[bool] = []
 
-        def no(params: Any) -> Any:
+        def refuse(params: Any) -> Any:
             was_answered.append(answer.done())
-            return params["actions"][0]
+            return no(params)
 
-        client.answers["window/showMessageRequest"] = no
+        client.answers["window/showMessageRequest"] = refuse
         _, answer = await client.begin(
             "workspace/executeCommand", execute("aish.run", {"text": "rm -r x"})
         )
@@ -61,7 +62,7 @@ async def test_a_question_with_buttons_stands_while_the_user_does_something_else
 
         async def later(params: Any) -> Any:
             await comes_back.wait()
-            return params["actions"][1]
+            return yes(params)
 
         client.answers["window/showMessageRequest"] = later
         _, answer = await client.begin(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from client import CAPABILITIES, Client, RpcError
+from conversing import yes
 from selection_parts import Document, Model, span
 from test_conversation import ask, until
 
@@ -38,7 +39,7 @@ async def opened(
 ) -> AsyncIterator[Document]:
     """Open a document in a client, and ask about a part of it."""
     async with Client() as client:
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         await client.initialize(folder, capabilities=capabilities, options=options)
         document = await Document(client, (folder / "a.py").as_uri()).open(text)
         client.answers["workspace/applyEdit"] = partial(make, document)
@@ -263,7 +264,7 @@ async def test_what_changes_while_the_user_is_asked_is_not_replaced(
 
         async def type_first(params: Any) -> Any:
             await document.change("w", span(3, 4, 3, 5))
-            return params["actions"][1]
+            return yes(params)
 
         document.client.answers["window/showMessageRequest"] = type_first
         with pytest.raises(RpcError, match="has changed since"):

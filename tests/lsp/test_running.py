@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from client import Client
+from conversing import yes
 from test_conversation import events, until
 
 
 async def test_what_wants_a_terminal_is_handed_to_the_users_own(folder: Path) -> None:
     async with Client() as client:
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         await client.initialize(folder)
         argument = {"text": "cat </dev/tty", "partialResultToken": "t"}
         run = await client.command_result("aish.run", argument)
@@ -46,7 +47,7 @@ async def test_the_end_of_the_server_ends_the_block_of_an_output(
 async def test_the_block_of_a_command_that_cannot_be_started_ends(folder: Path) -> None:
     async with Client() as client:
         await client.initialize(folder)
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         await client.command_result("aish.chat.send", {"prompt": f":run echo {'a' * 200_000}"})
         chat = folder / ".aish" / "chat.md"
         text = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
@@ -79,7 +80,7 @@ async def test_the_title_of_a_run_hides_nothing_and_is_no_longer_than_a_line(fol
         return next((value["title"] for value in values if value["kind"] == "begin"), "")
 
     async with Client() as client:
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         await client.initialize(folder)
         await client.command_result("aish.run", {"text": "echo \u202e\n" + "# long" * 100})
         shown = await client.wait_for(title, "the title")
@@ -98,7 +99,7 @@ async def test_while_the_user_is_asked_it_is_not_told_that_the_command_runs(fold
 
     async def answer(params: Any) -> Any:
         await client.wait_for(lambda: reports("waits"), "that it waits")
-        return params["actions"][1]
+        return yes(params)
 
     async with Client() as client:
         client.answers["window/showMessageRequest"] = answer

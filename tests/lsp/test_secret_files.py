@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from client import Client, RpcError
+from conversing import no, yes
 from selection_parts import Document, Model, span
-from test_conversation import ask, events, until, yes
+from test_conversation import ask, events, until
 
 HUSH = "SETTING=hush-hush\n"
-
-
-def no(params: Any) -> Any:
-    """Press the second button of a question."""
-    return params["actions"][0]
 
 
 @pytest.fixture

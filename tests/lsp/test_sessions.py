@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from client import RpcError
-from conversing import SHOWS_NOTHING, Place, ask, chat_holds
+from conversing import SHOWS_NOTHING, Place, ask, chat_holds, no, yes
 from fault_server import FaultServer, Peer, Request, chunk_of
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 9}
@@ -44,7 +44,7 @@ async def test_a_session_goes_on_in_the_next_process(place: Place) -> None:
         with place.config.open("a") as file:
             file.write("price = {input = 1.0, output = 1.0}\n")
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = lambda asked: asked["actions"][1]
+            client.answers["window/showMessageRequest"] = yes
             await client.initialize(place.folder)
             first = await ask(client, "First?", "a")
             run = {"commandId": first["commands"][0]["id"], "partialResultToken": "r"}
@@ -97,7 +97,7 @@ async def test_two_servers_never_write_one_session(place: Place) -> None:
         for client in (one, other):
             await client.initialize(place.folder)
         asked = await ask(one, "First?", "a")
-        other.answers["window/showMessageRequest"] = lambda asked: asked["actions"][1]
+        other.answers["window/showMessageRequest"] = yes
         for command in ("aish.session.resume", "aish.session.delete"):
             with pytest.raises(RpcError) as refused:
                 await other.command_result(command, {"id": asked["sessionId"]})
@@ -149,9 +149,9 @@ async def test_what_is_not_there_and_what_is_open(place: Place) -> None:
         with pytest.raises(RpcError) as refused:
             await client.command_result("aish.session.delete", {"id": "plans"})
         assert refused.value.data["kind"] == "denied"
-        client.answers["window/showMessageRequest"] = lambda asked: asked["actions"][0]
+        client.answers["window/showMessageRequest"] = no
         assert await client.command_result("aish.session.delete", {"id": "plans"}) == {"deleted": 0}
-        client.answers["window/showMessageRequest"] = lambda asked: asked["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         assert await client.command_result("aish.session.delete", {"id": "plans"}) == {"deleted": 1}
         assert await client.command_result("aish.session.list") == {"sessions": []}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from client import Client
+from conversing import yes
 from test_chat_sending import Editor
 
 OVERLAY = (
@@ -84,7 +85,7 @@ async def test_what_changed_while_the_question_stood_is_not_granted(folder: Path
 
         def answer(params: Any) -> Any:
             overlay.write_text(OVERLAY.replace("evil.test", "worse.test"))
-            return params["actions"][1]
+            return yes(params)
 
         client.answers["window/showMessageRequest"] = answer
         await client.command_result("aish.trust.grant")
@@ -96,7 +97,7 @@ async def test_what_changed_while_the_question_stood_is_not_granted(folder: Path
 async def test_the_editors_settings_are_granted_too(folder: Path) -> None:
     async with Client() as client:
         client.answers["workspace/configuration"] = lambda _: [{"safety": {"shell": "zsh"}}]
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+        client.answers["window/showMessageRequest"] = yes
         await client.initialize(folder)
         granted = await client.command_result("aish.trust.grant")
         (request,) = granted["requests"]
@@ -159,7 +160,7 @@ async def test_long_values_are_shown_cut_with_their_hash_and_whole_in_a_document
 
         async def answer(params: Any) -> Any:
             await client.wait_for(lambda: seen, "the document")
-            return params["actions"][1]
+            return yes(params)
 
         client.answers["window/showDocument"] = show
         client.answers["window/showMessageRequest"] = answer

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from client import Client, RpcError
+from conversing import no, yes
 from repository import git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -21,14 +22,6 @@ def repository(folder: Path) -> Path:
     git(folder, "init", "-q")
     (folder / "kept.txt").write_text("as it was")
     return folder
-
-
-def yes(params: Any) -> Any:
-    return params["actions"][1]
-
-
-def no(params: Any) -> Any:
-    return params["actions"][0]
 
 
 async def run(client: Client, text: str) -> Any:

@@ -148,8 +148,13 @@ async def chat_holds(client: Client, place: Place, text: str, *, times: int = 1)
 
 
 def yes(params: Any) -> Any:
-    """Press the first button of a question."""
+    """Press the button of a question that agrees; the first one does nothing."""
     return params["actions"][1]
+
+
+def no(params: Any) -> Any:
+    """Press the button of a question that does nothing."""
+    return params["actions"][0]
 
 
 async def fine(_: Request, peer: Peer) -> None:

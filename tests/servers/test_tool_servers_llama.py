@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import tiny_model
 from calling_proxy import Caller
-from conversing import Place, ask, begin, events
+from conversing import Place, ask, begin, events, yes
 from fault_server import FaultServer
 from llama_server import LlamaServer
 
@@ -246,7 +246,7 @@ async def called(
         place.configure(server.url, context_window=WINDOW)
         add_server(place, "s", **table)
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = lambda params: params["actions"][1]
+            client.answers["window/showMessageRequest"] = yes
             await client.initialize(place.folder)
             question = {"prompt": "Do it.", "partialResultToken": "t"}
             await client.command_result("aish.ask", question, timeout=110)

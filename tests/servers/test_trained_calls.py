@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tiny_model
 from calling_proxy import Caller
-from conversing import Place, events
+from conversing import Place, events, no
 from fault_server import FaultServer
 from llama_server import LlamaServer
 from trained_model import fetched
@@ -98,7 +98,7 @@ async def test_nonsense_is_answered_and_nothing_is_lost(
         with place.config.open("a") as file:
             file.write(f"[tools]\nmax_rounds = {ROUNDS}\nshare = 0.5\n")
         async with place.client() as client:
-            client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+            client.answers["window/showMessageRequest"] = no
             await client.initialize(place.folder)
             for number, question in enumerate(QUESTIONS):
                 fields = {"prompt": question, "partialResultToken": f"t{number}"}
