@@ -32,7 +32,6 @@ from aish_lsp.foundation.files import (
 )
 from aish_lsp.foundation.git import run_git
 from aish_lsp.foundation.text import count_of, escaped, shown_path
-from aish_lsp.offline.ranking import index_file
 from aish_lsp.sessions.records import SUFFIX
 from aish_lsp.undo.git import Git, NoUndo, drop_old_refs, old_refs, work_tree
 
@@ -165,6 +164,8 @@ class Inventory:
 
 def inventory(one: Path | None) -> Inventory:
     """Return what there is: all of it, or what belongs to the workspace ``one``. Blocks."""
+    from aish_lsp.offline.ranking import index_file  # noqa: PLC0415 - large, and for this alone
+
     found = Inventory()
     if one is not None:
         place = workspace_dir(one)
