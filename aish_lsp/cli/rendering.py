@@ -24,7 +24,7 @@ from rich.theme import Theme
 from aish_lsp.cli.blocks import Block, CommandBlock, suggestion
 from aish_lsp.foundation.text import visible
 from aish_lsp.shell.blocks import PREFIX, is_shell
-from aish_lsp.shell.suggestions import Suggestion
+from aish_lsp.shell.suggestions import ENDS_COMMAND, Suggestion
 from aish_lsp.shell.unfinished import Unfinished
 
 #: Lines of a table and of a paragraph that are rendered together.
@@ -141,11 +141,9 @@ class Renderer:
         fence = _FENCE.fullmatch(line)
         is_command = self._tells_commands and line.startswith(PREFIX) and line != PREFIX
         if self._command:
-            ends = not line.strip() or fence or is_command or _HEADING.match(line)
-            if self._command.in_heredoc or not ends:
+            if self._command.in_heredoc or not (fence or ENDS_COMMAND.match(line)):
                 self._command.add(line)
-                if not (self._command.missing and self._command.may_go_on):
-                    yield from self._end_command()
+                yield from self._end_command(unless_open=True)
                 return
             yield from self._end_command()
         if fence and self._opens(fence):
@@ -154,8 +152,7 @@ class Renderer:
         elif is_command:
             yield from self._flush()
             self._command = Unfinished(line.removeprefix(PREFIX))
-            if not (self._command.missing and self._command.may_go_on):
-                yield from self._end_command()
+            yield from self._end_command(unless_open=True)
         elif not line.strip():
             yield from self._flush()
             self._is_apart = True
@@ -281,8 +278,9 @@ class Renderer:
     def _may_be_command(self, code: _Code) -> bool:
         return self._tells_commands and is_shell(code.info)
 
-    def _end_command(self) -> Iterator[Block]:
-        if command := self._command:
+    def _end_command(self, *, unless_open: bool = False) -> Iterator[Block]:
+        command = self._command
+        if command and not (unless_open and command.missing and command.may_go_on):
             self._command = None
             yield CommandBlock(command.lines, self._before())
 

@@ -169,7 +169,7 @@ def add(commands: list[FoundCommand], command: FoundCommand) -> int:
 
 #: What ends a command that is in the middle of a quote, a group or a loop: a blank line, another
 #: command, a heading. So does a fence.
-_ENDS_COMMAND: Final = re.compile(rf"\s*$|{re.escape(PREFIX)}|#{{1,6}}\s")
+ENDS_COMMAND: Final = re.compile(rf"\s*$|{re.escape(PREFIX)}|#{{1,6}}\s")
 
 
 class SuggestionScanner:
@@ -244,7 +244,7 @@ class SuggestionScanner:
         self._head = ""
         found: list[FoundCommand] = []
         if self._command is not None:
-            if not is_fence and (self._command.in_heredoc or not _ENDS_COMMAND.match(line)):
+            if not is_fence and (self._command.in_heredoc or not ENDS_COMMAND.match(line)):
                 self._command.add(line)
                 if self._command.missing and self._command.may_go_on:
                     return []

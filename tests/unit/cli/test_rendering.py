@@ -162,6 +162,17 @@ async def test_a_command_that_ends_with_the_reply_is_shown_once() -> None:
     assert view.written == "  [1] cat <<E  (safe)\n      x\n      E\n"
 
 
+async def test_an_indented_comment_in_a_loop_belongs_to_its_suggestion() -> None:
+    loop = "for f in a b; do\n  # each once\n  echo $f\ndone"
+    view = View(suggestion(1, loop))
+    await view.view.text(f"CMD: {loop}\n")
+    view.suggest("1")
+    view.view.finish()
+    assert view.written == (
+        "  [1] for f in a b; do  (safe)\n        # each once\n        echo $f\n      done\n"
+    )
+
+
 def test_a_renderer_for_whole_texts_tells_no_commands_apart() -> None:
     blocks = [*Renderer(lambda: 80, colours=False).feed("```sh\nls\n```\n")]
     assert not [block for block in blocks if isinstance(block, CommandBlock)]
