@@ -86,6 +86,10 @@ class _Code:
     shown: int = 0
 
 
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
 class Renderer:
     """Renders Markdown that arrives in pieces, a block as soon as it is finished.
 
@@ -161,15 +165,18 @@ class Renderer:
 
     def _opens(self, fence: re.Match[str]) -> bool:
         """Return whether a line opens a block of code here: in a list, it may be indented."""
-        in_list = self._in_list or bool(self._lines and _ITEM.match(self._lines[0]))
-        return (in_list or len(fence["indent"]) < 4) and (
+        return (self._is_in_list or len(fence["indent"]) < 4) and (
             fence["fence"][0] == "~" or "`" not in fence["info"]
         )
 
+    @property
+    def _is_in_list(self) -> bool:
+        """Whether the next line may belong to a list, which was shown or is still open."""
+        return self._in_list or bool(self._lines and _ITEM.match(self._lines[0]))
+
     def _text_line(self, line: str) -> Iterator[Block]:
         item = None if _DELIMITER.fullmatch(line) else _ITEM.match(line)
-        in_list = self._in_list or bool(self._lines and _ITEM.match(self._lines[0]))
-        if item and (in_list or item["number"] in {None, "1"}):
+        if item and (self._is_in_list or item["number"] in {None, "1"}):
             # An item of a list ends the one before it.
             yield from self._flush()
         self._lines.append(line)
@@ -190,12 +197,12 @@ class Renderer:
         lines, self._lines = self._lines, []
         if not lines:
             return
-        indent = len(lines[0]) - len(lines[0].lstrip(" "))
+        indent = _indent(lines[0])
         if not indent:
             self._in_list = bool(_ITEM.match(lines[0]))
         elif self._in_list:
             # It belongs to an item that has been shown: as a text of its own it is none of code.
-            lines = [line[min(indent, len(line) - len(line.lstrip(" "))) :] for line in lines]
+            lines = [line[min(indent, _indent(line)) :] for line in lines]
             yield self._before() + self._rendered(lines, min(indent, 12))
             return
         yield self._before() + self._rendered(lines, 0)
@@ -253,8 +260,7 @@ class Renderer:
         if closing.startswith(code.fence) and not closing.strip(code.fence[0]):
             yield from self._end_code(code)
             return
-        indent = min(code.indent, len(line) - len(line.lstrip(" ")))
-        code.lines.append(line[indent:])
+        code.lines.append(line[min(code.indent, _indent(line)) :])
 
     def _code_so_far(self, code: _Code) -> Iterator[Block]:
         """Yield the new lines of a block of code at once, unless the block may be a suggestion.
