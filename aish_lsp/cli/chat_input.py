@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-import termios
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -136,7 +134,7 @@ class ChatInput:
                 except KeyboardInterrupt:
                     return None
 
-    async def answer(self, question: str, default: str = "") -> str | None:
+    async def answer(self, question: str) -> str | None:
         """Return the answer to a question, which is one line; None at Ctrl-C and Ctrl-D.
 
         What was typed before it was shown is no answer to it.
@@ -146,12 +144,9 @@ class ChatInput:
             self._give_way()
             async with self._keyboard:
                 clear_typeahead(self._answers.input)
-                with contextlib.suppress(OSError, termios.error):
-                    termios.tcflush(sys.__stdin__.fileno(), termios.TCIFLUSH)  # type: ignore[union-attr]
+                terminal.discard_typeahead()
                 try:
-                    return await self._answers.prompt_async(
-                        question, default=default, handle_sigint=False
-                    )
+                    return await self._answers.prompt_async(question, handle_sigint=False)
                 except (EOFError, KeyboardInterrupt):
                     return None
         finally:

@@ -212,7 +212,7 @@ async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:
     """
     line = b""
     with _ctrl_c_ends_the_program() if ctrl_c_ends else contextlib.nullcontext():
-        _discard_typeahead()
+        discard_typeahead()
         if sys.stdout.isatty():
             out.end_line()
         err.prompt(prompt)
@@ -239,7 +239,7 @@ async def read_plainly(prompt: str) -> str:
         signal.signal(signal.SIGINT, before)
 
 
-def _discard_typeahead() -> None:
+def discard_typeahead() -> None:
     """Discard what was typed before the question was shown, as it is not an answer to it."""
     with contextlib.suppress(OSError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
@@ -270,7 +270,7 @@ def edit_line(prompt: str, text: str) -> str:
     """
     import readline  # noqa: PLC0415 - for this alone
 
-    _discard_typeahead()
+    discard_typeahead()
     err.end_line()
     readline.set_startup_hook(lambda: readline.insert_text(text))
     # The exception has readline restore the terminal, before the program ends.
