@@ -30,7 +30,7 @@ class CommandBlock:
 Block: TypeAlias = "str | CommandBlock"
 
 
-def suggestion(one: Suggestion, styled: Callable[[str, str], str] = lambda text, _: text) -> str:
+def suggestion(one: Suggestion, styled: Callable[[str, str], str]) -> str:
     """Return a suggestion with its number and its risk, on lines of its own."""
     first, *more = map(escaped, one.info.text.split("\n"))
     gaps = "".join(f", fill in {escaped(gap)}" for gap in one.info.placeholders)

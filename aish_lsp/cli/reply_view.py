@@ -29,11 +29,6 @@ class ReplyView:
         self._blocks: list[Block] = []
         self._shown: dict[str, str] = {}
 
-    @property
-    def has_suggested(self) -> bool:
-        """Whether a suggestion was shown."""
-        return bool(self._shown)
-
     async def text(self, delta: str) -> None:
         """Take the next piece of the reply; if it is long, let other work go on in between."""
         self._settle()
