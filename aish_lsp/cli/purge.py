@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +10,7 @@ from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command, write_result
 from aish_lsp.cli.inventory import Inventory, inventory, size_text
 from aish_lsp.foundation.errors import AishError, Busy
-from aish_lsp.foundation.files import holder_of, open_to_read
+from aish_lsp.foundation.files import holder_of, lock_now, open_to_read, unlock
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import shown_path
 from aish_lsp.undo.git import NoUndo
@@ -111,12 +109,12 @@ def _refuse_if_in_use(found: Inventory) -> None:
         with suppress(OSError):
             fd = open_to_read(path)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                is_free = lock_now(fd)
+            finally:
+                unlock(fd)
+            if not is_free:
                 msg = (
                     f"{shown_path(path)} is in use by {holder_of(path)}. Close aish-lsp there (the"
                     " editor, or the chat in a terminal) and try again. Nothing was removed."
                 )
-                raise Busy(msg, path=str(path)) from None
-            finally:
-                os.close(fd)
+                raise Busy(msg, path=str(path))

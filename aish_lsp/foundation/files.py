@@ -330,19 +330,32 @@ def lock_free(path: Path) -> int | None:
     Raises:
         StoreUnavailable: it cannot be created, or the file system has no locks.
     """
-    import fcntl  # noqa: PLC0415 - missing on some platforms that import this module
-
     private_dir(path.parent)
     fd = open_append(path)
     try:
         with store_errors(path, "lock"):
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except StoreUnavailable as error:
+            if lock_now(fd):
+                return fd
+    except StoreUnavailable:
         os.close(fd)
-        if isinstance(error.__cause__, BlockingIOError):
-            return None
         raise
-    return fd
+    os.close(fd)
+    return None
+
+
+def lock_now(fd: int) -> bool:
+    """Lock an open file; return False if another descriptor has it locked.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    import fcntl  # noqa: PLC0415 - missing on some platforms that import this module
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def unlock(fd: int) -> None:
@@ -429,16 +442,12 @@ def is_at(fd: int, path: Path) -> bool:
 
 def _lock(fd: int, timeout: float) -> bool:
     """Lock a file within ``timeout`` seconds; otherwise close it and return False."""
-    import fcntl  # noqa: PLC0415 - missing on some platforms that import this module
-
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _wait_for_lock(fd, timeout)
+        is_locked = lock_now(fd)
     except BaseException:
         os.close(fd)
         raise
-    return True
+    return is_locked or _wait_for_lock(fd, timeout)
 
 
 def _wait_for_lock(fd: int, timeout: float) -> bool:

@@ -19,6 +19,7 @@ from aish_lsp.foundation.files import (
     FileStamp,
     append_line,
     is_at,
+    lock_now,
     open_append,
     stamp_of,
     store_errors,
@@ -283,17 +284,13 @@ def hold(fd: int, path: Path) -> None:
         NotFound: it was deleted before it was locked.
         StoreUnavailable: the file system has no locks.
     """
-    import fcntl  # noqa: PLC0415 - not on every platform that can import this
-
     with store_errors(path, "lock"):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock_now(fd):
             msg = (
                 f"The session {path.name.removesuffix(SUFFIX)} is in use, here or in another"
                 " editor. Close it there, or start a new one here."
             )
-            raise Busy(msg, path=str(path)) from None
+            raise Busy(msg, path=str(path))
         if os.fstat(fd).st_nlink == 0:
             raise gone(path)
 

@@ -25,6 +25,7 @@ from typing import Final, Literal, TypeAlias
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.files import (
     data_dir,
+    lock_now,
     private_dir,
     store_errors,
     workspace_dir,
@@ -255,15 +256,11 @@ class Records:
 
         None if it is known to run, here or in another process.
         """
-        import fcntl  # noqa: PLC0415 - not on every platform that can import this
-
         fd = os.open(self.path(number, "before"), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return None
-        return fd
+        if lock_now(fd):
+            return fd
+        os.close(fd)
+        return None
 
     def write_snapshot(self, path: Path, snapshot: Snapshot) -> None:
         """Write a snapshot.
