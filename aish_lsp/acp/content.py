@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from acp import schema
 
@@ -16,6 +16,7 @@ from aish_lsp.context.mentions import mention_of
 from aish_lsp.context.messages import Attached
 from aish_lsp.context.selection import language_of
 from aish_lsp.foundation.text import escaped, with_line_feeds
+from aish_lsp.foundation.uris import path_of
 
 #: The lines that a link to a part of a file names, in the forms that clients use.
 _LINES: Final = re.compile(r"L?(\d{1,9})(?:[-:]L?(\d{1,9}))?")
@@ -58,16 +59,13 @@ def content_of(blocks: Sequence[Any], root: Path) -> Content:
 
 def _file(uri: str) -> tuple[Path, int, int] | None:
     """Return the file that a URI means, and its lines, 0 for all; None if it means no file."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
+    path = path_of(uri)
+    if path is None:
         return None
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return None
-    lines = _LINES.fullmatch(parts.fragment)
+    lines = _LINES.fullmatch(urlsplit(uri).fragment)
     first = int(lines[1]) if lines else 0
     last = int(lines[2] or first) if lines else 0
-    return Path(unquote(parts.path)), first, last
+    return path, first, last
 
 
 def _mention(uri: str, root: Path) -> str | None:

@@ -20,7 +20,6 @@ from itertools import chain, groupby
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from aish_lsp.config.trust import TrustStore
 from aish_lsp.foundation.files import (
@@ -32,6 +31,7 @@ from aish_lsp.foundation.files import (
 )
 from aish_lsp.foundation.git import run_git
 from aish_lsp.foundation.text import count_of, escaped, shown_path
+from aish_lsp.foundation.uris import path_of
 from aish_lsp.sessions.records import SUFFIX
 from aish_lsp.undo.git import Git, NoUndo, drop_old_refs, old_refs, work_tree
 
@@ -311,11 +311,9 @@ def _root_of(folder: Path) -> Path | None:
 
 def _folder_at(uri: object) -> Path | None:
     """Return the existing folder with a ``file:`` URI."""
-    if not isinstance(uri, str) or not uri.startswith("file:///"):
-        return None
-    with suppress(OSError, ValueError):
-        folder = Path(unquote(urlsplit(uri).path))
-        return folder if folder.is_dir() else None
+    folder = path_of(uri) if isinstance(uri, str) and uri.startswith("file:///") else None
+    with suppress(OSError):
+        return folder if folder is not None and folder.is_dir() else None
     return None
 
 

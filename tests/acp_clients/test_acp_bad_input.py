@@ -202,6 +202,16 @@ async def test_a_link_to_a_line_with_an_endless_number_is_a_link_to_the_file(pla
     assert "answer = 42" in model.last
 
 
+async def test_a_link_to_a_file_whose_name_is_not_utf_8_sends_the_file(place: Place) -> None:
+    model = Model("I see.")
+    file = place.folder / os.fsdecode(b"caf\xe9.py")
+    file.write_text("answer = 42\n")
+    async with in_session(place, model) as client:
+        block = resource_link_block("a file", file.as_uri())
+        assert await client.prompt("See ", block) == "end_turn"
+    assert "answer = 42" in model.last
+
+
 async def test_a_session_that_a_command_deleted_is_gone_and_can_be_closed(place: Place) -> None:
     async with in_session(place, Model("Hello.")) as client:
         await client.prompt("Hi.")

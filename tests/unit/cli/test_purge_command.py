@@ -101,6 +101,16 @@ def test_all_that_is_ours_goes_and_the_folders_with_it(
     assert (again.returncode, again.stdout) == (0, "There is nothing to remove.\n")
 
 
+def test_a_workspace_whose_name_is_not_utf_8_is_found(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / os.fsdecode(b"caf\xe9")
+    odd.mkdir()
+    _used(odd, tmp_path / "data")
+    assert run_main(capsys, "purge", "--yes").returncode == 0
+    assert not (odd / ".aish").exists()
+
+
 def test_without_a_terminal_and_yes_it_only_lists(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
