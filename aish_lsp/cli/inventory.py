@@ -215,19 +215,20 @@ def _add_data(found: Inventory) -> set[Path]:
     for name, (pattern, what) in _FOLDERS.items():
         folder = data_dir() / name
         names.discard(folder)
-        ours, others_ = _split(found.enter(folder), re.compile(pattern))
+        ours, foreign = _split(found.enter(folder), re.compile(pattern))
         found.add(f"{what} ({count_of(len(ours), 'file')})", *ours)
-        found.keep_others(others_)
+        found.keep_others(foreign)
     folder = data_dir() / "workspaces"
     names.discard(folder)
-    ours, others_ = _split(found.enter(folder), _WORKSPACE)
-    known = _granted_roots()
+    ours, foreign = _split(found.enter(folder), _WORKSPACE)
+    roots = {workspace_key(root): root for root in _granted_roots()}
     for path in ours:
-        root = next((one for one in known if workspace_key(one) == path.name), _root_of(path))
+        root = roots.get(path.name) or _root_of(path)
+        if root is not None:
+            roots[path.name] = root
         _add_data_of(found, path, root)
-    roots = known | {root for path in ours if (root := _root_of(path)) is not None}
-    found.keep_others([*others_, *sorted(names)])
-    return roots
+    found.keep_others([*foreign, *sorted(names)])
+    return set(roots.values())
 
 
 def _add_data_of(found: Inventory, folder: Path, root: Path | None) -> None:

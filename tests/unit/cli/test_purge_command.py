@@ -111,6 +111,21 @@ def test_a_workspace_whose_name_is_not_utf_8_is_found(
     assert not (odd / ".aish").exists()
 
 
+def test_a_workspace_opened_by_a_link_and_by_its_path_is_listed_once(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    log = SessionLog.create(workspace_dir(root) / "sessions", link.as_uri())
+    log.append(records.user("How?"))
+    log.close()
+    # The log of the link is read first.
+    log.path.rename(log.path.with_name(f"00000000T000000Z-000000{log.path.suffix}"))
+    listed = run_main(capsys, "purge", "--json")
+    paths = [Path(item["path"]).resolve() for item in json.loads(listed.stdout)["found"]]
+    assert paths.count((root / ".aish/chat.md").resolve()) == 1
+
+
 def test_without_a_terminal_and_yes_it_only_lists(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
