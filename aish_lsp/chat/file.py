@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -27,6 +28,9 @@ _GIT_TIMEOUT: Final = 5.0
 LARGEST: Final = 2 << 20
 #: The most bytes that are still read: more than LARGEST, since a reply is written meanwhile.
 _LARGEST_READ: Final = 2 * LARGEST
+
+#: The names that are given here: to a chat, to one put aside, to a file that is to replace one.
+OWN_NAME: Final = re.compile(r"chat(-\d+)*\.md|\.chat(-\d+)*\.md\.[0-9a-f]{12}\.tmp")
 
 #: Bytes that are not UTF-8 survive a read and a write.
 _ODD_BYTES: Final = "surrogateescape"

@@ -21,6 +21,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
 
+from aish_lsp.chat.file import OWN_NAME
 from aish_lsp.config.trust import TrustStore
 from aish_lsp.foundation.files import (
     config_file,
@@ -30,6 +31,7 @@ from aish_lsp.foundation.files import (
     workspace_key,
 )
 from aish_lsp.foundation.git import run_git
+from aish_lsp.foundation.opening import IGNORES_ALL
 from aish_lsp.foundation.text import count_of, escaped, shown_path
 from aish_lsp.foundation.uris import path_of
 from aish_lsp.sessions.records import SUFFIX
@@ -66,10 +68,8 @@ _PARTS: Final = {
     "aside": "files that were put aside",
 }
 
-#: What is ours in ``.aish``, and the text of its ``.gitignore``.
-_CHAT: Final = re.compile(r"chat(-\d+)*\.md|\.chat(-\d+)*\.md\.[0-9a-f]{12}\.tmp")
+#: What is ours in ``.aish/output``.
 _OUTPUT: Final = re.compile(r"[0-9a-f]{8}\.txt")
-_IGNORE: Final = "*\n"
 
 #: Seconds that git may take in a workspace.
 _GIT_SECONDS: Final = 10.0
@@ -243,7 +243,7 @@ def _add_project(found: Inventory, root: Path) -> None:
     folder = root / ".aish"
     inside = found.enter(folder)
     tracked = _tracked(root) if inside else set()
-    chats, others = _split(inside, _CHAT, files=True)
+    chats, others = _split(inside, OWN_NAME, files=True)
     outputs: list[Path] = []
     if (folder / "output") in others:
         others.remove(folder / "output")
@@ -254,7 +254,7 @@ def _add_project(found: Inventory, root: Path) -> None:
     ours = [one for one in (*chats, *outputs) if one not in tracked]
     ours.sort(key=lambda path: path.name != "chat.md")  # It names them all.
     ignore = folder / ".gitignore"
-    if ignore in others and ignore not in tracked and _text(ignore) == _IGNORE:
+    if ignore in others and ignore not in tracked and _text(ignore) == IGNORES_ALL:
         others.remove(ignore)
         # It hides whatever else is there.
         if not others:

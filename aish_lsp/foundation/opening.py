@@ -303,6 +303,10 @@ def read_text(root: Path, named: str, limit: int) -> FileText:
     return FileText(name, status, text, raw[: len(raw) - len(text)], is_utf8)
 
 
+#: What the ``.gitignore`` of such a folder holds.
+IGNORES_ALL: Final = "*\n"
+
+
 def ignored_folder(path: Path) -> None:
     """Create ``path``, a private folder of ours in a project, which git ignores, if it is missing.
 
@@ -312,7 +316,7 @@ def ignored_folder(path: Path) -> None:
     with suppress(FileExistsError), folder_of(path.parent, f"{path.name}/x", make=0o700) as at:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(".gitignore", flags, 0o666, dir_fd=at[0]), "w") as file:
-            file.write("*\n")
+            file.write(IGNORES_ALL)
 
 
 def read_head(
