@@ -99,9 +99,9 @@ class Services:
     @cached_property
     def trust(self) -> TrustStore:
         """The grants of the user."""
-        from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - not needed at start
+        from aish_lsp.config.trust import TrustStore, trust_file  # noqa: PLC0415 - not at start
 
-        return TrustStore(data_dir() / "trust.json")
+        return TrustStore(trust_file())
 
     @cached_property
     def catalog(self) -> Catalog:

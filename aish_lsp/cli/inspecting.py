@@ -32,11 +32,11 @@ from aish_lsp.cli.command import (
 from aish_lsp.config.keys import json_schema, leaves
 from aish_lsp.config.loading import Configuration, Loaded
 from aish_lsp.config.schema import Preset
-from aish_lsp.config.trust import TrustStore
+from aish_lsp.config.trust import TrustStore, trust_file
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.usage import UsageTotals, cost_page
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.files import config_file, data_dir
+from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.redaction import is_secret
 from aish_lsp.foundation.text import count_of, dotted, escaped
@@ -277,7 +277,7 @@ def _config_schema(_: argparse.Namespace) -> int:
 
 def _load(workspace: Path) -> Loaded:
     """Return the configuration that a server started here, without an editor, would use."""
-    return Configuration(workspace, TrustStore(data_dir() / "trust.json")).loaded
+    return Configuration(workspace, TrustStore(trust_file())).loaded
 
 
 def values_in_force(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:

@@ -22,7 +22,7 @@ from subprocess import CompletedProcess
 from typing import Final
 
 from aish_lsp.chat.file import OWN_NAME
-from aish_lsp.config.trust import TrustStore
+from aish_lsp.config.trust import TrustStore, trust_file
 from aish_lsp.foundation.files import (
     config_file,
     data_dir,
@@ -171,12 +171,10 @@ def inventory(one: Path | None) -> Inventory:
         place = workspace_dir(one)
         if not any(map(Path.is_symlink, (place.parents[1], place.parent))):
             _add_data_of(found, place, one)
-        trust = TrustStore(data_dir() / "trust.json")
+        trust = TrustStore(trust_file())
         if count := trust.workspaces()[Path(os.path.realpath(one)).as_uri()]:
             what = f"{count_of(count, 'grant')} for {shown_path(one)}"
-            found.items.append(
-                Belonging([data_dir() / "trust.json"], what, 0, partial(trust.revoke, one))
-            )
+            found.items.append(Belonging([trust_file()], what, 0, partial(trust.revoke, one)))
         _add_project(found, one)
         return found
     _add_configuration(found)
@@ -295,7 +293,7 @@ def _tracked(root: Path) -> set[Path]:
 
 def _granted_roots() -> set[Path]:
     """Return the workspaces that something was allowed for."""
-    places = TrustStore(data_dir() / "trust.json").workspaces()
+    places = TrustStore(trust_file()).workspaces()
     return {root for place in places if (root := _folder_at(place)) is not None}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import locked
+from aish_lsp.foundation.files import data_dir, locked
 from aish_lsp.foundation.jsonl import SharedFile, now
 
 #: What a grant is for. Consents to a provider or a key are the user's own, not a workspace's.
@@ -27,6 +27,11 @@ _LARGEST: Final = 16 << 20
 Consent = Literal["provider", "key"]
 
 _ANSWERS: Final = {"granted": True, "denied": False}
+
+
+def trust_file() -> Path:
+    """Return the path of the user's grants."""
+    return data_dir() / "trust.json"
 
 
 class TrustStore:
