@@ -92,7 +92,7 @@ class Belonging:
     remove: Callable[[], object]
 
     def __str__(self) -> str:
-        return f"{size_text(self.bytes):>9}  {shown_path(self.paths[0])}: {self.what}"
+        return f"{_size_text(self.bytes):>9}  {shown_path(self.paths[0])}: {self.what}"
 
     def locks(self) -> Iterator[Path]:
         """Yield the files that another process may have locked."""
@@ -116,6 +116,11 @@ class Inventory:
     items: list[Belonging] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
+
+    @property
+    def size(self) -> str:
+        """How much space all that can be removed takes, for a person."""
+        return _size_text(sum(item.bytes for item in self.items))
 
     def add(self, what: str, *paths: Path) -> None:
         """Add the files and folders among ``paths``, the first of which names them."""
@@ -347,7 +352,7 @@ def _entries(path: Path) -> Iterator[int]:
                 yield Path(folder, name).lstat().st_size
 
 
-def size_text(size: int) -> str:
+def _size_text(size: int) -> str:
     """Return a number of bytes for a person."""
     for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= length:

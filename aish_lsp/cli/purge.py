@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command, write_result
-from aish_lsp.cli.inventory import Inventory, inventory, size_text
+from aish_lsp.cli.inventory import Inventory, inventory
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import holder_of, lock_now, open_to_read, unlock
 from aish_lsp.foundation.ports import Question
@@ -56,8 +56,7 @@ async def run(arguments: argparse.Namespace) -> int:
     is_agreed = arguments.yes or await _ask(found)
     left = [] if not is_agreed else _remove_all(found, inventory(one))
     result = {**listed, "kept": found.kept, "removed": is_agreed and not left}
-    size = size_text(sum(item.bytes for item in found.items))
-    done = f"{size} removed." if is_agreed and not left else ""
+    done = f"{found.size} removed." if is_agreed and not left else ""
     write_result(arguments, result, done)
     for message in left:
         terminal.tell(message)
@@ -69,8 +68,7 @@ async def _ask(found: Inventory) -> bool:
     if not terminal.can_ask():
         terminal.tell("Nothing was removed. Use --yes to remove all of this.")
         return False
-    size = size_text(sum(item.bytes for item in found.items))
-    message = f"Remove all of this ({size})? It cannot be brought back."
+    message = f"Remove all of this ({found.size})? It cannot be brought back."
     if await terminal.ask_user(Question(message, "Remove")):
         return True
     terminal.tell("Nothing was removed.")
