@@ -20,6 +20,7 @@ from aish_lsp.agent.events import (
     Tool,
     Usage,
 )
+from aish_lsp.chat.markdown import quote
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.text import clipped
 
@@ -106,7 +107,7 @@ class ShownReply:
         for notice in notices:
             begin = "\n\n" if self._in_text else ""
             self._in_text = False
-            await self._updates.say(f"{begin}{quoted(in_slashes(notice))}\n\n")
+            await self._updates.say(f"{begin}{quote(in_slashes(notice))}\n")
 
     def _add(self, info: CommandInfo) -> None:
         """Keep a suggested command; one from a fence may be told again, with the same id."""
@@ -157,11 +158,6 @@ class ShownReply:
 def kind_of(name: str) -> schema.ToolKind:
     """Return the kind of a tool, which a server's name has none of."""
     return _KINDS.get(name, "other")
-
-
-def quoted(text: str) -> str:
-    """Return a text as a quote in Markdown."""
-    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
 def as_code(text: str) -> str:

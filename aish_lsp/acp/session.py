@@ -13,13 +13,14 @@ from acp import helpers, schema
 from aish_lsp.acp.asking import ASKING, ask_user
 from aish_lsp.acp.content import Content, content_of
 from aish_lsp.acp.options import Mode, options_of
-from aish_lsp.acp.reply import ShownReply, as_code, quoted
+from aish_lsp.acp.reply import ShownReply, as_code
 from aish_lsp.acp.transport import REQUEST
 from aish_lsp.acp.updates import Updates, in_slashes
 from aish_lsp.agent.events import CommandInfo
 from aish_lsp.agent.execution import RunReport
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.chat.colon import COLON_COMMANDS, ColonCommand, carry_out, parse
+from aish_lsp.chat.markdown import quote
 from aish_lsp.chat.transcript import run_ending
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFound
@@ -106,7 +107,7 @@ class AcpSession(Face):
     async def wait(self, job: Job[R], title: str) -> R:
         """Wait for a job, which the client can cancel."""
         self._job = job
-        await self.updates.say(f"{quoted(title)}\n\n")
+        await self.updates.say(f"{quote(title)}\n")
         return (await self._watched(job))[0]
 
     async def chat_text(self) -> str:
@@ -220,7 +221,7 @@ class AcpSession(Face):
     async def _flush(self) -> None:
         told, self._told = self._told, []
         for message in told:
-            await self.updates.say(f"{quoted(in_slashes(message))}\n\n")
+            await self.updates.say(f"{quote(in_slashes(message))}\n")
 
     async def _watched(self, job: Job[R]) -> tuple[R, ShownReply]:
         """Show a job's events; return its result."""
