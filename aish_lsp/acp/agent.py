@@ -31,12 +31,13 @@ from aish_lsp.foundation.text import shown, shown_path, well_formed
 from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.dispatch import dispatch
 from aish_lsp.operations.models import ModelUse
-from aish_lsp.operations.operation import Answer, Caller
+from aish_lsp.operations.operation import Answer
 from aish_lsp.operations.sessions import SessionHistory, SessionList, SessionNew, SessionResume
 
 if TYPE_CHECKING:
     from acp import Client
 
+    from aish_lsp.agent.session import Session
     from aish_lsp.operations.sessions import Continued, History, SessionId, Sessions
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
@@ -256,14 +257,14 @@ class AishAgent:
 
     async def _do(self, name: str, params: Any, workspace: Workspace) -> Answer[Any]:
         """Carry out an operation outside any session of the client."""
-        caller = Caller(workspace, workspace.shown, self._face(workspace))
+        caller = self._view(workspace, workspace.shown).caller()
         answer = await dispatch(OPERATIONS[name], params, caller)
         assert isinstance(answer, Answer)
         return answer
 
-    def _face(self, workspace: Workspace) -> AcpSession:
+    def _view(self, workspace: Workspace, session: Session) -> AcpSession:
         assert self._client is not None
-        return AcpSession(self._client, workspace, workspace.shown)
+        return AcpSession(self._client, workspace, session)
 
     async def _resumed(self, cwd: str, session_id: str) -> AcpSession:
         workspace = self._workspace(cwd)
@@ -276,8 +277,7 @@ class AishAgent:
 
     async def _opened(self, workspace: Workspace, own_id: str, known_as: str = "") -> AcpSession:
         """Keep a session that was opened; tell the client the rest once it knows the session."""
-        assert self._client is not None
-        session = AcpSession(self._client, workspace, await workspace.sessions.named(own_id))
+        session = self._view(workspace, await workspace.sessions.named(own_id))
         session.updates.session_id = known_as or own_id
         self.sessions[session.updates.session_id] = session
         self._do_later(self._introduce(session))
@@ -331,8 +331,7 @@ class AishAgent:
         elif config_id == "model":
             params = ModelUse(name=str(value), session=session.session.id)
             asking.ASKING.set(session)
-            caller = Caller(session.workspace, session.session, session)
-            await dispatch(OPERATIONS["model.use"], params, caller)
+            await dispatch(OPERATIONS["model.use"], params, session.caller())
         else:
             raise InvalidArgument(
                 f"There is no option {shown(config_id)}, only mode and model.", path="configId"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from acp import Client
 
     from aish_lsp.agent import Workspace
+    from aish_lsp.agent.execution import ApprovalState
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Job
     from aish_lsp.operations.operation import Operation
@@ -198,7 +199,7 @@ class AcpSession(Face):
         if command is not None:
             return await self._carry_out(command)
         params = AskParams(prompt=content.text, session=self.session.id)
-        result, shown = await self._watched(await begin("ask", params, self._caller()))
+        result, shown = await self._watched(await begin("ask", params, self.caller()))
         assert isinstance(result, AskResult)
         await self._suggest(shown.commands)
         return _STOPS.get(result.finish_reason, "end_turn")
@@ -215,8 +216,9 @@ class AcpSession(Face):
                 with suppress(NotFound):
                     tools.switch(name, "", on=False)
 
-    def _caller(self) -> Caller:
-        return Caller(self.workspace, self.session, self)
+    def caller(self, approval: ApprovalState = "") -> Caller:
+        """Return who asks for what the client wants here; ``approval`` is as for ``Caller``."""
+        return Caller(self.workspace, self.session, self, approval=approval)
 
     async def _flush(self) -> None:
         told, self._told = self._told, []
@@ -243,7 +245,7 @@ class AcpSession(Face):
             raise InvalidArgument(
                 "Begin or open another session in your client: it shows this one alone."
             )
-        carried = await carry_out(self._caller(), command, self.session.id)
+        carried = await carry_out(self.caller(), command, self.session.id)
         self._job = carried.job
         await self._flush()
         if carried.job is None:
@@ -288,12 +290,7 @@ class AcpSession(Face):
             if info.risk == "safe" and not await self._agreed(info):
                 await self._refused(info)
                 return
-            caller = Caller(
-                self.workspace,
-                self.session,
-                self,
-                approval="" if info.risk == "safe" else "unseen",
-            )
+            caller = self.caller("" if info.risk == "safe" else "unseen")
             params = RunParams(session=self.session.id, command_id=info.id)
             self._job = await begin("run", params, caller)
             await self._show_run(self._job, info)
