@@ -263,6 +263,13 @@ def can(server: BaseServer, what: str) -> bool:
     return bool(found)
 
 
+def client_name(server: BaseServer) -> str:
+    """Return the name of the client, as it says itself; empty if it does not."""
+    params = server.initialize_params
+    info = params.client_info if params else None
+    return info.name if info is not None else ""
+
+
 def declared(server: BaseServer, name: str) -> object:
     """Return what ``initializationOptions.aish`` says under ``name``; None if nothing."""
     params = server.initialize_params

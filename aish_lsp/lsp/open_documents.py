@@ -19,7 +19,7 @@ from aish_lsp.context.selection import Point
 from aish_lsp.foundation.opening import is_same_file
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.foundation.uris import path_of
-from aish_lsp.lsp.base_server import can, declared
+from aish_lsp.lsp.base_server import can, client_name, declared
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer
@@ -97,7 +97,7 @@ class OpenDocuments:
         """What the client can do, as it said in ``initialize``."""
         declared = can(self._server, "workspace.workspace_edit.document_changes")
         # Neovim does not say so, but refuses an edit for an older version other than 0.
-        is_bare_neovim = not declared and self._is_neovim()
+        is_bare_neovim = not declared and client_name(self._server) == "Neovim"
         return EditorCapabilities(
             apply_edit=can(self._server, "workspace.apply_edit"),
             document_changes=declared or is_bare_neovim,
@@ -111,12 +111,6 @@ class OpenDocuments:
         found = declared(self._server, "keys")
         keys = found.items() if isinstance(found, Mapping) else ()
         return {name: key for name, key in keys if isinstance(key, str) and _KEY.fullmatch(key)}
-
-    def _is_neovim(self) -> bool:
-        """Return whether the client is Neovim."""
-        params = self._server.initialize_params
-        info = params.client_info if params else None
-        return info is not None and info.name == "Neovim"
 
     def uris(self) -> list[str]:
         """Return the open documents, as the client spells them."""

@@ -34,7 +34,7 @@ from aish_lsp.foundation.ports import (
 )
 from aish_lsp.foundation.text import shown_path, with_line_feeds
 from aish_lsp.foundation.uris import path_of
-from aish_lsp.lsp.base_server import can, declares
+from aish_lsp.lsp.base_server import can, client_name, declares
 from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest, TerminalRequest
 from aish_lsp.operations.ask import Position
 from aish_lsp.shell.suggestions import new_id
@@ -135,8 +135,11 @@ class Questions:
         """Return the title that the user chose, as the client sent it; None for no answer."""
         if whole:
             message += await self._shown_whole(whole)
-        # The last one does nothing. Many clients choose the first one if the user only confirms.
-        actions = [types.MessageActionItem(title) for title in (*titles[-1:], *titles[:-1])]
+        # The last one does nothing. Many clients choose the first one if the user only confirms,
+        # but vim-lsp sends no other: all that follow it count as no answer there.
+        if client_name(self._server) != "vim-lsp":
+            titles = (*titles[-1:], *titles[:-1])
+        actions = [types.MessageActionItem(title) for title in titles]
         params = types.ShowMessageRequestParams(types.MessageType.Warning, message, actions)
         if (asks := _ASKS.get()) is not None:
             asks.set()

@@ -40,7 +40,7 @@ class WithVimLsp(InVim):
         for _ in range(agreed):
             self._vim.until_shown("cancels):")
             # Vim drops what is typed before it reads.
-            for key in "2\r":
+            for key in "1\r":
                 self._state()
                 self._vim.keys(key)
         self._vim.until(f"the end of {text}", lambda: self._count("## You") == before + 1)

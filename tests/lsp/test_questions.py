@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from client import CAPABILITIES, Client, execute
 from conversing import no, yes
 
@@ -73,3 +74,22 @@ async def test_a_question_with_buttons_stands_while_the_user_does_something_else
         await client.command_result("aish.status")
         comes_back.set()
         assert (await answer)["output"] == "ran\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "titles"), [("Some editor", ["Cancel", "Run"]), ("vim-lsp", ["Run", "Cancel"])]
+)
+async def test_what_does_nothing_is_the_first_choice_but_for_a_client_that_sends_no_other(
+    folder: Path, name: str, titles: list[str]
+) -> None:
+    asked: list[Any] = []
+
+    def answer(params: Any) -> Any:
+        asked.extend(action["title"] for action in params["actions"])
+
+    async with Client() as client:
+        await client.initialize(folder, clientInfo={"name": name})
+        client.answers["window/showMessageRequest"] = answer
+        await client.command_result("aish.run", {"text": "rm -r x"})
+        await client.wait_for(lambda: asked, "a question")
+    assert asked == titles
