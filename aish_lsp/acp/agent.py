@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -28,16 +28,12 @@ from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.text import shown, shown_path, well_formed
-from aish_lsp.operations import OPERATIONS
-from aish_lsp.operations.dispatch import dispatch
 from aish_lsp.operations.models import ModelUse
-from aish_lsp.operations.operation import Answer
 from aish_lsp.operations.sessions import SessionHistory, SessionList, SessionNew, SessionResume
 
 if TYPE_CHECKING:
     from acp import Client
 
-    from aish_lsp.agent.session import Session
     from aish_lsp.operations.sessions import Continued, History, SessionId, Sessions
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
@@ -139,14 +135,10 @@ class AishAgent:
         self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> Any:
         """Begin a session in a folder."""
-        workspace = self._workspace(cwd)
-        answer = await self._do("session.new", SessionNew(show=False), workspace)
-        begun: SessionId = answer.result
-        session = await self._opened(workspace, begun.id)
-        self._take_servers(session, mcp_servers)
-        return schema.NewSessionResponse(
-            session_id=begun.id, modes=modes_of(session.mode), config_options=session.options()
-        )
+        session = self._view(self._workspace(cwd))
+        begun: SessionId = (await session.do("session.new", SessionNew(show=False))).result
+        await self._open(session, begun.id, mcp_servers)
+        return schema.NewSessionResponse(session_id=begun.id, **self._introduced(session))
 
     @_refusing
     async def load_session(
@@ -157,11 +149,10 @@ class AishAgent:
         Raises:
             Busy: a prompt is being answered in it, whose calls are shown.
         """
-        session = await self._resumed(cwd, session_id)
+        session = await self._resumed(cwd, session_id, mcp_servers)
         session.refuse_while_answering()
-        self._take_servers(session, mcp_servers)
         params = SessionHistory(id=session.session.id)
-        said: History = (await self._do("session.history", params, session.workspace)).result
+        said: History = (await session.do("session.history", params)).result
         for message in said.turns:
             text = well_formed(message.content)
             if message.role == "user":
@@ -175,20 +166,16 @@ class AishAgent:
                     title, name = str(call.get("title") or call["name"]), str(call["name"])
                     await session.updates.begin_call(call["id"], title, kind_of(name))
         await session.updates.end_calls()
-        return schema.LoadSessionResponse(
-            modes=modes_of(session.mode), config_options=session.options()
-        )
+        await session.show_told()
+        return schema.LoadSessionResponse(**self._introduced(session))
 
     @_refusing
     async def resume_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> Any:
         """Continue an earlier session."""
-        session = await self._resumed(cwd, session_id)
-        self._take_servers(session, mcp_servers)
-        return schema.ResumeSessionResponse(
-            modes=modes_of(session.mode), config_options=session.options()
-        )
+        session = await self._resumed(cwd, session_id, mcp_servers)
+        return schema.ResumeSessionResponse(**self._introduced(session))
 
     @_refusing
     async def list_sessions(self, cwd: str | None = None, **_: Any) -> Any:
@@ -196,7 +183,8 @@ class AishAgent:
         folders = [self._workspace(cwd)] if cwd is not None else [*self._workspaces.values()]
         infos = []
         for workspace in folders:
-            found: Sessions = (await self._do("session.list", SessionList(), workspace)).result
+            answer = await self._view(workspace).do("session.list", SessionList())
+            found: Sessions = answer.result
             infos += [
                 schema.SessionInfo(
                     session_id=one.id,
@@ -255,33 +243,32 @@ class AishAgent:
             self._workspaces[root] = Workspace(root, self._services, configuration)
         return self._workspaces[root]
 
-    async def _do(self, name: str, params: Any, workspace: Workspace) -> Answer[Any]:
-        """Carry out an operation outside any session of the client."""
-        caller = self._view(workspace, workspace.shown).caller()
-        answer = await dispatch(OPERATIONS[name], params, caller)
-        assert isinstance(answer, Answer)
-        return answer
-
-    def _view(self, workspace: Workspace, session: Session) -> AcpSession:
+    def _view(self, workspace: Workspace) -> AcpSession:
         assert self._client is not None
-        return AcpSession(self._client, workspace, session)
+        return AcpSession(self._client, workspace)
 
-    async def _resumed(self, cwd: str, session_id: str) -> AcpSession:
+    async def _resumed(
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None
+    ) -> AcpSession:
         workspace = self._workspace(cwd)
         session = self.sessions.get(session_id)
         if session is not None and session.workspace is workspace and _is_open(session):
+            self._take_servers(session, mcp_servers)
             return session
+        session = self._view(workspace)
         params = SessionResume(id=session_id, show=False)
-        resumed: Continued = (await self._do("session.resume", params, workspace)).result
-        return await self._opened(workspace, resumed.id, session_id)
-
-    async def _opened(self, workspace: Workspace, own_id: str, known_as: str = "") -> AcpSession:
-        """Keep a session that was opened; tell the client the rest once it knows the session."""
-        session = self._view(workspace, await workspace.sessions.named(own_id))
-        session.updates.session_id = known_as or own_id
-        self.sessions[session.updates.session_id] = session
-        self._do_later(self._introduce(session))
+        resumed: Continued = (await session.do("session.resume", params)).result
+        await self._open(session, resumed.id, mcp_servers, session_id)
         return session
+
+    async def _open(
+        self, session: AcpSession, own_id: str, servers: Sequence[Any] | None, known_as: str = ""
+    ) -> None:
+        """Keep what shows a session from now on, with the tool servers that the client names."""
+        known_as = known_as or own_id
+        session.begin(await session.workspace.sessions.named(own_id), known_as)
+        self.sessions[known_as] = session
+        self._take_servers(session, servers)
 
     def _take_servers(self, session: AcpSession, named: Sequence[Any] | None) -> None:
         """Keep the tool servers that a client names; each is asked about at the first prompt."""
@@ -295,17 +282,12 @@ class AishAgent:
             settings = {"tools": {"servers": known}}
             session.workspace.configuration.update("session/new", settings)
 
-    def _do_later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something after the answer to this request, which is sent at once."""
-        task = asyncio.create_task(work)
+    def _introduced(self, session: AcpSession) -> dict[str, Any]:
+        """Return what can be chosen in a session; the client gets the rest after this answer."""
+        task = asyncio.create_task(session.introduce())
         self._later.add(task)
         task.add_done_callback(self._later.discard)
-
-    async def _introduce(self, session: AcpSession) -> None:
-        await session.show_commands()
-        await session.show_usage()
-        await session.show_title()
-        await session.find_models()
+        return {"modes": modes_of(session.mode), "config_options": session.options()}
 
     def _session(self, session_id: str) -> AcpSession:
         """Return a session of the client.
@@ -331,7 +313,7 @@ class AishAgent:
         elif config_id == "model":
             params = ModelUse(name=str(value), session=session.session.id)
             asking.ASKING.set(session)
-            await dispatch(OPERATIONS["model.use"], params, session.caller())
+            await session.do("model.use", params)
         else:
             raise InvalidArgument(
                 f"There is no option {shown(config_id)}, only mode and model.", path="configId"

@@ -26,11 +26,12 @@ from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFound
 from aish_lsp.foundation.ports import CALL, Approval, Question
 from aish_lsp.models.catalog import OFFLINE
+from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import AskParams
-from aish_lsp.operations.dispatch import begin
+from aish_lsp.operations.dispatch import begin, dispatch
 from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.models import models_of
-from aish_lsp.operations.operation import Caller, Face, Subject
+from aish_lsp.operations.operation import Answer, Caller, Face, Subject
 from aish_lsp.operations.run import RunParams
 from aish_lsp.shell.output import clean_output
 
@@ -73,12 +74,14 @@ class AcpSession(Face):
             asked about each suggested command and each tool that may change something.
     """
 
-    def __init__(self, client: Client, workspace: Workspace, session: Session) -> None:
+    mode: Mode = "ask"
+
+    def __init__(self, client: Client, workspace: Workspace) -> None:
         self._client = client
         self.workspace = workspace
-        self.session = session
-        self.updates = Updates(client, session.id)
-        self.set_mode("ask")
+        # Until ``begin``, for what is asked for outside any session of the client.
+        self.session = workspace.shown
+        self.updates = Updates(client, "")
         self.models: list[str] = []
         self.servers: list[str] = []
         self._shown_options: list[Any] = []
@@ -93,6 +96,12 @@ class AcpSession(Face):
         # The last checklist of memory candidates, which ``/memory accept`` reads.
         self._checklist = ""
         self._title: str | None = None
+
+    def begin(self, session: Session, known_as: str) -> None:
+        """Show a session, which the client knows by that id, from now on."""
+        self.session = session
+        self.updates.session_id = known_as
+        self.set_mode("ask")
 
     def set_mode(self, mode: Mode) -> None:
         """Change the mode, also of what is being answered."""
@@ -194,7 +203,7 @@ class AcpSession(Face):
         self._attached = Subject(content.attached)
         self._told += content.notices
         await self._connect()
-        await self._flush()
+        await self.show_told()
         command = parse(_SLASH.sub(":", content.text.strip(), count=1))
         if command is not None:
             return await self._carry_out(command)
@@ -216,12 +225,19 @@ class AcpSession(Face):
                 with suppress(NotFound):
                     tools.switch(name, "", on=False)
 
+    async def do(self, name: str, params: Any) -> Answer[Any]:
+        """Carry out an operation that has an answer."""
+        answer = await dispatch(OPERATIONS[name], params, self.caller())
+        assert isinstance(answer, Answer)
+        return answer
+
     def caller(self, approval: ApprovalState = "") -> Caller:
         """Return who asks for what the client wants here; ``approval`` is as for ``Caller``."""
         return Caller(self.workspace, self.session, self, approval=approval)
 
-    async def _flush(self) -> None:
-        told, self._told = self._told, []
+    async def show_told(self) -> None:
+        """Show what was to be told, each thing once."""
+        told, self._told = dict.fromkeys(self._told), []
         for message in told:
             await self.updates.say(f"{quote(in_slashes(message))}\n")
 
@@ -247,7 +263,7 @@ class AcpSession(Face):
             )
         carried = await carry_out(self.caller(), command, self.session.id)
         self._job = carried.job
-        await self._flush()
+        await self.show_told()
         if carried.job is None:
             await self.updates.say(in_slashes(carried.text) or "Done.")
             await self.show_usage()
@@ -335,8 +351,15 @@ class AcpSession(Face):
 
     # What the client is shown beside the replies
 
-    async def show_commands(self) -> None:
-        """Show which commands there are."""
+    async def introduce(self) -> None:
+        """Show what there is in the session, once the client knows it."""
+        await self._show_commands()
+        await self.show_usage()
+        await self.show_title()
+        self.models = [one.name for one in (await models_of(self.session)).models]
+        await self.show_options()
+
+    async def _show_commands(self) -> None:
         rows = [
             row
             for row in COLON_COMMANDS.rows.values()
@@ -368,11 +391,6 @@ class AcpSession(Face):
                 cost=cost,
             )
         )
-
-    async def find_models(self) -> None:
-        """Look for the models that there are, and show them."""
-        self.models = [one.name for one in (await models_of(self.session)).models]
-        await self.show_options()
 
     def options(self) -> list[Any]:
         """Return what can be chosen in the session, which the client is shown now."""

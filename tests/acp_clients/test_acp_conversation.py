@@ -272,6 +272,24 @@ async def test_a_session_is_listed_loaded_with_its_history_and_deleted(place: Pl
     assert "Good morning." in json.dumps(model.sent[1])
 
 
+@pytest.mark.parametrize("way", ["load", "resume"])
+async def test_a_damaged_session_that_is_opened_says_so_once(place: Place, way: str) -> None:
+    async with connected(place.folder) as client:
+        await client.open()
+        await client.prompt("how do I list files?")
+        session = client.session
+    [log] = place.data.rglob(f"{session}.jsonl")
+    log.write_text(log.read_text().replace("\n", "\n{broken\n", 1))
+    async with connected(place.folder) as client:
+        opening = client.acp.load_session if way == "load" else client.acp.resume_session
+        await opening(cwd=client.folder, session_id=session)
+        client.session = session
+        await client.prompt("/help")
+        said = client.seen.text()
+    assert said.count("It is skipped.") == 1
+    assert f"{session}.jsonl" in said
+
+
 async def _delete(client: Connected, session: str) -> None:
     # The SDK's client has no method for it either.
     await client.acp._conn.send_request("session/delete", {"sessionId": session})
