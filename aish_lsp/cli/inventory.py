@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import stat
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,7 +34,6 @@ from aish_lsp.foundation.opening import IGNORES_ALL
 from aish_lsp.foundation.text import count_of, escaped, shown_path
 from aish_lsp.foundation.uris import path_of
 from aish_lsp.sessions.records import SUFFIX
-from aish_lsp.undo.git import Git, NoUndo, drop_old_refs, old_refs, work_tree
 
 #: The files in DATA. Each may have a lock, damaged copies, and a temporary file of its own.
 _FILES: Final = {
@@ -242,7 +240,7 @@ def _add_data_of(found: Inventory, folder: Path, root: Path | None) -> None:
 
 
 def _add_project(found: Inventory, root: Path) -> None:
-    """Add what is in the workspace ``root`` itself: ``.aish``, and refs of earlier versions."""
+    """Add what is in the workspace ``root`` itself, which is ``.aish``."""
     folder = root / ".aish"
     inside = found.enter(folder)
     tracked = _tracked(root) if inside else set()
@@ -264,13 +262,6 @@ def _add_project(found: Inventory, root: Path) -> None:
             ours.append(ignore)
     found.add("the chat, and long outputs of commands", *ours)
     found.keep_others(others)
-    with suppress(NoUndo):
-        git = Git(work_tree(root), _GIT_SECONDS, threading.Event())
-        git.inspect()
-        if refs := old_refs(git):
-            what = f"{count_of(len(refs), 'record')} of undo by an earlier version"
-            place = git.top / ".git/refs/aish/undo"
-            found.items.append(Belonging([place], what, 0, partial(drop_old_refs, git)))
 
 
 def _split(

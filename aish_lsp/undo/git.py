@@ -7,7 +7,6 @@ but for gitlinks that are put back in its index.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import tempfile
 import threading
@@ -32,9 +31,6 @@ _CONFIG: Final = """\
 [extensions]
 \tobjectFormat = {}
 """
-
-#: The refs of earlier versions, each with its commit.
-_OLD_REF: Final = re.compile(r"(refs/aish/undo/[a-z0-9-]+-[0-9a-f]{12})/\d{8,} [0-9a-f]{40,64}")
 
 
 class NoUndo(Exception):
@@ -75,40 +71,6 @@ def work_tree(folder: Path) -> Path:
         if os.path.lexists(place / ".git"):
             return place
     raise Nowhere("the folder is not in a git work tree")
-
-
-def old_refs(git: Git) -> list[str]:
-    """Return the refs that earlier versions made, as ``NAME ID``.
-
-    Those that a link could lead git to outside of the repository are not among them.
-
-    Raises:
-        GitFailed, TooSlow: git failed or took too long.
-    """
-    form = "--format=%(refname) %(objectname)"
-    lines = git.ask("for-each-ref", form, "refs/aish/undo").decode("utf-8", "replace")
-    folder = git.ask("rev-parse", "--git-common-dir").removesuffix(b"\n")
-    common = Path(os.path.abspath(git.top / os.fsdecode(folder)))  # noqa: PTH100 - links count
-    found = []
-    for line in lines.splitlines():
-        if match := _OLD_REF.fullmatch(line):
-            places = [common / "packed-refs", common / match[1], common / "logs" / match[1]]
-            if all(os.path.realpath(place) == str(place) for place in places):
-                found.append(line)
-    return found
-
-
-def drop_old_refs(git: Git) -> bool:
-    """Remove the refs that earlier versions made; return whether there were any.
-
-    Raises:
-        GitFailed, TooSlow: git failed or took too long.
-    """
-    feed = "".join(f"delete {line}\n" for line in old_refs(git))
-    if feed:
-        options = ("-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref", "--stdin")
-        git.ask(*options, feed=feed.encode())
-    return bool(feed)
 
 
 class Git:

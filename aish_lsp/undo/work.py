@@ -21,9 +21,9 @@ from typing import Final, Literal, TypeAlias
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.files import locked, private_dir
 from aish_lsp.undo.folder import WorkFolder
-from aish_lsp.undo.git import Git, GitFailed, NoUndo, Nowhere, TooSlow, drop_old_refs, work_tree
+from aish_lsp.undo.git import Git, GitFailed, NoUndo, Nowhere, TooSlow, work_tree
 from aish_lsp.undo.listing import Listing, is_editors_own, is_plain, left_out, list_work_tree
-from aish_lsp.undo.records import Record, Records, ReplacedText, remove, undo_folder
+from aish_lsp.undo.records import Record, Records, ReplacedText, undo_folder
 from aish_lsp.undo.reverting import Reverted, Reverting, folders_of, head_of, is_folder, is_git
 from aish_lsp.undo.snapshots import FileChange, Snapshot, as_text, difference, take
 
@@ -34,8 +34,6 @@ logger = logging.getLogger(__name__)
 _DESTROYS: Final = re.compile(
     r"\.git\b|\b(gc|prune|repack|reflog|maintenance|filter-\w+)\b|\brm\b.*\s-\w*[rR]"
 )
-#: What earlier versions had in our folder.
-_OLD_FILES: Final = ("HEAD", "config", "index", "info", "refs", "objects")
 
 _NOTHING: Final = {
     "undo": "There is nothing to undo: no command has changed a file here.",
@@ -115,7 +113,7 @@ class Worker:
             NoUndo, AishError, OSError: it cannot be recorded.
         """
         git = self._git()
-        with self._records(git) as records:
+        with self._records() as records:
             with ThreadPoolExecutor(1) as executor:
                 head = executor.submit(head_of, git)
                 self._settle(records)
@@ -214,7 +212,7 @@ class Worker:
             self._settle(records)
             group = records.next_group(kind, session)
             if not group:
-                self._drop_old_form(records, self._git())
+                self._git()  # Where there can be no undo, that is why.
                 raise NotFound(_NOTHING[kind])
             _, last = group[-1]
             top = Path(last.top)
@@ -232,12 +230,10 @@ class Worker:
         return git
 
     @contextmanager
-    def _records(self, git: Git | None = None) -> Iterator[Records]:
+    def _records(self) -> Iterator[Records]:
         place = private_dir(undo_folder(self._folder))
         with locked(place / "work"):
             records = Records(self._folder, place)
-            if git is not None:
-                self._drop_old_form(records, git)
             try:
                 yield records
             finally:
@@ -246,14 +242,6 @@ class Worker:
                         f"{records.dropped} of undo's records were damaged or not of this folder,"
                         " and were dropped."
                     )
-
-    def _drop_old_form(self, records: Records, git: Git) -> None:
-        """Drop the records of earlier versions, which were refs of the repository, once."""
-        if not records.last.exists():
-            if drop_old_refs(git):
-                self.notices.append("Undo's records of an earlier version were dropped.")
-            for name in _OLD_FILES:
-                remove(records.last.with_name(name))
 
     def _settle(self, records: Records) -> None:
         """End the records of commands whose end was not seen."""

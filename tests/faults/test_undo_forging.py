@@ -24,21 +24,17 @@ from aish_lsp.undo.work import Worker
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
-#: Writes whatever it can of what an undo could believe: records of today's and of earlier forms,
-#: into the data folder and the repository, with names that lead to the file beside the tree.
+#: Writes whatever it can of what an undo could believe: records in the data folder, with names that
+#: lead to the file beside the tree.
 PROGRAM = """
-import hashlib, json, os, subprocess, sys
-records, beside, key = sys.argv[1:]
+import hashlib, json, os, sys
+records, beside = sys.argv[1:]
 
 def attempt(work):
     try:
         work()
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         print(type(error).__name__)
-
-def git(*arguments, **more):
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, **more)
-    return done.stdout.strip()
 
 def into_data():
     names = os.listdir(records)
@@ -54,21 +50,7 @@ def into_data():
             os.link(f"{records}/{name}", "d/linked")
             os.rename(f"{records}/{name}", f"{records}/00000098.record")
 
-def as_refs():
-    old = git("hash-object", "-w", "--stdin", input="forged")
-    edit = {"name": "../beside", "old": old, "new": git("hash-object", "-w", "beside.now")}
-    snapshot = {"tree": git("write-tree"), "umask": 18, "modes": {}, "uncovered": [],
-                "repositories": []}
-    record = {"group": "g", "label": "l", "head": {"branch": "", "commit": ""}, "kind": "command",
-              "before": snapshot, "after": snapshot, "saved": [], "edits": [edit], "session": "",
-              "of": "", "version": 1}
-    who = {**os.environ, "GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x", "GIT_COMMITTER_NAME": "x",
-           "GIT_COMMITTER_EMAIL": "x"}
-    commit = git("commit-tree", snapshot["tree"], input="l\\n\\n" + json.dumps(record), env=who)
-    git("update-ref", f"refs/aish/undo/{key}/00000099", commit)
-
 attempt(into_data)
-attempt(as_refs)
 attempt(lambda: os.link(beside, "hard"))
 attempt(lambda: os.symlink(os.path.dirname(beside), "out"))
 attempt(lambda: open("a", "w").write("changed"))
@@ -110,7 +92,7 @@ async def test_a_program_of_a_goal_forges_nothing(
     first.finish(begun)
     before = look(tmp_path, root)
     begun = worker(root).begin("second", "x")
-    inside = (str(undo_folder(root)), str(tmp_path / "beside"), undo_folder(root).parent.name)
+    inside = (str(undo_folder(root)), str(tmp_path / "beside"))
     words = [sys.executable, "-I", "-c", PROGRAM, *inside]
     result = await run(confinement, root, shlex.join(words) + "; git --version")
     assert "changed" in (root / "a").read_text(), result.output

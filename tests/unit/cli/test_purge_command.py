@@ -237,22 +237,6 @@ def test_workspace_without_a_folder_means_the_current_one(
     assert not (root / ".aish").exists()
 
 
-def test_records_of_undo_in_a_repository_go_and_its_own_refs_stay(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    git(root, "init", "-q")
-    git(root, "commit", "-q", "--allow-empty", "-m", "one")
-    old = "refs/aish/undo/project-0123456789ab/00000001"
-    git(root, "update-ref", old, "HEAD")
-    git(root, "update-ref", "refs/aish/other", "HEAD")
-    before = git(root, "for-each-ref", "--format=%(refname)").split()
-    done = run_main(capsys, "purge", "--yes")
-    assert "1 record of undo by an earlier version" in done.stdout
-    assert git(root, "for-each-ref", "--format=%(refname)").split() == [
-        name for name in before if name != old
-    ]
-
-
 @pytest.mark.parametrize("place", ["sessions", "undo"])
 def test_nothing_goes_while_another_program_has_it_open(
     root: Path, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]

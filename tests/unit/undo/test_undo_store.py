@@ -159,50 +159,6 @@ def test_nothing_of_ours_is_in_the_repository(root: Path) -> None:
     assert git(root.parent / "mirror", "for-each-ref") == before[0]
 
 
-def test_refs_of_earlier_versions_are_dropped_once_and_no_others(root: Path) -> None:
-    repository(root, a="one")
-    place = undo_folder(root)
-    for name in ("refs", "info", "objects"):
-        (place / name).mkdir(parents=True)
-    for name in ("HEAD", "config", "index"):
-        (place / name).touch()
-    old = "refs/aish/undo/work-0123456789ab/00000001"
-    others = ["refs/aish/undo/work-0123456789ab/name", "refs/aish/undo/x/1", "refs/heads/old"]
-    for name in (old, *others):
-        git(root, "update-ref", name, "HEAD")
-    first = worker(root)
-    first.finish(first.begin("one", "x"))
-    assert first.notices == ["Undo's records of an earlier version were dropped."]
-    left = git(root, "for-each-ref", "--format=%(refname)").splitlines()
-    assert left == sorted(["refs/heads/main", *others])
-    assert sorted(path.name for path in place.iterdir()) == [
-        "last",
-        "stamp",
-        "work.lock",
-    ]
-    git(root, "update-ref", old, "HEAD")
-    second = worker(root)
-    second.finish(second.begin("one", "x"))
-    assert second.notices == []
-    assert git(root, "rev-parse", old) == git(root, "rev-parse", "HEAD")
-
-
-@pytest.mark.parametrize("link", ["refs/aish", "logs/refs/aish", "packed-refs"])
-def test_no_ref_is_dropped_through_a_link(root: Path, tmp_path: Path, link: str) -> None:
-    repository(root, a="one")
-    git(root, "config", "core.logAllRefUpdates", "always")
-    git(root, "update-ref", "refs/aish/undo/work-0123456789ab/00000001", "HEAD")
-    if link == "packed-refs":
-        git(root, "pack-refs", "--all")
-    outside = tmp_path / "outside"
-    (root / ".git" / link).rename(outside)
-    (root / ".git" / link).symlink_to(outside)
-    before = sorted(outside.rglob("*")), outside.is_file() and outside.read_text()
-    with Command(root):
-        pass
-    assert (sorted(outside.rglob("*")), outside.is_file() and outside.read_text()) == before
-
-
 def edited(root: Path, **changes: object) -> None:
     """Write the record of a workspace anew, with ``changes``, as only its owner could."""
     [path] = undo_folder(root).glob("*.record")
