@@ -7,6 +7,7 @@ document then holds counts.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -189,13 +190,21 @@ def _row(number: int, info: SessionInfo, open_id: str) -> str:
 
 
 def _facts(info: SessionInfo) -> Iterator[str]:
-    if info.updated:
-        yield info.updated[:16].replace("T", " ")
+    if when := _local_time(info.updated):
+        yield when
     yield count_of(info.questions, "question")
     if info.model:
         yield escaped(info.model)
     if info.cost is not None:
         yield f"${info.cost:.4f}"
+
+
+def _local_time(ts: str | None) -> str:
+    """Return a time of our files in the local time zone; empty if it is not known."""
+    try:
+        return f"{dt.datetime.fromisoformat(ts or '').astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError):
+        return ""
 
 
 def session_page(loaded: LoadedSession) -> str:
@@ -220,8 +229,7 @@ def _message(message: HistoryMessage, *, short: bool = False) -> str:
     def block(text: str) -> str:
         return quoted((head_and_tail(text) if short else text).rstrip())
 
-    when = (message.ts or "")[:16].replace("T", " ")
-    notes = [note for note in (message.model, when, _state(message)) if note]
+    notes = [note for note in (message.model, _local_time(message.ts), _state(message)) if note]
     parts = [f"### {_WHO[message.role]} ({escaped(', '.join(notes))})"]
     parts += [
         block(f"$ {output['command']} (exit {output['exit']})\n{output['output']}")

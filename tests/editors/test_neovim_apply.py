@@ -92,9 +92,51 @@ def test_block_of_no_file_of_the_workspace_is_asked_about_and_refused(
 ) -> None:
     (place.folder / ".git" / "config").write_text("[core]\n")
     answered(neovim, model, f"```python {name}\n{PART}\n```\n")
-    neovim.type_in("Apply to:", f"{name}<CR>")
-    neovim.until("a refusal", lambda: f"{name} is no file of this workspace" in neovim.messages)
+    neovim.type_in("Apply to:", f"<C-u>{name}<CR>")
+    neovim.until("a refusal", lambda: f"{name} is not a file of this workspace" in neovim.messages)
     assert (place.folder.parent / "outside.py").read_text() == CART
+
+
+#: Where a line that the file does not have may go, with the cursor in line 9.
+PLACES = {
+    "Replace line 9: return 3": MENDED,
+    "Insert below line 9: return 3": CART.replace("return 3\n", "return 3\n    return 2\n"),
+    "Append at the end": f"{CART}    return 2\n",
+}
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_line_that_the_file_does_not_have_goes_where_the_user_says_after_its_diff(
+    neovim: Neovim, place: Place, model: Model, where: str
+) -> None:
+    neovim.lua("vim.cmd.split('cart.py') vim.fn.cursor(9, 1) vim.cmd.wincmd('p')")
+    answered(neovim, model, "In cart.py:\n\n```python\n    return 2\n```\n")
+    neovim.choose_titled(where)
+    neovim.until("the diff", lambda: "+    return 2" in neovim.lua(FLOAT))
+    assert (place.folder / "cart.py").read_text() == CART
+    neovim.keys("2")
+    neovim.until("the file", lambda: (place.folder / "cart.py").read_text() == PLACES[where])
+
+
+def test_block_that_names_no_file_is_offered_for_the_file_that_was_last_in_use(
+    neovim: Neovim, place: Place, model: Model
+) -> None:
+    neovim.lua("vim.cmd.split('cart.py') vim.fn.cursor(9, 1) vim.cmd.wincmd('p')")
+    answered(neovim, model, "```python\n    return 2\n```\n")
+    neovim.type_in("Apply to: cart.py", "<CR>")
+    neovim.choose_titled("Replace line 9: return 3")
+    neovim.until("the diff", lambda: "+    return 2" in neovim.lua(FLOAT))
+    neovim.keys("2")
+    neovim.until("the file", lambda: (place.folder / "cart.py").read_text() == MENDED)
+
+
+def test_line_of_code_that_opens_a_file_is_not_put_into_that_file(
+    neovim: Neovim, place: Place, model: Model
+) -> None:
+    (place.folder / "data.csv").write_text("a,b\n")
+    answered(neovim, model, 'In cart.py:\n\n```python\nrows = open("data.csv")\n```\n')
+    screen = neovim.choose(0, "Where does it go?")
+    assert "No line of the block is in cart.py." in screen
 
 
 @pytest.mark.parametrize(

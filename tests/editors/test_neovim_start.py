@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,7 +120,11 @@ def test_reason_that_reads_like_a_diff_is_not_colored_as_one(neovim: Neovim) -> 
     assert colored == ["-old", "+new"]
 
 
-def test_session_is_chosen_by_its_title(place: Place, profile: Path) -> None:
+def test_session_is_chosen_by_when_it_was_and_its_title(
+    place: Place, profile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 13 hours before UTC: what is written in UTC is another hour, and most often another day.
+    monkeypatch.setenv("TZ", "XXX-13")
     for question in ("how do I run the tests here?", "which files are here?"):
         subprocess.run(
             ["aish-lsp", "ask", "--no-stdin", question],
@@ -132,14 +137,15 @@ def test_session_is_chosen_by_its_title(place: Place, profile: Path) -> None:
         opened_chat(neovim, place)
         neovim.keys("gl")
         screen = neovim.choose(0, "how do I run the tests here?")
-        assert "how do I run the tests here? (" in screen
-        assert ", 1 question)\n" in screen
-        assert "which files are here? (" in screen
+        last = dt.datetime.fromisoformat(place.sessions()[-1]["ts"])
+        when = last.astimezone(dt.timezone(dt.timedelta(hours=13)))
+        assert f"1: {when:%Y-%m-%d %H:%M}    1 question   which files are here?\n" in screen
+        assert "  1 question   how do I run the tests here?\n" in screen
         neovim.until("nothing chosen", lambda: neovim.lines.count("## You") == 1)
 
         neovim.keys(":Aish sessions tests<CR>")
         screen = neovim.choose(1, "how do I run the tests here?")
-        assert "which files are here? (" not in screen
+        assert "question   which files" not in screen
         neovim.until("it goes on", lambda: neovim.lines.count("## You") == 2)
         ask(neovim, "did that work?", 3)
     asked = [one["content"] for one in place.sessions() if one.get("role") == "user"]

@@ -38,23 +38,44 @@ function M.block()
   return found
 end
 
+--- Return a file of a folder, relative to it; nil for any other: one that a link leads to
+--- elsewhere, git's files and ours.
+---@param name string relative to the folder, or absolute
+---@param folder string
+---@return string?
+local function within(name, folder)
+  local path = vim.startswith(name, "/") and name or vim.fs.joinpath(folder, name)
+  local real = vim.uv.fs_realpath(vim.fs.normalize(path))
+  local found = real and vim.uv.fs_stat(real)
+  if found and found.type == "file" and vim.startswith(real, folder .. "/") then
+    local inside = real:sub(#folder + 2)
+    if not inside:find("^%.git/") and not inside:find("^%.aish/") then
+      return inside
+    end
+  end
+end
+
 --- Return the first file of a folder that a text names, relative to the folder.
 ---@param text string
 ---@param folder string
 ---@return string?
 local function named(text, folder)
   for word in text:gmatch("[^%s`'\"()<>,;:=*@?!]+") do
-    local name = vim.fs.normalize((word:gsub("%.$", "")))
-    local real = vim.uv.fs_realpath(vim.fs.joinpath(folder, name))
-    local found = real and vim.uv.fs_stat(real)
-    -- Not one that a link leads to elsewhere, nor git's files or ours.
-    if found and found.type == "file" and vim.startswith(real, folder .. "/") then
-      local inside = real:sub(#folder + 2)
-      if not inside:find("^%.git/") and not inside:find("^%.aish/") then
-        return inside
-      end
+    local found = within((word:gsub("%.$", "")), folder)
+    if found then
+      return found
     end
   end
+end
+
+--- Return the file that the first line of a block names, if it is a comment. Code names files, too:
+--- those that it opens.
+---@param block aish.Block
+---@param folder string
+---@return string?
+local function titled(block, folder)
+  local comment = (block.lines[1] or ""):match("^%s*[#/%-<!*;%%]+%s(.*)$")
+  return comment and named(comment, folder)
 end
 
 --- Return the file that a block belongs to: named by its fence or its first line, else by the
@@ -63,7 +84,7 @@ end
 ---@param folder string
 ---@return string?
 local function file_of(block, folder)
-  local found = named(block.info, folder) or named(block.lines[1] or "", folder)
+  local found = named(block.info, folder) or titled(block, folder)
   local above = vim.api.nvim_buf_get_lines(0, 0, block.first - 1, false)
   for number = #above, 1, -1 do
     if found or above[number] == "## You" then
@@ -72,6 +93,22 @@ local function file_of(block, folder)
     found = named(above[number], folder)
   end
   return found
+end
+
+--- Return the file that the user was in before the chat, relative to the folder.
+---@param folder string
+---@return string?
+local function last_file(folder)
+  local buffers = { vim.fn.winbufnr(vim.fn.winnr("#")) }
+  vim.list_extend(buffers, vim.fn.tabpagebuflist())
+  table.insert(buffers, vim.fn.bufnr("#"))
+  for _, buffer in ipairs(buffers) do
+    local name = vim.fn.bufname(buffer)
+    local found = name ~= "" and within(vim.fn.fnamemodify(name, ":p"), folder)
+    if found then
+      return found
+    end
+  end
 end
 
 --- Return how many lines, of those at the end of a file that a block does not have, are in the way
@@ -128,26 +165,46 @@ function M.merged(before, block)
   return vim.list_extend(after, before, at, #before)
 end
 
+--- Have the user say where a block goes that has no line of the file; the last line at which the
+--- cursor was there is offered.
+---@param name string
+---@param buffer integer
+---@param block string[]
+---@param on_choice fun(after: string[]) gets the lines of the file with the block
+local function place(name, buffer, block, on_choice)
+  local before = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
+  local window = vim.fn.win_findbuf(buffer)[1]
+  local cursor = window and vim.api.nvim_win_get_cursor(window)
+    or vim.api.nvim_buf_get_mark(buffer, '"')
+  local line = math.min(math.max(cursor[1], 1), #before)
+  local there = vim.trim(before[line])
+  local places = {
+    { title = ("Replace line %d: %s"):format(line, there), from = line - 1, to = line },
+    { title = ("Insert below line %d: %s"):format(line, there), from = line, to = line },
+    { title = "Append at the end", from = #before, to = #before },
+  }
+  vim.ui.select(places, {
+    prompt = ("No line of the block is in %s. Where does it go?"):format(name),
+    format_item = function(one)
+      return one.title
+    end,
+  }, function(chosen)
+    if chosen then
+      local after = vim.list_slice(before, 1, chosen.from)
+      vim.list_extend(after, block)
+      on_choice(vim.list_extend(after, before, chosen.to + 1))
+    end
+  end)
+end
+
 --- Show what would change in a file, and change it if the user agrees.
----@param name string relative to the folder
----@param folder string
----@param block aish.Block
-local function propose(name, folder, block)
-  local path = vim.fs.joinpath(folder, name)
-  local buffer = vim.fn.bufadd(path)
-  vim.fn.bufload(buffer)
+---@param name string
+---@param path string
+---@param buffer integer
+---@param after string[] the lines that the file would have
+local function change(name, path, buffer, after)
   local before = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
   local tick = vim.api.nvim_buf_get_changedtick(buffer)
-  if
-    named(block.lines[1] or "", folder) == name and not vim.tbl_contains(before, block.lines[1])
-  then
-    -- It says where the block goes, and does not go there.
-    table.remove(block.lines, 1)
-  end
-  local after = M.merged(before, block.lines)
-  if not after then
-    return client.tell(("no line of the block is in %s: put it there by hand"):format(name))
-  end
   if vim.deep_equal(before, after) then
     return client.tell(("%s has these lines already"):format(name), vim.log.levels.INFO)
   end
@@ -155,7 +212,7 @@ local function propose(name, folder, block)
     local answer = require("aish.question").approve({
       kind = "edit",
       text = name,
-      cwd = vim.uri_from_fname(folder),
+      cwd = vim.uri_from_fname(vim.fs.dirname(path)),
       risk = "caution",
       reasons = { "the block of the reply goes there" },
       undo = "",
@@ -186,11 +243,35 @@ local function propose(name, folder, block)
   end)()
 end
 
+--- Put a block into a file, where the user agrees to its diff.
+---@param name string relative to the folder
+---@param folder string
+---@param block aish.Block
+local function propose(name, folder, block)
+  local path = vim.fs.joinpath(folder, name)
+  local buffer = vim.fn.bufadd(path)
+  vim.fn.bufload(buffer)
+  local before = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
+  if titled(block, folder) == name and not vim.tbl_contains(before, block.lines[1]) then
+    -- It says where the block goes, and does not go there.
+    table.remove(block.lines, 1)
+  end
+  local function agree(after)
+    change(name, path, buffer, after)
+  end
+  local after = M.merged(before, block.lines)
+  if after then
+    agree(after)
+  else
+    place(name, buffer, block.lines, agree)
+  end
+end
+
 --- Put the block under the cursor, or the last one above it, into its file.
 function M.apply()
   local block = M.block()
   if not block then
-    return client.tell("there is no block above the cursor", vim.log.levels.INFO)
+    return client.tell("there is no block of code at or above the cursor", vim.log.levels.INFO)
   end
   -- The chat is in `.aish` of the workspace.
   local folder = vim.fn.fnamemodify(vim.api.nvim_buf_get_name(0), ":p:h:h")
@@ -204,12 +285,13 @@ function M.apply()
     if name then
       return propose(name, folder, block)
     end
-    vim.ui.input({ prompt = "Apply to: ", completion = "file" }, function(typed)
-      name = typed and named(typed, folder)
+    local input = { prompt = "Apply to: ", default = last_file(folder), completion = "file" }
+    vim.ui.input(input, function(typed)
+      name = typed and within(typed, folder)
       if name then
         propose(name, folder, block)
       elseif typed and typed ~= "" then
-        client.tell(typed .. " is no file of this workspace")
+        client.tell(typed .. " is not a file of this workspace")
       end
     end)
   end)

@@ -18,10 +18,11 @@ end
 function M.yank()
   local block = require("aish.apply").block()
   if not block then
-    return client.tell("there is no block above the cursor", vim.log.levels.INFO)
+    return client.tell("there is no block of code at or above the cursor", vim.log.levels.INFO)
   end
   vim.fn.setreg(vim.v.register, block.lines, "l")
-  client.tell(("%d lines yanked"):format(#block.lines), vim.log.levels.INFO)
+  local plural = #block.lines == 1 and "" or "s"
+  client.tell(("%d line%s yanked"):format(#block.lines, plural), vim.log.levels.INFO)
 end
 
 --- Have the user choose the model that answers from now on.
@@ -44,6 +45,23 @@ function M.choose_model()
   end)
 end
 
+--- Return a time of the server's, which is in UTC, by this machine's clock.
+---@param stamp string?
+---@return string
+local function local_time(stamp)
+  local pattern = "^(%d+)-(%d+)-(%d+)T(%d+):(%d+)"
+  local year, month, day, hour, min = (stamp or ""):match(pattern)
+  if not year then
+    return "?"
+  end
+  -- os.time takes these for local time: what it is off by is added.
+  local off =
+    os.time({ year = year, month = month, day = day, hour = hour, min = min, isdst = false })
+  return tostring(
+    os.date("%Y-%m-%d %H:%M", 2 * off - os.time(os.date("!*t", off) --[[@as osdateparam]]))
+  )
+end
+
 --- Have the user choose a session by its title, and go on with it.
 ---@param query string? what those to choose from are about; all by default
 function M.choose_session(query)
@@ -52,15 +70,15 @@ function M.choose_session(query)
       return client.tell(err.message)
     end
     if #result.sessions == 0 then
-      return client.tell("there is no session to go on with", vim.log.levels.INFO)
+      return client.tell("there is no session to continue", vim.log.levels.INFO)
     end
     vim.ui.select(result.sessions, {
       prompt = "Session",
       format_item = function(session)
         local title = session.name or session.title or "no title"
-        local day = (session.updated or ""):sub(1, 10)
-        local plural = session.questions == 1 and "" or "s"
-        return ("%s (%s, %d question%s)"):format(title, day, session.questions, plural)
+        local plural = session.questions == 1 and " " or "s"
+        local count = ("%3d question%s"):format(session.questions, plural)
+        return ("%s  %s  %s"):format(local_time(session.updated), count, title)
       end,
     }, function(session)
       if session then
@@ -137,7 +155,7 @@ local ACTIONS = {
     end,
     "Put the suggestion here into a terminal",
   },
-  sessions = { M.choose_session, "Choose a session to go on with" },
+  sessions = { M.choose_session, "Choose a session to continue" },
 }
 
 --- Show the keys.
