@@ -19,7 +19,6 @@ from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound
 from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.text import escaped
 from aish_lsp.tools.asking import Elicitation
-from aish_lsp.tools.launch import command_of, environment_of, folder_of
 from aish_lsp.tools.listing import ServerTool, checked_tools
 
 if TYPE_CHECKING:
@@ -287,9 +286,8 @@ class Connection:
             NotFound: its program is not installed.
             Denied: a key would go unencrypted to another machine.
         """
-        from aish_lsp.tools import protocol  # noqa: PLC0415 - brings the SDK
+        from aish_lsp.tools import protocol, transports  # noqa: PLC0415 - brings the SDK
         from aish_lsp.tools.remote import RemoteTransport  # noqa: PLC0415 - as above
-        from aish_lsp.tools.transports import StdioTransport  # noqa: PLC0415 - as above
 
         around = self._surroundings
         server = with_variables(self.configured, around.environ)
@@ -307,11 +305,11 @@ class Connection:
                 over=self._over.set if self._is_older else None,
             )
         else:
-            environment = environment_of(server, around.environ)
+            environment = transports.environment_of(server, around.environ)
             log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
-            self._link = StdioTransport(
-                command_of(server, around.root, environment),
-                folder_of(server, around.root),
+            self._link = transports.StdioTransport(
+                transports.command_of(server, around.root, environment),
+                transports.folder_of(server, around.root),
                 environment,
                 log,
                 over=self._over.set,

@@ -27,7 +27,7 @@ from aish_lsp.foundation.masking import Mask
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.models.address import exposes, is_loopback, without_secrets
 from aish_lsp.models.faults import quoted, redactor
-from aish_lsp.models.proxies import (
+from aish_lsp.models.network import (
     Proxies,
     environment_certificates,
     environment_proxies,

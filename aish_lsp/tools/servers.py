@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.config.schema import OWN_TOOLS
+from aish_lsp.config.variables import names_in, secret_variables_of, variables_of, with_variables
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
-from aish_lsp.foundation.text import count_of, escaped
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.redaction import is_secret
+from aish_lsp.foundation.text import count_of, cut, escaped
+from aish_lsp.models.address import origin
 from aish_lsp.shell.suggestions import Output
 from aish_lsp.tools import OfferedTool, Provider, ToolResult
 from aish_lsp.tools.connection import Connection
-from aish_lsp.tools.launch import digest_of, question_about
 
 if TYPE_CHECKING:
     from aish_lsp.config.loading import Configuration
+    from aish_lsp.config.schema import ToolServer
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.tools import Around
     from aish_lsp.tools.asking import Permissions, Scope
@@ -301,3 +306,51 @@ def _part(content: Any) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+# What a workspace asks for, and what a grant of it is for.
+
+
+def digest_of(server: ToolServer, environ: Mapping[str, str]) -> str:
+    """Return a hash of the command that would run, or of the address that would be used.
+
+    Variables in the command and in the folder count with their values, and so does the host;
+    a key may change.
+
+    Raises:
+        InvalidArgument: a variable is not set.
+    """
+    meant = with_variables(server, environ)
+    settings: list[object] = [meant.command, server.env, server.url, server.headers]
+    if server.cwd or names_in(server.url or ""):
+        settings += [meant.cwd, origin(meant.url or "")]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def question_about(name: str, server: ToolServer, environ: Mapping[str, str]) -> Question:
+    """Return the question whether a server may start that the workspace asks for.
+
+    It names each variable that the server would get, with what decides what runs and where.
+    """
+    lines = [f"    {escaped(name)}: {escaped(json.dumps(server.command or server.url))}"]
+    lines += [f"    in the folder {escaped(server.cwd)}"] if server.cwd else []
+    lines += [f"    {escaped(key)}={escaped(value)}" for key, value in server.env.items()]
+    lines += [f"    {escaped(key)}: {escaped(value)}" for key, value in server.headers.items()]
+    deciding = {
+        one
+        for text in [*(server.command or ()), server.cwd or "", server.url or ""]
+        for one in names_in(text)
+    } - set(secret_variables_of(server))
+    for one in variables_of(server):
+        value = environ.get(one, "")
+        if one not in deciding or is_secret(value):
+            lines.append(f"    with your variable {one}, whose value is not shown here")
+        else:
+            lines.append(f"    with your variable {one}: {cut(escaped(value), 200)}")
+    whole = "\n".join(lines)
+    return Question(
+        "This workspace asks for a tool server, which runs as you do and is not confined:\n\n"
+        f"{whole[:800]}\n\nStart exactly this, now and later?",
+        yes="Start it",
+        whole=whole if len(whole) > 800 else "",
+    )

@@ -14,10 +14,10 @@ from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.job import internal_error
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import count_of, cut, escaped, shown
+from aish_lsp.models.refusals import limit_in, named_in
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools import ToolResult, offered_name
 from aish_lsp.tools.builtin import OF_EDITOR
-from aish_lsp.tools.refused import limit_in, named_in
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset

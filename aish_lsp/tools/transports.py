@@ -1,4 +1,4 @@
-"""The transport to a tool server that we start, through its pipes.
+"""The transport to a tool server that we start, through its pipes, and how it is started.
 
 The server runs under the supervisor of commands. The SDK's own transport would leave it running if
 we are killed, would read a line of any length into memory, and would report each line that is not
@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.text import escaped
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.process import SupervisedProcess
 from aish_lsp.tools.wire import messages_in
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import ToolServer
 
 #: What a transport yields, as the SDK expects it: the messages of a server, and those for it.
 _Streams: TypeAlias = tuple[
@@ -226,3 +232,51 @@ async def _writer_to(descriptor: int) -> asyncio.StreamWriter:
         lambda: made(loop=loop), os.fdopen(descriptor, "wb", 0)
     )
     return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+#: The variables of our environment that a server gets: those that it needs to run and to reach
+#: others through the user's proxies, and no secrets besides those in a proxy's address.
+_INHERITED: Final = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"),
+    *("USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+)
+
+
+def environment_of(server: ToolServer, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a server whose variables are replaced."""
+    inherited = {name: environ[name] for name in _INHERITED if name in environ}
+    return {**inherited, **server.env}
+
+
+def folder_of(server: ToolServer, root: Path) -> Path:
+    """Return the folder in which a server runs.
+
+    Raises:
+        InvalidArgument: there is no such folder.
+    """
+    folder = root / (server.cwd or "")
+    if not folder.is_dir():
+        raise InvalidArgument(f"its `cwd` {escaped(str(folder))[:200]} is not a folder")
+    return folder
+
+
+def command_of(server: ToolServer, root: Path, environment: Mapping[str, str]) -> list[str]:
+    """Return a server's command with the absolute path of its program.
+
+    Raises:
+        NotFound: its program is not installed.
+    """
+    program, *arguments = server.command or [""]
+    if os.path.dirname(program):  # noqa: PTH120 - as a shell
+        program = str(root / program)
+    found = shutil.which(program, path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise NotFound(
+            f"{escaped(program)[:80]} is not installed, or not on PATH. If your login shell finds"
+            " it, `login = true` under `[shell]` helps"
+        )
+    return [os.path.abspath(found), *arguments]  # noqa: PTH100 - links are not followed

@@ -97,7 +97,7 @@ users of other tools reported.
 - **Models are listed oddly**, or loaded when they are asked for. You see the models, a loaded one
   first, each with its window. (`models/endpoint.py`)
 - **The environment is wrong**: a proxy, `NO_PROXY`, `SSL_CERT_FILE`. A notice names the variable
-  once, `aish-lsp doctor` does too, and aish goes on without it. (`models/proxies.py`)
+  once, `aish-lsp doctor` does too, and aish goes on without it. (`models/network.py`)
 
 Tool servers have [their own](tools.md#tool-servers).
 """

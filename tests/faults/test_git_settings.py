@@ -12,8 +12,7 @@ import test_work_profile
 from test_work_profile import work
 
 from aish_lsp.shell.confinement.support import Confinement
-from aish_lsp.shell.git_settings import names_in_tree
-from aish_lsp.shell.protected import protected_in
+from aish_lsp.shell.protected import names_in_tree, protected_in
 from aish_lsp.shell.risk import paths
 
 pytestmark = test_work_profile.pytestmark

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.agent import told
-from aish_lsp.agent.told import ToldFacts
+from aish_lsp.agent import services
+from aish_lsp.agent.services import ToldFacts
 
 FACT = "The server of smol reported 1,234 input tokens where about 80 are likely."
 
@@ -35,8 +35,8 @@ def test_numbers_make_no_difference_but_names_and_places_do(tmp_path: Path) -> N
 def test_a_fact_is_news_again_the_next_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = ToldFacts(tmp_path / "told.json")
     assert facts.is_news(FACT)
-    tomorrow = told._today() + timedelta(1)
-    monkeypatch.setattr(told, "_today", lambda: tomorrow)
+    tomorrow = services._today() + timedelta(1)
+    monkeypatch.setattr(services, "_today", lambda: tomorrow)
     assert facts.is_news(FACT)
     assert ToldFacts(tmp_path / "told.json").recent() == [(tomorrow.isoformat(), FACT)]
 
@@ -48,9 +48,9 @@ def test_what_was_told_is_listed_for_some_days(
     assert facts.recent() == []
     facts.is_news(FACT)
     facts.is_news("What anybody can find out now.", lasts=False)
-    assert facts.recent() == [(told._today().isoformat(), FACT)]
-    later = told._today() + timedelta(40)
-    monkeypatch.setattr(told, "_today", lambda: later)
+    assert facts.recent() == [(services._today().isoformat(), FACT)]
+    later = services._today() + timedelta(40)
+    monkeypatch.setattr(services, "_today", lambda: later)
     assert facts.recent() == []
 
 

@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 import pytest
 from command_line import CommandLine, run_main
 
-from aish_lsp.agent.told import ToldFacts
+from aish_lsp.agent.services import ToldFacts
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.foundation.errors import BackendUnavailable
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.network import Network
-from aish_lsp.models.proxies import environment_proxies
+from aish_lsp.models.network import Network, environment_proxies
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 

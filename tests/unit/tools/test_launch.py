@@ -9,7 +9,8 @@ import pytest
 
 from aish_lsp.config.schema import ToolServer
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.tools.launch import digest_of, environment_of, folder_of, question_about
+from aish_lsp.tools.servers import digest_of, question_about
+from aish_lsp.tools.transports import environment_of, folder_of
 
 ENVIRON = {
     "PATH": "/bin",

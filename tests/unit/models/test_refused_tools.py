@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aish_lsp.tools.refused import limit_in, named_in
+from aish_lsp.models.refusals import limit_in, named_in
 
 NAMES = ["read_file", "search", "s__look", "s__look_up", "s__change"]
 
