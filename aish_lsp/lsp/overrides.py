@@ -1,4 +1,6 @@
-"""What pygls is made to do differently: one protocol class and its documents, with each reason.
+"""What pygls' protocol is made to do differently, with each reason.
+
+Its documents are in ``text_documents``.
 
 The tests have the source of each method of pygls that is overridden: when a release changes one,
 check the reason again, and remove the override once pygls no longer needs it.
@@ -10,14 +12,12 @@ import asyncio
 import enum
 import itertools
 import logging
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import unquote
 
 import attrs
 from lsprotocol import types
@@ -39,16 +39,14 @@ from pygls.protocol import (
     LanguageServerProtocol,
     lsp_method,
 )
-from pygls.uris import from_fs_path
-from pygls.workspace import TextDocument, Workspace
 
 from aish_lsp.foundation.errors import AishError, NotFound
 from aish_lsp.foundation.events import camel_case, to_wire
-from aish_lsp.foundation.text import nearest, shown, well_formed
+from aish_lsp.foundation.text import nearest, shown
 from aish_lsp.lsp.calls import Call
-from aish_lsp.lsp.edited_text import EditedText
 from aish_lsp.lsp.messages import Malformed, MessageId, encode, first_flaw, parse
 from aish_lsp.lsp.stream import position_encoding
+from aish_lsp.lsp.text_documents import TEXT_SYNC, open_workspace
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -531,98 +529,3 @@ def _client_error(error: Any) -> types.ResponseError:
         str(error.get("message", "")) or "the client answered with an error",
         error.get("data"),
     )
-
-
-#: Changes are sent as ranges.
-TEXT_SYNC = types.TextDocumentSyncKind.Incremental
-
-_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
-
-
-class Document(TextDocument):
-    """A text document whose lines end where LSP says, and whose changes cost what they touch.
-
-    An editor may send half of a surrogate pair, which no file can hold. It is replaced by U+FFFD,
-    which has the same width in UTF-16.
-    """
-
-    #: The text once it was edited, and the lines once they were needed.
-    _edited: EditedText | None = None
-    _lines: list[str] | None = None
-
-    @property
-    def lines(self) -> Sequence[str]:
-        """The lines with their ends.
-
-        pygls ends a line where Python does (form feed, U+2028 and more); LSP has three line ends.
-        Every position after any other would be off, and an edit would garble the text.
-        """
-        if self._lines is None:
-            self._lines = _LINE.findall(self.source)
-        return self._lines
-
-    @property
-    def source(self) -> str:
-        """The text, which is put together again when it is needed."""
-        if self._source is None and self._edited is not None:
-            self._source = str(self._edited)
-        text: str = super().source
-        return text
-
-    def apply_change(self, change: types.TextDocumentContentChangeEvent) -> None:
-        """Apply a change.
-
-        pygls splits and joins the whole document for each one, takes halves of surrogate pairs, and
-        puts what is beyond the end of the last line before its last character.
-        """
-        text = well_formed(change.text)
-        if not isinstance(change, types.TextDocumentContentChangePartial):
-            self._source, self._edited, self._lines = text, None, None
-            return
-        if self._edited is None:
-            self._edited = EditedText(self.source, self.position_codec.encoding or "utf-16")
-        start, end = change.range.start, change.range.end
-        self._edited.replace((start.line, start.character), (end.line, end.character), text)
-        self._source = self._lines = None
-
-
-class Documents(Workspace):
-    """The workspace folders and the open documents of a client."""
-
-    def _create_text_document(
-        self,
-        doc_uri: str,
-        source: str | None = None,
-        version: int | None = None,
-        language_id: str | None = None,
-    ) -> Document:
-        # There is no other way to use our own class of documents.
-        return Document(
-            doc_uri,
-            source=None if source is None else well_formed(source),
-            version=version,
-            language_id=language_id,
-            sync_kind=self._sync_kind,
-            position_codec=self._position_codec,
-        )
-
-
-def open_workspace(
-    params: types.InitializeParams, encoding: types.PositionEncodingKind | str
-) -> Documents:
-    """Return the workspace that ``initialize`` names; a malformed root is ignored.
-
-    If it names no folders, its root is the only one: older clients send nothing else.
-    """
-    root = params.root_uri
-    folders = params.workspace_folders or []
-    try:
-        if root is None and params.root_path is not None:
-            # A relative path is named as it is; pygls would make one of the root folder of it.
-            path = params.root_path
-            root = from_fs_path(path) if path.startswith("/") else path
-        if root and not folders:
-            folders = [types.WorkspaceFolder(root, unquote(root.rstrip("/").rpartition("/")[2]))]
-        return Documents(root, TEXT_SYNC, folders, encoding)
-    except ValueError:
-        return Documents(None, TEXT_SYNC, params.workspace_folders or [], encoding)

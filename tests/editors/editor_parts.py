@@ -15,7 +15,7 @@ from typing import Any
 import fork_server
 from lsprotocol import converters, types
 
-from aish_lsp.lsp.overrides import Documents
+from aish_lsp.lsp.text_documents import Documents
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "editors"
 

@@ -14,7 +14,7 @@ from aish_lsp.foundation.opening import read_regular
 from aish_lsp.lsp import buffers
 from aish_lsp.lsp.buffers import EditorBuffers
 from aish_lsp.lsp.open_documents import OpenDocuments
-from aish_lsp.lsp.overrides import Documents
+from aish_lsp.lsp.text_documents import Documents
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer

@@ -12,7 +12,7 @@ from lsprotocol import types
 
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments
-from aish_lsp.lsp.overrides import Documents
+from aish_lsp.lsp.text_documents import Documents
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer

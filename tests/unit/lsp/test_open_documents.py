@@ -10,7 +10,7 @@ import pytest
 from lsprotocol import types
 
 from aish_lsp.lsp.open_documents import OpenDocuments
-from aish_lsp.lsp.overrides import Documents
+from aish_lsp.lsp.text_documents import Documents
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.base_server import BaseServer

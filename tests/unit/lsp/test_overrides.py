@@ -19,8 +19,9 @@ from pygls.protocol import LanguageServerProtocol
 from pygls.workspace import TextDocument, Workspace
 
 from aish_lsp.foundation.errors import OverBudget
-from aish_lsp.lsp.overrides import AishProtocol, Document, Documents
+from aish_lsp.lsp.overrides import AishProtocol
 from aish_lsp.lsp.server import AishServer
+from aish_lsp.lsp.text_documents import Document, Documents
 
 OURS: dict[type, type] = {
     AishServer: LanguageServer,

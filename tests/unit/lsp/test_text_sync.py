@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from aish_lsp.lsp import edited_text
-from aish_lsp.lsp.overrides import Documents, open_workspace
+from aish_lsp.lsp.text_documents import Documents, open_workspace
 
 URI = "file:///tmp/a%20b.md"
 
@@ -50,14 +48,6 @@ def place(text: str, offset: int, encoding: str) -> tuple[types.Position, int]:
             return types.Position(number, units), start + column
         start += len(line)
     return types.Position(len(lines), 0), len(text)
-
-
-@pytest.fixture(scope="module", params=[2, 2048], autouse=True)
-def _blocks(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keep documents in blocks of two characters, and of as many as a user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edited_text, "_SIZE", request.param)
-        yield
 
 
 @given(TEXT, st.lists(TEXT, min_size=1, max_size=5), st.sampled_from(sorted(UNITS)), st.data())
