@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,27 +19,12 @@ _NOTHING_IS_FETCHED = {
     "GIT_ALLOW_PROTOCOL": "none",  # for versions that do not know the variable above
     "GIT_TERMINAL_PROMPT": "0",
 }
-#: Variables that point git at another repository (``git rev-parse --local-env-vars``).
-_OTHER_REPOSITORY = frozenset(
-    {
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_CONFIG",
-        "GIT_CONFIG_COUNT",
-        "GIT_CONFIG_PARAMETERS",
-        "GIT_DIR",
-        "GIT_GRAFT_FILE",
-        "GIT_IMPLICIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_INTERNAL_SUPER_PREFIX",
-        "GIT_NAMESPACE",
-        "GIT_NO_REPLACE_OBJECTS",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_REPLACE_REF_BASE",
-        "GIT_SHALLOW_FILE",
-        "GIT_WORK_TREE",
-    }
+#: Variables of git that say where its programs, the user's settings and the ends of a search for a
+#: repository are. All others are dropped: many point it at another repository.
+_KEPT = re.compile(
+    r"GIT_(?:CONFIG_(?:GLOBAL|NOSYSTEM|SYSTEM)|EXEC_PATH|CEILING_DIRECTORIES|TEST_\w+"
+    r"|DISCOVERY_ACROSS_FILESYSTEM)|(?!GIT_).*",
+    re.DOTALL,
 )
 
 
@@ -60,8 +46,8 @@ def git_command(root: Path, *arguments: str) -> list[str] | None:
 
 def git_environment() -> dict[str, str]:
     """Return the environment for a ``git_command``."""
-    environment = {key: value for key, value in os.environ.items() if key not in _OTHER_REPOSITORY}
-    return environment | _NOTHING_IS_FETCHED
+    kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
+    return kept | _NOTHING_IS_FETCHED
 
 
 def run_git(
