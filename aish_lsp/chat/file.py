@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +14,7 @@ from typing import Final
 
 from aish_lsp.chat.markdown import first_text
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import lock_free, put_in_place, unlock, workspace_dir
+from aish_lsp.foundation.files import lock_free, put_in_place, store_errors, unlock, workspace_dir
 from aish_lsp.foundation.git import run_git
 from aish_lsp.foundation.opening import ignored_folder
 from aish_lsp.foundation.text import shown_path
@@ -102,7 +101,7 @@ class ChatFile:
             )
         if is_open:
             return
-        with self._errors("create"):
+        with store_errors(self.path, "create"):
             aside = self._put_aside()
             # A file that already exists stays as it is.
             with contextlib.suppress(FileExistsError):
@@ -115,7 +114,7 @@ class ChatFile:
             StoreUnavailable: it cannot be read, is too large, or must not be used.
         """
         self._check()
-        with self._errors("read"):
+        with store_errors(self.path, "read"):
             try:
                 handle = self._open(os.O_RDONLY)
             except FileNotFoundError:
@@ -146,7 +145,7 @@ class ChatFile:
             StoreUnavailable: it cannot be written, or must not be used.
         """
         self._prepare()
-        with self._errors("write"):
+        with store_errors(self.path, "write"):
             self._append(text)
 
     def replace(self, text: str) -> None:
@@ -156,7 +155,7 @@ class ChatFile:
             StoreUnavailable: it cannot be written, or must not be used.
         """
         self._prepare()
-        with self._errors("write"):
+        with store_errors(self.path, "write"):
             put_in_place(self.path, text.encode(errors=_ODD_BYTES), prefix=f".{self.path.name}.")
 
     def _prepare(self) -> None:
@@ -166,7 +165,7 @@ class ChatFile:
             StoreUnavailable: it cannot be made, or what is there must not be used.
         """
         self._check()
-        with self._errors("create"):
+        with store_errors(self.path, "create"):
             ignored_folder(self.folder)
 
     def _check(self) -> None:
@@ -179,7 +178,7 @@ class ChatFile:
             (self.folder, stat.S_ISDIR, "folder"),
             (self.path, stat.S_ISREG, "regular file"),
         ):
-            with self._errors("look at"):
+            with store_errors(self.path, "look at"):
                 try:
                     found = path.lstat()
                 except FileNotFoundError:
@@ -234,21 +233,6 @@ class ChatFile:
             os.close(handle)
             raise
         return handle
-
-    @contextlib.contextmanager
-    def _errors(self, verb: str) -> Iterator[None]:
-        """Turn an OSError into a StoreUnavailable that names the file and the reason."""
-        try:
-            yield
-        except OSError as error:
-            advice = {
-                errno.ENOSPC: "Free some space and try again.",
-                errno.EDQUOT: "Free some space and try again.",
-            }.get(error.errno or 0, "Make the workspace writable and try again.")
-            reason = error.strerror or str(error)
-            raise StoreUnavailable(
-                f"cannot {verb} {shown_path(self.path)}: {reason}. {advice}"
-            ) from error
 
 
 def too_large(path: Path) -> StoreUnavailable:

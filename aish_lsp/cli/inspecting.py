@@ -39,9 +39,8 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.redaction import is_secret
-from aish_lsp.foundation.text import count_of, dotted, escaped
+from aish_lsp.foundation.text import count_of, dotted, escaped, quoted_path
 from aish_lsp.project.files import FolderScan
-from aish_lsp.project.tree import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -121,7 +120,9 @@ async def _project(arguments: argparse.Namespace) -> int:
         if listed.truncated:
             terminal.tell(f"not all files are listed: {listed.reason}")
         names = listed.known.names
-        return write_result(arguments, {"files": names}, "\n".join(map(shown, names)), indent=None)
+        return write_result(
+            arguments, {"files": names}, "\n".join(map(quoted_path, names)), indent=None
+        )
     async with open_workspace(arguments) as workspace:
         await workspace.project.refresh(workspace.config.project, patience=None)
         block = workspace.project.block
@@ -296,7 +297,8 @@ def _asked(loaded: Loaded) -> list[dict[str, Any]]:
             "name": request.name,
             "granted": request.granted,
             "keys": {
-                key: _without_secrets(tuple(key.split(".")), value) for key, value in request.asked
+                one.key: _without_secrets(tuple(one.key.split(".")), one.value)
+                for one in request.asked
             },
         }
         for request in loaded.requests

@@ -184,9 +184,17 @@ WHOLE: Final = (("models",), ("tools", "servers"))
 USERS_ALONE: Final = (("safety", "confine"),)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A key that the workspace sets, and its value."""
+
+    key: str
+    value: Any
+
+
 def part(
     data: Mapping[str, Any], base: Mapping[str, Any]
-) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...], str]:
+) -> tuple[dict[str, Any], tuple[Asked, ...], str]:
     """Split a workspace's valid ``data`` by trust.
 
     Returns the tables that apply without a grant; all other keys, as dotted paths with their
@@ -205,7 +213,7 @@ def part(
             within = isinstance(value, Mapping) and value
             asked.update(leaves(value, path) if within else [(path, value)])
     # Never shortened: the user grants exactly what was shown.
-    shown = tuple((dotted(path, limit=sys.maxsize), value) for path, value in asked.items())
+    shown = tuple(Asked(dotted(path, limit=sys.maxsize), one) for path, one in asked.items())
     text = json.dumps(sorted(asked.items()), sort_keys=True, allow_nan=False)
     return nested(harmless), shown, hashlib.sha256(text.encode()).hexdigest()
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from aish_lsp.config.keys import USERS_ALONE, WHOLE, leaves, lookup, part
+from aish_lsp.config.keys import USERS_ALONE, WHOLE, Asked, leaves, lookup, part
 from aish_lsp.config.schema import Config, RiskRule, WorkspaceRule
 from aish_lsp.config.sources import (
     SettingsLayer,
@@ -38,15 +38,12 @@ What: TypeAlias = Literal["overlay", "settings"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """The keys of a workspace's own configuration that need a grant.
-
-    ``what``, ``name`` and ``hash`` identify the grant; ``asked`` holds the keys and values.
-    """
+class TrustRequest:
+    """What one source of settings asks for; ``hash`` names exactly that."""
 
     what: What
     name: str
-    asked: tuple[tuple[str, Any], ...]
+    asked: tuple[Asked, ...]
     hash: str
     granted: bool
 
@@ -61,7 +58,7 @@ class Loaded:
     config: Config
     problems: tuple[FieldProblem, ...]
     origins: Mapping[str, str]
-    requests: tuple[Request, ...]
+    requests: tuple[TrustRequest, ...]
     workspace_servers: frozenset[str] = frozenset()
 
 
@@ -140,7 +137,7 @@ class Configuration:
         self._reported = set(reports)
         return new
 
-    def grant(self, shown: Iterable[Request]) -> None:
+    def grant(self, shown: Iterable[TrustRequest]) -> None:
         """Grant the ``shown`` requests, even if the workspace now asks for something else.
 
         Raises:
@@ -195,7 +192,7 @@ class Configuration:
 
     def _trusted_part(
         self, what: What, name: str, layer: SettingsLayer, base: Mapping[str, Any]
-    ) -> tuple[SettingsLayer, list[Request], list[FieldProblem]]:
+    ) -> tuple[SettingsLayer, list[TrustRequest], list[FieldProblem]]:
         """Return the part of a workspace's layer that applies, its request, and its problems."""
         # Without an open folder, the settings cannot come from a workspace.
         if self._root is None:
@@ -209,7 +206,7 @@ class Configuration:
         if not asked:
             return replace(layer, data=harmless), [], problems
         granted = self._trust.granted(self._root, what, name, contents)
-        request = Request(what, name, asked, contents, granted)
+        request = TrustRequest(what, name, asked, contents, granted)
         return replace(layer, data=data if granted else harmless), [request], problems
 
 
@@ -252,8 +249,8 @@ class _Kept:
         self.layer = layer
 
 
-def _waiting(request: Request) -> str:
-    keys = ", ".join(clipped(key, _LONGEST_KEY) for key, _ in request.asked[:5])
+def _waiting(request: TrustRequest) -> str:
+    keys = ", ".join(clipped(one.key, _LONGEST_KEY) for one in request.asked[:5])
     more = f" and {len(request.asked) - 5} more" if len(request.asked) > 5 else ""
     source = "editor settings set" if request.what == "settings" else f"{request.name} sets"
     return (

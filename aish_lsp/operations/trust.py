@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.ports import Question, plain
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aish_lsp.agent import Workspace
-    from aish_lsp.config.loading import Configuration, Request
+    from aish_lsp.config.loading import Configuration, TrustRequest
 
 _NOTHING: Final = "This workspace asks for nothing that needs your grant."
 
@@ -38,25 +38,6 @@ _ANSWERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A key that the workspace sets, and its value."""
-
-    key: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class TrustRequest:
-    """What one source of settings asks for; ``hash`` names exactly that."""
-
-    what: str
-    name: str
-    asked: list[Asked]
-    hash: str
-    granted: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Trust:
     """The settings of the workspace that need a grant, and which of them are granted.
 
@@ -64,22 +45,12 @@ class Trust:
     """
 
     trusted: bool
-    requests: list[TrustRequest]
+    requests: tuple[TrustRequest, ...]
 
 
 def _trust(workspace: Workspace) -> Trust:
     configuration = workspace.configuration
-    requests = [
-        TrustRequest(
-            request.what,
-            request.name,
-            [Asked(key, value) for key, value in request.asked],
-            request.hash,
-            request.granted,
-        )
-        for request in configuration.loaded.requests
-    ]
-    return Trust(configuration.trusted, requests)
+    return Trust(configuration.trusted, configuration.loaded.requests)
 
 
 @operation(
@@ -179,7 +150,7 @@ _SHOWN: Final = 120
 _MOST_LINES: Final = 12
 
 
-def _question(waiting: Sequence[Request]) -> Question:
+def _question(waiting: Sequence[TrustRequest]) -> Question:
     """Return the question whether to grant ``waiting``; if cut, it includes the fingerprint."""
     asks = "This workspace asks for settings that can change what runs and what is sent:"
     lines = [line for request in waiting for line in _lines_of(request)]
@@ -197,34 +168,35 @@ def _question(waiting: Sequence[Request]) -> Question:
     return Question(message, "Grant", whole=whole)
 
 
-def _spread(request: Request) -> Request:
+def _spread(request: TrustRequest) -> TrustRequest:
     """Return ``request`` with the tables' keys interleaved, so that no table hides the others."""
     seen: Counter[str] = Counter()
     ranked = []
-    for key, value in request.asked:
-        table = key.partition(".")[0]
-        ranked.append((seen[table], key, value))
+    for one in request.asked:
+        table = one.key.partition(".")[0]
+        ranked.append((seen[table], one))
         seen[table] += 1
     ranked.sort(key=lambda one: one[0])
-    return replace(request, asked=tuple((key, value) for _, key, value in ranked))
+    return replace(request, asked=tuple(one for _, one in ranked))
 
 
-async def _asked_for(configuration: Configuration) -> list[Request]:
+async def _asked_for(configuration: Configuration) -> list[TrustRequest]:
     """Return the requests that are not granted yet, according to the current files."""
     await asyncio.to_thread(configuration.reload)
     return [request for request in configuration.loaded.requests if not request.granted]
 
 
-def _fingerprint_of(requests: Sequence[Request]) -> str:
+def _fingerprint_of(requests: Sequence[TrustRequest]) -> str:
     """Return a short text that identifies exactly what is asked for."""
     together = "\n".join(sorted(f"{one.what} {one.name} {one.hash}" for one in requests))
     return hashlib.sha256(together.encode()).hexdigest()[:_FINGERPRINT]
 
 
-def _lines_of(request: Request) -> list[str]:
+def _lines_of(request: TrustRequest) -> list[str]:
     """Return a request in full: its source, then a line for each key with its value."""
     source = "the editor's settings" if request.what == "settings" else request.name
-    values = (f"  {key} = {json.dumps(value, ensure_ascii=False)}" for key, value in request.asked)
+    asked = request.asked
+    values = (f"  {one.key} = {json.dumps(one.value, ensure_ascii=False)}" for one in asked)
     return [f"from {source}:", *map(escaped, values)]
 
 

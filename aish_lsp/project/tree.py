@@ -24,7 +24,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from aish_lsp.foundation.text import is_seen
+from aish_lsp.foundation.text import quoted_path
 from aish_lsp.project.known import FOLDED, KnownFiles, behind
 
 #: A folder below the root that has more entries stays closed: its count says more than its names.
@@ -240,12 +240,14 @@ def _line(entry: _Folder | _File) -> str:
     """Return an entry's line; that of a folder counts its files instead of listing them."""
     if isinstance(entry, _Folder):
         return f"{_opened(entry)} … {_count(entry.total)}"
-    return f"{shown(entry.name[:-1])}/" if entry.name.endswith("/") else shown(entry.name)
+    return (
+        f"{quoted_path(entry.name[:-1])}/" if entry.name.endswith("/") else quoted_path(entry.name)
+    )
 
 
 def _opened(folder: _Folder) -> str:
     """Return the line of a folder whose entries follow."""
-    return f"{shown(folder.name)}/"
+    return f"{quoted_path(folder.name)}/"
 
 
 def _length(lines: Sequence[str]) -> int:
@@ -367,30 +369,3 @@ def _suffix(name: str) -> str:
     """Return what follows the last dot of a name, or nothing."""
     _, dot, suffix = name.rpartition(".")
     return suffix if dot else ""
-
-
-# File names as they are shown: exact if harmless, otherwise quoted and escaped.
-
-_SHORT_ESCAPES = {"\n": r"\n", "\t": r"\t", "\r": r"\r", '"': r"\"", "\\": r"\\"}
-
-
-def shown(name: str) -> str:
-    """Return ``name`` as one line of visible text that stands for no other name.
-
-    Most names are returned unchanged. A name is quoted if it has control, bidi or invisible
-    characters, bytes that are not UTF-8, or blanks at its ends, or if it looks quoted or counted.
-    """
-    plain = is_seen(name) and name == name.strip() and not name.startswith('"') and "…" not in name
-    return name if plain else f'"{"".join(map(_escaped, name))}"'
-
-
-def _escaped(character: str) -> str:
-    """Return ``character`` as it is written between quotes."""
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    if is_seen(character):
-        return character
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # how Python holds a byte of a name that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

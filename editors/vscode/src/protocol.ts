@@ -904,7 +904,7 @@ export interface Trust {
 }
 
 export interface TrustRequest {
-  what: string;
+  what: "overlay" | "settings";
   name: string;
   asked: Asked[];
   hash: string;

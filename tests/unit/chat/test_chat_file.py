@@ -180,7 +180,7 @@ def test_a_workspace_that_is_gone(tmp_path: Path) -> None:
 def test_a_workspace_that_is_read_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(StoreUnavailable, match="Make the workspace writable"):
+        with pytest.raises(StoreUnavailable, match=r"Permission denied\. Make it accessible\."):
             ChatFile(tmp_path).ensure()
     finally:
         tmp_path.chmod(0o700)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aish_lsp.config.keys import Asked
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Config
 from aish_lsp.config.sources import NO_ADDRESS
@@ -563,7 +564,7 @@ def test_a_hostile_workspace_changes_only_what_is_harmless(
     assert config.default_model == Config().default_model
     assert not configuration.trusted
     (request,) = configuration.loaded.requests
-    assert dict(request.asked) == {
+    assert {one.key: one.value for one in request.asked} == {
         "models.theirs.endpoint": "http://evil.example/v1",
         "models.theirs.api_key_env": "OPENAI_API_KEY",
         "tools.servers.git.command": ["/tmp/evil"],
@@ -594,7 +595,7 @@ def test_the_same_through_the_editors_settings(file: Path, root: Path, trust: Tr
     assert configuration.config.context.max_turns == 39
     (request,) = configuration.loaded.requests
     assert request.what == "settings"
-    assert request.asked == (("models.local.endpoint", "http://evil.example"),)
+    assert request.asked == (Asked("models.local.endpoint", "http://evil.example"),)
 
 
 def test_settings_equal_to_what_is_in_force_ask_for_nothing(
@@ -716,7 +717,7 @@ def test_long_names_are_told_apart(file: Path, root: Path, trust: TrustStore) ->
     write(overlay, f'[models."{name}b"]\nseed = 1\n')
     configuration.reload()
     assert not configuration.trusted
-    assert configuration.loaded.requests[0].asked[0][0] == f'models."{name}b".seed'
+    assert configuration.loaded.requests[0].asked[0].key == f'models."{name}b".seed'
 
 
 @pytest.mark.parametrize("inside", [True, False])

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.foundation.text import quoted_path
 from aish_lsp.project.known import KnownFiles
-from aish_lsp.project.tree import shown, tree
+from aish_lsp.project.tree import tree
 
 
 def grown(files: Iterable[str], depth: int = 4, max_chars: int = 4000) -> tuple[str, bool]:
@@ -86,7 +87,6 @@ def test_another_repository_is_one_line() -> None:
         "variation\ufe0f",
         "esc\x1b[31m",
         "bad\udcff",
-        "tests … 214 files",
         " blank",
     ],
 )
@@ -106,12 +106,12 @@ def test_no_name_stands_where_a_heading_would(name: str) -> None:
 
 def test_usual_names_are_exact() -> None:
     for name in ("a b.py", "[id].tsx", "naïve.txt", "日本語.md", "it's", "a\\b", "-x", "@scope"):
-        assert shown(name) == name
+        assert quoted_path(name) == name
 
 
 @given(st.lists(st.text(), max_size=20, unique=True))
 def test_shown_names_are_different_printable_lines(names: list[str]) -> None:
-    texts = [shown(name) for name in names]
+    texts = [quoted_path(name) for name in names]
     assert all(text.isprintable() for text in texts)
     assert len(set(texts)) == len(texts)
 
@@ -134,7 +134,7 @@ def test_within_bounds_whole_lines_and_always_the_same(
     if not block:
         return
     assert block.isprintable() or all(line.isprintable() for line in block.split("\n"))
-    parts = {shown(part) for file in files for part in file.split("/")}
+    parts = {quoted_path(part) for file in files for part in file.split("/")}
     first, *lines = block.split("\n")
     assert first == "./"
     indent = 0

@@ -780,7 +780,7 @@ local M = {}
 ---@field requests aish.TrustRequest[]
 
 ---@class aish.TrustRequest
----@field what string
+---@field what "overlay"|"settings"
 ---@field name string
 ---@field asked aish.Asked[]
 ---@field hash string
