@@ -94,7 +94,7 @@ class AishAgent:
     ) -> Any:
         """Say what this agent can do, and which version of the protocol it speaks: 1."""
         can = client_capabilities or schema.ClientCapabilities()
-        self._files.can = can.fs or schema.FileSystemCapabilities()
+        self._files.can = can
         about = schema.Implementation(name="aish-lsp", title="aish", version=__version__)
         session = schema.SessionCapabilities(
             list=schema.SessionListCapabilities(),
@@ -245,7 +245,7 @@ class AishAgent:
 
     def _view(self, workspace: Workspace) -> AcpSession:
         assert self._client is not None
-        return AcpSession(self._client, workspace)
+        return AcpSession(self._client, workspace, self._files.can)
 
     async def _resumed(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None

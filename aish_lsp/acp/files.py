@@ -24,7 +24,7 @@ class ClientFiles:
     """
 
     def __init__(self) -> None:
-        self.can = schema.FileSystemCapabilities()
+        self.can = schema.ClientCapabilities()
 
     async def text(self, path: Path) -> str | None:
         """Implement ``ports.OpenText``: None if the client's text is the one on the disk."""
@@ -36,7 +36,7 @@ class ClientFiles:
     async def edit(self, path: Path, before: str, after: str) -> EditOutcome:
         """Implement ``ports.EditOpen``, for a file with a text that is not saved."""
         session, there = ASKING.get(), await self._read(path)
-        if session is None or there is None or not self.can.write_text_file:
+        if session is None or there is None or not (self.can.fs and self.can.fs.write_text_file):
             return EditOutcome("refused", "the client takes no edits")
         if with_line_feeds(there) != before:
             return EditOutcome("refused", "its text there has changed meanwhile")
@@ -52,7 +52,7 @@ class ClientFiles:
     async def _read(self, path: Path) -> str | None:
         """Return the text of a file as the client has it; None if it cannot say."""
         session = ASKING.get()
-        if session is None or not self.can.read_text_file:
+        if session is None or not (self.can.fs and self.can.fs.read_text_file):
             return None
         if not await asyncio.to_thread(path.is_file):
             return None

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from aish_lsp.acp.updates import Updates
     from aish_lsp.foundation.events import Event
 
-#: Characters at the end of the output of a goal's command that are shown.
-_TAIL: Final = 4_000
-
 _KINDS: Final[dict[str, schema.ToolKind]] = {
     "read_file": "read",
     "diagnostics": "read",
@@ -69,8 +66,10 @@ class ShownReply:
         self._notices: list[str] = []
         self._in_text = False
         self._steps: dict[int, schema.PlanEntry] = {}
-        # The commands that a step towards a goal has run, and the end of what each printed.
-        self._outputs: dict[str, str] = {}
+        # The commands that a step towards a goal has run.
+        self._ran: list[str] = []
+        # The call that runs a command; others end before it begins.
+        self._calling = ""
 
     async def take(self, event: Event) -> None:  # noqa: C901 - a row for each event
         """Show an event: text at once, notices only where they do not break a line of text."""
@@ -125,23 +124,27 @@ class ShownReply:
                 given = _given(event.arguments)
                 await self._updates.begin_call(event.call_id, event.title, kind, given)
             case "running":
+                self._calling = event.call_id
                 await self._updates.call_runs(event.call_id)
             case status:
+                self._calling = ""
                 ended: schema.ToolCallStatus = "completed" if status == "done" else "failed"
                 text = f"```diff\n{event.diff}\n```" if event.diff else event.result or ""
                 await self._updates.end_call(event.call_id, ended, text, title=event.title)
         self._in_text = False
 
     async def _take_output(self, event: Output) -> None:
-        """Show that a command runs, and keep the end of what a goal's command prints.
-
-        What a tool call or a single command printed is in its result.
-        """
+        """Show that a command runs, and what it prints."""
         info = next((one for one in self.commands if one.id == event.command_id), None)
         if info is not None:
             await self._updates.begin_call(info.id, info.text, "execute", {"command": info.text})
-            self._outputs[info.id] = (self._outputs.get(info.id, "") + event.delta)[-_TAIL:]
-        await self._updates.call_runs(event.command_id)
+            if info.id not in self._ran:
+                self._ran.append(info.id)
+        call_id = self._calling or event.command_id
+        await self._updates.call_runs(call_id)
+        # The result of a tool call has what it printed.
+        if self._updates.streams or not self._calling:
+            await self._updates.call_prints(call_id, event.delta)
 
     async def _take_step(self, event: Step) -> None:
         plan = clipped(event.plan or event.goal, 200)
@@ -150,24 +153,14 @@ class ShownReply:
         await self._updates.plan([*self._steps.values()])
         if status == "completed":
             ended: schema.ToolCallStatus = "completed" if event.status == "done" else "failed"
-            for command_id, output in self._outputs.items():
-                await self._updates.end_call(command_id, ended, as_code(output))
-            self._outputs.clear()
+            for command_id in self._ran:
+                await self._updates.end_call(command_id, ended)
+            self._ran.clear()
 
 
 def kind_of(name: str) -> schema.ToolKind:
     """Return the kind of a tool, which a server's name has none of."""
     return _KINDS.get(name, "other")
-
-
-def as_code(text: str) -> str:
-    """Return an output as a block of code in Markdown; empty if there is none."""
-    if not text.strip():
-        return ""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text.rstrip()}\n{fence}"
 
 
 def _given(arguments: str) -> object:

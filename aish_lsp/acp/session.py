@@ -13,7 +13,7 @@ from acp import helpers, schema
 from aish_lsp.acp.asking import ASKING, ask_user
 from aish_lsp.acp.content import Content, content_of
 from aish_lsp.acp.options import Mode, options_of
-from aish_lsp.acp.reply import ShownReply, as_code
+from aish_lsp.acp.reply import ShownReply
 from aish_lsp.acp.transport import REQUEST
 from aish_lsp.acp.updates import Updates, in_slashes
 from aish_lsp.agent.events import CommandInfo
@@ -33,7 +33,6 @@ from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.models import models_of
 from aish_lsp.operations.operation import Answer, Caller, Face, Subject
 from aish_lsp.operations.run import RunParams
-from aish_lsp.shell.output import clean_output
 
 if TYPE_CHECKING:
     from acp import Client
@@ -76,12 +75,14 @@ class AcpSession(Face):
 
     mode: Mode = "ask"
 
-    def __init__(self, client: Client, workspace: Workspace) -> None:
+    def __init__(
+        self, client: Client, workspace: Workspace, can: schema.ClientCapabilities
+    ) -> None:
         self._client = client
         self.workspace = workspace
         # Until ``begin``, for what is asked for outside any session of the client.
         self.session = workspace.shown
-        self.updates = Updates(client, "")
+        self.updates = Updates(client, streams=bool((can.field_meta or {}).get("terminal_output")))
         self.models: list[str] = []
         self.servers: list[str] = []
         self._shown_options: list[Any] = []
@@ -342,11 +343,10 @@ class AcpSession(Face):
             else:
                 await self.updates.end_call(job.id, "failed", "Not run.")
             return "end_turn"
-        text = f"{as_code(clean_output(report.output))}\n{run_ending(report)}".strip()
         succeeded = report.exit_code == 0 and report.finish_reason == "stop"
         result = {"exitCode": report.exit_code, "signal": report.signal}
         ended: schema.ToolCallStatus = "completed" if succeeded else "failed"
-        await self.updates.end_call(job.id, ended, text, result=result)
+        await self.updates.end_call(job.id, ended, run_ending(report), result=result)
         return _STOPS.get(report.finish_reason, "end_turn")
 
     # What the client is shown beside the replies

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from acp import helpers, schema
 
+from aish_lsp.acp.live import LiveOutput, fitting
 from aish_lsp.foundation.text import clipped, escaped, one_line, well_formed
+from aish_lsp.operations.markdown import quoted
+from aish_lsp.shell.output import clean_output
 
 if TYPE_CHECKING:
     from acp import Client
 
-#: Characters of a tool call's title, and of the text of one call that the client is sent.
+#: Characters of a tool call's title, and bytes of the text of one call that the client is sent.
 _TITLE: Final = 200
-MOST_OUTPUT: Final = 60_000
+_MOST: Final = 64 << 10
 
 #: A command in our own texts, which clients take with a slash.
 _COLON: Final = re.compile(r"`:(?=[a-z])")
@@ -27,12 +31,17 @@ class Updates:
 
     Args:
         client: the connection; an update for a client that is gone is dropped.
+        streams: whether it takes what a command prints in pieces (``_meta.terminal_output``).
+
+    Attributes:
         session_id: the session's id in the protocol.
     """
 
-    def __init__(self, client: Client, session_id: str) -> None:
+    def __init__(self, client: Client, *, streams: bool) -> None:
         self.client = client
-        self.session_id = session_id
+        self.session_id = ""
+        self.streams = streams
+        self._outputs: dict[str, LiveOutput] = {}
         # Whether each call that has not ended is being carried out, by its id.
         self._open_calls: dict[str, bool] = {}
         # How often each id was used: many models begin to count anew with each question.
@@ -63,21 +72,39 @@ class Updates:
         if call_id not in self._open_calls:
             self._open_calls[call_id] = False
             self._times[call_id] = self._times.get(call_id, 0) + 1
-            await self.send(
-                helpers.start_tool_call(
-                    self.shown_id(call_id),
-                    shown_title(title),
-                    kind=kind,
-                    status="pending",
-                    raw_input=given,
-                )
+            begun = helpers.start_tool_call(
+                self.shown_id(call_id),
+                shown_title(title),
+                kind=kind,
+                status="pending",
+                raw_input=given,
             )
+            if self.streams and kind == "execute":
+                begun.field_meta = self._terminal(call_id, "info")
+            await self.send(begun)
 
     async def call_runs(self, call_id: str) -> None:
         """Show that a call that is shown is being carried out, once."""
         if self._open_calls.get(call_id) is False:
             self._open_calls[call_id] = True
-            await self.send(helpers.update_tool_call(self.shown_id(call_id), status="in_progress"))
+            await self._update(call_id, status="in_progress")
+
+    async def call_prints(self, call_id: str, text: str) -> None:
+        """Show what a command prints, a first time even if it is nothing yet."""
+        if call_id not in self._outputs:
+            send = functools.partial(self._print, call_id) if self.streams else None
+            self._outputs[call_id] = LiveOutput(send)
+            if self.streams:
+                shown = [helpers.tool_terminal_ref(self.shown_id(call_id))]
+                await self._update(call_id, content=shown)
+        self._outputs[call_id].add(text)
+
+    async def _print(self, call_id: str, text: str) -> None:
+        """Send a piece of an output, in the form of Zed and of what follows it."""
+        await self._update(call_id, field_meta=self._terminal(call_id, "output", data=text))
+
+    def _terminal(self, call_id: str, what: str, **more: object) -> dict[str, object]:
+        return {f"terminal_{what}": {"terminal_id": self.shown_id(call_id), **more}}
 
     async def end_call(
         self,
@@ -85,23 +112,38 @@ class Updates:
         status: schema.ToolCallStatus,
         text: str = "",
         *,
-        title: str | None = None,
-        result: object = None,
+        title: str = "",
+        result: Mapping[str, object] | None = None,
     ) -> None:
-        """Show how a tool call ended, with the ``text`` that came of it."""
+        """Show how a tool call ended, with what its command printed and what else came of it."""
         self._open_calls.pop(call_id, None)
-        text = well_formed(clipped(text, MOST_OUTPUT))
-        content = [helpers.tool_content(helpers.text_block(text))] if text else None
-        title = shown_title(title) if title else None
-        await self.send(
-            helpers.update_tool_call(
-                self.shown_id(call_id),
-                status=status,
-                title=title,
-                content=content,
-                raw_output=result,
+        output, meta = self._outputs.pop(call_id, None), None
+        rest = well_formed(await output.end()) if output else ""
+        if output and self.streams:
+            if rest:
+                await self._print(call_id, rest)
+            ended = result or {"exitCode": None, "signal": None}
+            meta = self._terminal(
+                call_id, "exit", exit_code=ended["exitCode"], signal=ended["signal"]
             )
+            text = ""
+        elif printed := clean_output(rest).rstrip():
+            text = f"{quoted(printed, '')}\n{text}"
+        text = fitting(well_formed(text), _MOST)
+        await self._update(
+            call_id,
+            status=status,
+            title=shown_title(title) if title else None,
+            content=[helpers.tool_content(helpers.text_block(text))] if text else None,
+            raw_output=result,
+            field_meta=meta,
         )
+
+    async def _update(self, call_id: str, **change: Any) -> None:
+        update = schema.ToolCallProgress(
+            session_update="tool_call_update", tool_call_id=self.shown_id(call_id), **change
+        )
+        await self.send(update)
 
     async def end_calls(self) -> None:
         """Show that the calls that are still open were stopped."""

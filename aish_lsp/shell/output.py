@@ -26,9 +26,11 @@ _CUT_REACH = 2 * 1024
 
 
 class KeptOutput:
-    """An output of any length in bounded memory: its head and its tail."""
+    """An output of any length in bounded memory: its head and its tail, of so many bytes each."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: int = HEAD_LIMIT, tail: int = TAIL_LIMIT) -> None:
+        self._most_head = head
+        self._most_tail = tail
         self._head = bytearray()
         self._tail = bytearray()
         self._left_out = 0
@@ -36,17 +38,17 @@ class KeptOutput:
     def add(self, text: str) -> None:
         """Append ``text``."""
         data = text.encode("utf-8")
-        room = HEAD_LIMIT - len(self._head)
+        room = self._most_head - len(self._head)
         if room > 0:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
         # Not each time: cutting the front off moves all the rest.
-        if len(self._tail) > 2 * TAIL_LIMIT:
+        if len(self._tail) > 2 * self._most_tail:
             self._shorten_tail()
 
     def _shorten_tail(self) -> None:
-        surplus = len(self._tail) - TAIL_LIMIT
+        surplus = len(self._tail) - self._most_tail
         if surplus > 0:
             self._left_out += surplus
             del self._tail[:surplus]
@@ -57,7 +59,7 @@ class KeptOutput:
         If so, a line in the middle says how many bytes; the cuts fall between lines, unless the
         lines are very long.
         """
-        if self._left_out == 0 and len(self._tail) <= TAIL_LIMIT:
+        if self._left_out == 0 and len(self._tail) <= self._most_tail:
             return (self._head + self._tail).decode("utf-8"), False
         self._shorten_tail()
         head, tail = bytes(self._head), bytes(self._tail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from conversing import Place
 from fault_server import FaultServer
 
 SERVER = Path(__file__).resolve().parents[1] / "kit" / "tool_server.py"
+STREAMS = {"_meta": {"terminal_output": True}}
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
 
 
@@ -88,14 +90,63 @@ async def test_a_model_chosen_by_a_slash_is_shown_as_the_option(place: Place) ->
     assert update["configOptions"][1]["currentValue"] == "offline"
 
 
-async def test_a_great_output_is_sent_once_and_cut(place: Place) -> None:
-    async with connected(place.folder) as client:
+@pytest.mark.parametrize("able", [None, STREAMS], ids=["plain", "streams"])
+@pytest.mark.parametrize(
+    ("byte", "size"),
+    [("x", 10_000_000), ("\\n", 100_000_000), ("\\033", 1_000_000)],
+    ids=["text", "lines", "escapes"],
+)
+@pytest.mark.slow
+async def test_a_great_output_is_sent_once_and_cut(
+    place: Place, able: Any, byte: str, size: int
+) -> None:
+    async with connected(place.folder, client_capabilities=able) as client:
         await client.open()
-        await client.prompt("/run head -c 20000000 /dev/zero | tr '\\0' 'x'")
+        fill = f"head -c {size} /dev/zero | tr '\\0' '{byte}'"
+        await client.prompt(f"/run {fill}; echo; echo tw1\\ce")
         [call] = client.seen.calls().values()
         sent = [one for one in client.seen.updates if one.get("toolCallId") == call["toolCallId"]]
     assert call["status"] == "completed"
-    assert 30_000 < len(str(sent)) < 1.1 * 65_536
+    wire = "".join(json.dumps(one, ensure_ascii=False) for one in sent)
+    assert len(wire.encode()) <= 1.1 * (64 << 10)
+    assert wire.count("tw1ce") == 1
+    if byte == "x":
+        assert len(wire) > 48 << 10
+        assert "bytes left out here" in wire
+
+
+async def test_what_a_command_prints_is_sent_while_it_runs_each_piece_once(place: Place) -> None:
+    async with connected(place.folder, client_capabilities=STREAMS) as client:
+        await client.open()
+        running = asyncio.create_task(
+            client.prompt("/run echo one; until [ -e go ]; do sleep 0.05; done; echo two")
+        )
+        await client.seen.until(lambda: "one" in printed(client))
+        [call] = client.seen.calls().values()
+        assert call["status"] == "in_progress"
+        assert call["content"] == [{"type": "terminal", "terminalId": call["toolCallId"]}]
+        (place.folder / "go").touch()
+        assert await running == "end_turn"
+        assert printed(client) == "one\ntwo\n"
+        [call] = client.seen.calls().values()
+    ended = {"terminal_id": call["toolCallId"], "exit_code": 0, "signal": None}
+    assert (call["status"], call["_meta"]) == ("completed", {"terminal_exit": ended})
+
+
+async def test_a_tool_call_streams_what_its_command_prints(place: Place) -> None:
+    model = Caller("run_command", command="echo one; touch made")
+    async with in_session(place, model, "act", STREAMS, context_window=16_384) as client:
+        client.seen.answer = client.seen.first
+        assert await client.prompt("Run it.") == "end_turn"
+        assert printed(client) == "one\n"
+        [call] = client.seen.calls().values()
+    assert call["content"] == [{"type": "terminal", "terminalId": "c1"}]
+
+
+def printed(client: Connected) -> str:
+    """Return the pieces of output that a client was sent."""
+    metas = [one.get("_meta", {}) for one in client.seen.updates]
+    return "".join(one["terminal_output"]["data"] for one in metas if "terminal_output" in one)
 
 
 async def test_a_goal_is_pursued_in_act_with_its_steps_as_the_plan(place: Place) -> None:
