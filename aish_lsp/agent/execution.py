@@ -527,16 +527,18 @@ class Execution:
         ``commands`` are remembered if they say so.
         """
         planned = self._plan
-        in_goal = ""
+        undo = await self._workspace.undo_hint()
+        # It is in the question, so the notice before the command need not repeat it.
+        self._session.first_time(undo)
         if self._pursuit and commands:
-            in_goal = _IN_GOAL.format("" if works else " (unconfined)")
+            undo += _IN_GOAL.format("" if works else " (unconfined)")
         question = question_for(
             planned.text,
             planned.cwd,
             verdict,
             planned.origin,
             self._other_shell,
-            undo=await self._workspace.undo_hint() + in_goal,
+            undo=undo,
             covers=tuple(one.name for one in commands),
             works=works,
         )

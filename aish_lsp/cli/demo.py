@@ -39,7 +39,10 @@ _TOKEN = "demo"  # noqa: S105 - a progress token
 
 def add_parser(commands: Any) -> None:
     """Add ``demo`` to the command line."""
-    add_command(commands, "demo", run, "show a whole conversation through the real server")
+    parser = add_command(commands, "demo", run, "show a whole conversation through the real server")
+    parser.add_argument(
+        "--protocol", action="store_true", help="name the LSP request or command of each step"
+    )
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -51,7 +54,7 @@ async def run(arguments: argparse.Namespace) -> int:
             "AISH_CONFIG": str(_write_config(Path(folder))),
             "AISH_DISCOVERY": "off",
         }
-        show = _Json() if arguments.json else _Screen()
+        show = _Json() if arguments.json else _Screen(with_protocol=arguments.protocol)
         async with connected(root, environment, show) as editor:
             return await _converse(editor, root, show)
 
@@ -86,33 +89,36 @@ async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
 
     say = show.say
     question = "How do I run the tests here?"
-    say("aish.ask", question)
+    say("You ask in the chat, from a project with a test", "aish.ask", question)
     first = await ask(question)
 
     actions = await _code_actions(editor, root)
-    say("textDocument/codeAction", "\n".join(action["title"] for action in actions))
+    titles = "\n".join(action["title"] for action in actions)
+    say("Your editor's menu offers", "textDocument/codeAction", titles)
     run = next((action for action in actions if action["title"].startswith("Run: ")), None)
     if run is None:
-        say("the end", _MISSING)
+        show.end(_MISSING)
         return 1
 
-    say("aish.run", run["title"].removeprefix("Run: "))
+    say("You choose", "aish.run", run["title"])
     argument = {**run["command"]["arguments"][0], "partialResultToken": _TOKEN}
     report = await editor.command(run["command"]["command"], **argument)
-    say("finished", f"exit {report['exitCode']} after {report['durationMs']} ms")
+    ended = f"exit {report['exitCode']} after {report['durationMs'] / 1000:.1f} s"
+    say("The command has ended", "finished", ended)
 
     question = "Did that work?"
-    say("aish.ask", f"{question} (the server adds the command's output to it)")
+    say("You ask again, and the command's output goes along", "aish.ask", question)
     second = await ask(question)
 
     context = await editor.command("aish.context.show")
     say(
+        "The next question would send",
         "aish.context.show",
         f"{context['total']} of {context['tokenBudget']} tokens: "
         + ", ".join(f"{k} {v}" for k, v in context["breakdown"].items() if v),
     )
     held = bool(first["commands"]) and report["exitCode"] == 0 and "0" in second["text"]
-    say("the end", _NEXT if held else _MISSING)
+    show.end(_NEXT if held else _MISSING)
     return 0 if held else 1
 
 
@@ -128,8 +134,8 @@ async def _code_actions(editor: DemoEditor, root: Path) -> list[dict[str, Any]]:
 
 
 _NEXT = (
-    "Next, connect your editor (docs/getting-started.md) and a real model:\n"
-    "`aish-lsp doctor` shows what was found on this machine."
+    "`aish-lsp chat` is the same in a terminal, with a project of yours; docs/getting-started.md"
+    " connects your editor.\n`aish-lsp setup` connects a model."
 )
 
 _MISSING = "Something is missing above; please report it."
@@ -138,16 +144,25 @@ _MISSING = "Something is missing above; please report it."
 class _Screen:
     """Shows the demo to a person: headings for the steps, the reply as it streams in."""
 
-    def say(self, what: str, text: str) -> None:
-        """Show a step."""
+    def __init__(self, *, with_protocol: bool = False) -> None:
+        self._with_protocol = with_protocol
+
+    def say(self, what: str, protocol: str, text: str) -> None:
+        """Show a step, which the protocol calls ``protocol``."""
         terminal.out.line("")
-        terminal.out.styled(f"▌{what}", "1;36")
+        terminal.out.styled(f"▌{what}{f' ({protocol})' if self._with_protocol else ''}", "1;36")
+        if text:
+            terminal.out.line(text)
+
+    def end(self, text: str) -> None:
+        """Show how the demo ended, and what to do next."""
+        terminal.out.line("")
         terminal.out.line(text)
 
     def event(self, event: dict[str, Any]) -> None:
         """Show an event of a turn or a run."""
         if event["kind"] == "start":
-            terminal.out.styled(f"({event['model']}, {event['route']['why']})", "2")
+            self.say(f"{event['model'].capitalize()} answers", "aish.ask", "")
         elif event["kind"] in ("text", "output"):
             terminal.out.write(event["delta"])
         elif event["kind"] == "notice":
@@ -163,8 +178,11 @@ class _Screen:
 class _Json(_Screen):
     """Writes one JSON object per line."""
 
-    def say(self, what: str, text: str) -> None:
-        self.event({"kind": "demo", "step": what, "text": text})
+    def say(self, what: str, protocol: str, text: str) -> None:
+        self.event({"kind": "demo", "step": protocol, "text": text})
+
+    def end(self, text: str) -> None:
+        self.say("", "the end", text)
 
     def event(self, event: dict[str, Any]) -> None:
         terminal.out.as_json(event)
@@ -240,7 +258,8 @@ class DemoEditor:
     def _press(self, params: dict[str, Any]) -> Any:
         """Act as a user who reads the question and presses the first button."""
         action = params["actions"][1]  # the first one does nothing
-        self._show.say("the server asks", f"{params['message']}\n→ {action['title']}")
+        asked = f"{params['message']}\n→ {action['title']}"
+        self._show.say("Your editor asks", "window/showMessageRequest", asked)
         return action
 
     async def _send(self, message: dict[str, Any]) -> None:

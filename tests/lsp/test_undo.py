@@ -183,6 +183,17 @@ async def test_without_a_repository_it_is_told_once_and_the_command_runs(folder:
         assert refused.value.data["kind"] == "notFound"
 
 
+async def test_run_that_was_asked_about_without_undo_does_not_repeat_it(folder: Path) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        client.answers["window/showMessageRequest"] = yes
+        report = await run(client, "rm -rf nothing")
+        assert report["exitCode"] == 0
+        question = client.asked("window/showMessageRequest")[-1]["message"]
+        assert "This cannot be undone: the folder is not in a git work tree." in question
+        assert notices(client) == []
+
+
 async def test_the_chat_says_that_there_is_no_undo(folder: Path) -> None:
     async with Client() as client:
         await client.initialize(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -34,10 +35,25 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
 def test_the_demo_shows_a_whole_conversation(run: CommandLine, tmp_path: Path) -> None:
     done = run("demo")
     assert done.returncode == 0, done.stdout + done.stderr
-    for part in ("CMD: python3 -m unittest", "Run: python3", "the server asks", "exit 0", "tokens"):
+    for part in (
+        "CMD: python3 -m unittest",
+        "Run: python3",
+        "Your editor asks",
+        "exit 0",
+        "tokens",
+    ):
         assert part in done.stdout
+    assert not re.search(r"aish\.[a-z]|textDocument", done.stdout), "a name of the protocol"
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "data").exists(), "the demo leaves nothing behind"
+
+
+@pytest.mark.slow
+def test_demo_with_protocol_names_the_requests(run: CommandLine) -> None:
+    done = run("demo", "--protocol")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("(aish.ask)", "(textDocument/codeAction)", "(aish.run)", "(aish.context.show)"):
+        assert name in done.stdout
 
 
 def test_the_demo_ends_with_its_server(
