@@ -147,10 +147,10 @@ class FolderContext:
         servers = self.config.tools.servers.values()
         given_to_servers = (name for one in servers for name in secret_variables_of(one))
         names, printed = frozenset([*self.secret_names(), *given_to_servers]), frozenset[str]()
-        if any(preset.api_key_command for preset in self.config.models.values()):
-            from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - rarely needed
+        if any(p.api_key_env or p.api_key_command for p in self.config.models.values()):
+            from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - not needed by all
 
-            printed = frozenset(printed_keys())
+            printed = self.services.keys.stored.union(printed_keys())
         environ = self.environ
         if self._masking is None or self._masking[0] != (names, printed, environ):
             # Our own environment does not change.

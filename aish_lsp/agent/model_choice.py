@@ -141,7 +141,7 @@ class ModelChoice:
         """Return the adapter for ``preset``."""
         if preset.provider not in self._models:
             self._models[preset.provider] = open_model(
-                preset.provider, self._services.http, self._services.environ, self._offline
+                preset.provider, self._services.http, self._services.keys, self._offline
             )
         return self._models[preset.provider]
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Settled,
     )
     from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.stored_keys import Keys
     from aish_lsp.models.tokenizer import EndpointTokenizer, RequestCounter
     from aish_lsp.shell.confinement.support import Confinement
     from aish_lsp.tools.toolbox import Toolbox
@@ -109,9 +110,16 @@ class Services:
         return TrustStore(trust_file())
 
     @cached_property
+    def keys(self) -> Keys:
+        """The environment, with the keys that were stored."""
+        from aish_lsp.models.stored_keys import Keys  # noqa: PLC0415 - not at start
+
+        return Keys(self.environ)
+
+    @cached_property
     def catalog(self) -> Catalog:
         """The known models."""
-        return Catalog(self.http, self.trust, self.environ)
+        return Catalog(self.http, self.trust, self.keys)
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -169,7 +177,7 @@ class Services:
             return known
         tokenizer = None
         if protocol(preset.provider).has_tokenizer and not _is_providers_own(preset):
-            tokenizer = EndpointTokenizer(self.http, preset, self.environ, timeout_s=timeout_s)
+            tokenizer = EndpointTokenizer(self.http, preset, self.keys, timeout_s=timeout_s)
         requests = RequestCounter(preset.name, timeout_s=timeout_s)
         self._counting[key] = _Counting(preset, timeout_s, tokenizer, requests)
         return self._counting[key]
@@ -182,7 +190,7 @@ class Services:
 
     def drain_warnings(self) -> list[str]:
         """Return new warnings from these parts for the user, each once."""
-        parts = (self.http, self.catalog, self.calibration)
+        parts = (self.http, self.catalog, self.keys, self.calibration)
         return [warning for part in parts for warning in part.drain_warnings()]
 
     def drain_counting_notices(self) -> list[str]:

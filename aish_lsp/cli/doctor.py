@@ -184,7 +184,7 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
         return Finding(what, "broken", *problem)
     try:
         async with asyncio.timeout(SERVER_TIMEOUT):
-            info = await describe(workspace.services.http, preset)
+            info = await describe(workspace.services.http, preset, workspace.services.keys)
     except TimeoutError:
         found = f"{preset.endpoint} did not answer within {SERVER_TIMEOUT:g} s"
         return Finding(what, "broken", found, "Restart the server, or correct the endpoint.")
@@ -204,15 +204,16 @@ async def _key_problem(workspace: Workspace, preset: Preset) -> tuple[str, str] 
     """Return why the key of ``preset`` cannot be used, and what to do; None if it can."""
     from aish_lsp.models.keys import resolve_key  # noqa: PLC0415 - only for a configured model
 
-    if preset.api_key_env and not os.environ.get(preset.api_key_env):
-        return f"{preset.api_key_env} is not set", "Set it to the key."
+    keys = workspace.services.keys
     try:
-        await resolve_key(preset, os.environ, timeout_s=KEY_TIMEOUT)
+        await resolve_key(preset, keys, timeout_s=KEY_TIMEOUT)
     except AishError as error:
+        if preset.api_key_env and not keys.get(preset.api_key_env, "").strip():
+            return f"{preset.api_key_env} is not set", "Set it to the key, or run `aish-lsp setup`."
         advice = "Run the key command in a terminal: it must print the key and end quickly."
         return error.message, advice
     place = origin(preset.endpoint)
-    if shows_key(preset, os.environ) and not workspace.services.catalog.may_show_key(place):
+    if shows_key(preset) and not workspace.services.catalog.may_show_key(place):
         advice = f"Write https:// in its endpoint, or agree: `aish-lsp ask --model {preset.name}`."
         return f"its key would go to {place} unencrypted", advice
     return None

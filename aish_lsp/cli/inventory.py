@@ -25,6 +25,7 @@ from aish_lsp.config.trust import TrustStore, trust_file
 from aish_lsp.foundation.files import (
     config_file,
     data_dir,
+    keys_file,
     store_errors,
     workspace_dir,
     workspace_key,
@@ -195,10 +196,11 @@ def _add_configuration(found: Inventory) -> None:
     file = config_file()
     is_usual = not os.environ.get("AISH_CONFIG")
     names = {path.name for path in found.enter(file.parent)} if is_usual else {file.name}
-    for name, what in ((file.name, "the configuration"), ("keys.env", "keys")):
-        if name in names:
-            found.add(what, file.with_name(name))
-            names.discard(name)
+    keys = keys_file()
+    of_keys = [keys, keys.with_name(f"{keys.name}.lock")]
+    for what, paths in {"the configuration": [file], "keys": of_keys}.items():
+        found.add(what, *(path for path in paths if path.name in names))
+        names.difference_update(path.name for path in paths)
     if is_usual:
         found.keep_others(map(file.with_name, sorted(names)))
 

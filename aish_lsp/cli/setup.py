@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.agent.events import Text
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command, open_workspace, write_result
-from aish_lsp.cli.terminal import read_line
+from aish_lsp.cli.terminal import read_line, read_secret
 from aish_lsp.config.writing import lines_of
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
+from aish_lsp.models.faults import is_bad_key
 from aish_lsp.models.providers import describe
 from aish_lsp.operations.models import (
     QUESTION,
@@ -45,13 +46,14 @@ if TYPE_CHECKING:
 _DESCRIPTION: Final = (
     "Look for model servers on this machine and for keys in the environment, ask which model"
     " should answer, add it to config.toml without changing anything else, and ask it one question."
-    " A key is never stored: the file names the variable that holds it."
+    " A key that you paste is kept in the system's keyring, or else in keys.env beside config.toml;"
+    " config.toml itself only names its variable."
 )
 
 _START: Final = """\
-Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), or get a provider's key and export
-it, then run `aish-lsp setup` again. Until then the offline
-model answers what it can: everyday shell tasks, and those of your project."""
+Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), or get a provider's key, and run
+`aish-lsp setup` again. Until then the offline model answers what it can: everyday shell tasks, and
+those of your project."""
 
 
 class _Stopped(Exception):
@@ -131,6 +133,8 @@ async def _set_up(workspace: Workspace, listed: Sequence[ModelCandidate]) -> str
     terminal.err.line(lines_of(preset, default=default))
     if not await _yes("Write it?"):
         raise _Stopped
+    if preset.api_key_env and workspace.services.keys.is_given(preset.api_key_env):
+        await _store_key(workspace, preset.api_key_env)
     await write(workspace, preset, default=default)
     return name
 
@@ -145,25 +149,34 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
     _say(f"  {offline}  none: the offline model answers, from the project's own files\n")
     providers = lacking(workspace)
     if providers:
-        _say("Providers, once you have a key (choose one to see how):\n")
+        _say("Providers, with a key that you paste (choose one to see where to get it):\n")
         for number, offer in enumerate(providers, offline + 1):
             _say(f"  {number:<2} {offer.label}, {offer.preset.model}")
         _say("")
     question = "Which one should answer?"
     while True:
-        answer = await _asked(question, "1")
-        question = "Which one, then?"
-        number = int(answer) if answer.isascii() and answer.isdigit() else 0
-        if 1 <= number <= len(listed):
+        number = await _number(question, offline + len(providers))
+        if number <= len(listed):
             return listed[number - 1]
         if number == offline:
             return None
-        if number == other and (found := await _elsewhere(workspace)):
+        if number == other:
+            found = await _elsewhere(workspace)
+        else:
+            found = await _with_key(workspace, providers[number - offline - 1])
+        if found:
             return found
-        if offline < number <= offline + len(providers):
-            _say(f"\n{_key_steps(providers[number - offline - 1])}\n")
-        elif number != other:
-            _say(f"Type a number from 1 to {offline + len(providers)}.")
+        question = "Which one, then?"
+
+
+async def _number(question: str, most: int) -> int:
+    """Ask until the answer is a number from 1 to ``most``, and return it."""
+    while True:
+        answer = await _asked(question, "1")
+        if answer.isascii() and answer.isdigit() and 1 <= int(answer[:9]) <= most:
+            return int(answer[:9])
+        _say(f"Type a number from 1 to {most}.")
+        question = "Which one, then?"
 
 
 def _key_steps(offer: KeyOffer) -> str:
@@ -173,6 +186,35 @@ def _key_steps(offer: KeyOffer) -> str:
         " else your shell and your editor get their environment from), log in again, and run"
         f" `aish-lsp setup`:\n\n    export {offer.variable}=YOUR-KEY\n"
     )
+
+
+async def _with_key(workspace: Workspace, offer: KeyOffer) -> ModelCandidate | None:
+    """Ask for a provider's key; return the provider, or None without a key."""
+    _say(f"\n{offer.label}: get a key at {offer.keys}")
+    if not await _read_key(workspace, offer.variable):
+        return None
+    return ModelCandidate(offer.preset)
+
+
+async def _read_key(workspace: Workspace, variable: str, which: str = "the") -> bool:
+    """Ask for a key and keep it in this process; return whether one was given."""
+    question = f"Paste {which} key (it is not shown; if you have none, press Enter) "
+    while True:
+        typed = await read_secret(question)
+        if typed is None:
+            raise _Stopped
+        if not typed:
+            return False
+        try:
+            workspace.services.keys.give(variable, typed)
+        except AishError as error:
+            _say(error.message)
+        else:
+            return True
+
+
+async def _store_key(workspace: Workspace, variable: str) -> None:
+    _say(f"The key is now in {await workspace.services.keys.store(variable)}.")
 
 
 async def _elsewhere(workspace: Workspace) -> ModelCandidate | None:
@@ -208,8 +250,8 @@ async def _model(chosen: ModelCandidate) -> str:
 async def _with_window(workspace: Workspace, chosen: ModelCandidate) -> ModelCandidate:
     """Ask for the window of a model whose server does not tell it."""
     preset = chosen.preset
-    info = await describe(workspace.services.http, preset, workspace.services.environ)
-    if preset.context_window or info.context_window:
+    info = await describe(workspace.services.http, preset, workspace.services.keys)
+    if preset.context_window or info.context_window or info.refuses_key:
         return chosen
     name = escaped(preset.model) or "the model"
     _say(f"The server does not say how many tokens {name} takes at once, its context window.")
@@ -233,6 +275,12 @@ async def _try(workspace: Workspace, name: str) -> int:
     try:
         await try_out(workspace.shown, name, show)
     except AishError as error:
+        variable = workspace.config.models[name].api_key_env or ""
+        if is_bad_key(error.data) and workspace.services.keys.is_given(variable):
+            _say(f"{error.message}\n")
+            if await _read_key(workspace, variable, "another"):
+                await _store_key(workspace, variable)
+                return await _try(workspace, name)
         _say(f"{error.message}\n\n{escaped(name)} is configured, but did not answer.")
         _say("`aish-lsp doctor` says more; `aish-lsp setup` chooses another one.")
         return 1
@@ -293,7 +341,7 @@ async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
     if preset is not None and row.provider != "offline":
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_TIMEOUT):
-                info = await describe(workspace.services.http, preset, workspace.services.environ)
+                info = await describe(workspace.services.http, preset, workspace.services.keys)
     server = {
         "server": info.kind,
         "contextWindow": (preset.context_window if preset else None) or info.context_window,

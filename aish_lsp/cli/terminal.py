@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -22,6 +23,7 @@ import tempfile
 import termios
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 #: How many bytes of a line to read at a time.
 _PIECE = 4096
+
+#: Seconds in which the next piece of a paste arrives.
+_PASTE_SECONDS: Final = 0.1
 
 #: Resets colors and other attributes.
 _RESET: Final = "\x1b[0m"
@@ -204,6 +209,30 @@ def meant(question: Question, answer: str | None) -> UserAnswer:
     return next(scopes, word in ("y", "yes"))
 
 
+async def read_secret(prompt: str) -> str | None:
+    """Read what is typed or pasted, without showing it; None at the end of the input.
+
+    A paste may begin with empty lines, and is read to its end.
+    """
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    hidden = [*before[:3], before[3] & ~termios.ECHO | termios.ECHONL, *before[4:]]
+    restore = partial(termios.tcsetattr, terminal, termios.TCSAFLUSH, before)
+    termios.tcsetattr(terminal, termios.TCSAFLUSH, hidden)
+    text = b""
+    try:
+        with _ctrl_c_ends_the_program(restore):
+            err.prompt(prompt)
+            while not text.endswith(b"\n") or select.select([terminal], [], [], _PASTE_SECONDS)[0]:
+                piece = await _read_piece(terminal)
+                if not piece:
+                    break
+                text += piece
+    finally:
+        restore()
+    return text.decode(sys.stdin.encoding, "replace").strip() if text else None
+
+
 async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:
     """Read a line from the terminal after ``prompt`` on stderr; None at the end of the input.
 
@@ -306,13 +335,18 @@ def edit_command(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _ctrl_c_ends_the_program() -> Iterator[None]:
-    """Let Ctrl-C end the program during the block.
+def _ctrl_c_ends_the_program(restore: Callable[[], object] = object) -> Iterator[None]:
+    """Let Ctrl-C end the program during the block, after calling ``restore``.
 
     Nothing runs while a question is open, and the conversation is on the disk, so there is nothing
     to clean up. An exception in the middle of some task would clean up the wrong things.
     """
-    before = signal.signal(signal.SIGINT, _exit)
+
+    def end(number: int, frame: object) -> None:
+        restore()
+        _exit(number, frame)
+
+    before = signal.signal(signal.SIGINT, end)
     try:
         yield
     finally:

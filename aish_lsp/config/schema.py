@@ -81,7 +81,9 @@ class Preset:
     )
     token_budget: int | None = key(None, "the most tokens in a request to this model", minimum=1)
     max_output_tokens: int = key(1024, "the most tokens in a reply", minimum=1)
-    api_key_env: str | None = key(None, "the environment variable that holds the key")
+    api_key_env: str | None = key(
+        None, "the environment variable that holds the key, or its name in keys.env"
+    )
     api_key_command: list[str] | None = key(None, "a command that prints the key")
     timeout: float = key(120.0, "seconds to wait for the next byte from the server", minimum=0.001)
     total_timeout: float = key(

@@ -79,6 +79,11 @@ def config_file() -> Path:
     return user_config_path("aish", appauthor=False) / "config.toml"
 
 
+def keys_file() -> Path:
+    """Return the path of ``keys.env``, beside ``config.toml``."""
+    return config_file().with_name("keys.env")
+
+
 def expanded(path: str) -> Path:
     """Return ``path`` with ``~`` expanded as by a shell: an unknown user's is left as it is."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError

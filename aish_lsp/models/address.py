@@ -11,7 +11,7 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.redaction import is_secret_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from aish_lsp.config.schema import Preset
 
@@ -129,9 +129,9 @@ def exposes(url: str, headers: Iterable[str]) -> bool:
     return bool(in_url) or any(map(is_secret_header, headers))
 
 
-def shows_key(preset: Preset, environ: Mapping[str, str]) -> bool:
+def shows_key(preset: Preset) -> bool:
     """Return whether requests to the server of ``preset`` would send a key unencrypted."""
-    has_key = preset.api_key_command or (preset.api_key_env and environ.get(preset.api_key_env))
+    has_key = preset.api_key_command or preset.api_key_env
     headers = [*preset.extra_headers, *(["Authorization"] if has_key else [])]
     try:
         return exposes(preset.endpoint, headers)

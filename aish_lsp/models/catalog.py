@@ -91,7 +91,7 @@ class Catalog:
                 model's key unencrypted.
         """
         chosen = await self._choose(config, name, ask_user)
-        if shows_key(chosen.preset, self._environ):
+        if shows_key(chosen.preset):
             await self._agree_to_show(chosen.preset, ask_user, again=bool(name))
         return chosen
 

@@ -1,13 +1,15 @@
-"""API keys: looked up when a request needs one; never stored on disk, shown or logged."""
+"""API keys: looked up when a request needs one; never shown or logged."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
@@ -23,6 +25,9 @@ COMMAND_TIMEOUT = 60.0
 
 #: Seconds before a failed command is run again: a question needs the key several times.
 FAILURE_BELIEVED = 2.0
+
+#: The name under which keys are in the system's keyring.
+_SERVICE: Final = "aish-lsp"
 
 #: The header of a key that is a bearer token.
 BEARER: Final = "Authorization"
@@ -43,26 +48,49 @@ async def resolve_key(
 ) -> str | None:
     """Return the key of ``preset``, or None if it has no setting for one.
 
+    The variable of ``api_key_env`` is looked up in ``environ``, and then in the system's keyring.
     ``api_key_command`` is run without a shell. The first line that it prints is the key, which is
     remembered until a server refuses it (``key_of``). ``timeout_s`` is in seconds.
 
     Raises:
         BackendRejected: the variable is not set, the command failed, or the value is not a key.
     """
-    if preset.api_key_env:
-        source = f"The environment variable {preset.api_key_env}"
-        key = environ.get(preset.api_key_env, "").strip()
-        if not key:
-            msg = f"{source} is not set. Model {preset.name!r} takes its key from there: export it."
-            raise BackendRejected(msg)
-        return _checked(key, source)
-    if preset.api_key_command:
-        command = tuple(preset.api_key_command)
+    source = f"The environment variable {preset.api_key_env}"
+    if preset.api_key_env and (key := environ.get(preset.api_key_env, "").strip()):
+        return checked(key, source)
+    command = _command_of(preset)
+    if command:
         async with _locks.setdefault(command, asyncio.Lock()):
             if command not in _printed:
-                await _print(command, timeout_s)
-            return _printed[command]
-    return None
+                with suppress(BackendRejected) if preset.api_key_env else nullcontext():
+                    await _print(command, timeout_s)
+            if command in _printed:
+                return _printed[command]
+    if not preset.api_key_env:
+        return None
+    raise BackendRejected(
+        f"{source} is not set, and the key was not stored. Model {preset.name!r} needs it: export"
+        " the variable, or paste the key into `aish-lsp setup`."
+    )
+
+
+def keyring_command(verb: str, variable: str) -> tuple[str, ...]:
+    """Return the command to get, set or delete a key in the system's keyring.
+
+    It is empty if the package ``keyring`` is missing. The keyring is asked in a process of its own:
+    it may wait for its user, or for ever.
+    """
+    if find_spec("keyring") is None:
+        return ()
+    # -P: nothing of that name in the current folder is run.
+    return sys.executable, "-P", "-m", "keyring", verb, _SERVICE, variable
+
+
+def _command_of(preset: Preset) -> tuple[str, ...]:
+    """Return the command that prints the key of ``preset``, or nothing."""
+    if preset.api_key_env:
+        return keyring_command("get", preset.api_key_env)
+    return tuple(preset.api_key_command or ())
 
 
 def printed_keys() -> tuple[str, ...]:
@@ -77,7 +105,9 @@ async def _print(command: tuple[str, ...], timeout_s: float) -> None:
         raise BackendRejected(message)
     source = f"The key command {command[0]!r}"
     try:
-        _printed[command] = _checked(await _run(command, source, timeout_s), source)
+        output = await run_key_command(command, source, timeout_s)
+        key = output.decode("utf-8", "replace").strip().partition("\n")[0]
+        _printed[command] = checked(key.strip(), source)
     except BackendRejected as error:
         _failed[command] = (error.message, time.monotonic() + FAILURE_BELIEVED)
         raise
@@ -89,7 +119,7 @@ def key_of(preset: Preset) -> Iterator[None]:
 
     A different key that the command has printed since then is kept: only the old one was refused.
     """
-    command = tuple(preset.api_key_command or ())
+    command = _command_of(preset)
     key = _printed.get(command)
     try:
         yield
@@ -123,12 +153,18 @@ async def headers_for(
     return own | preset.extra_headers
 
 
-async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
-    """Run a key command and return the first line that it prints."""
+async def run_key_command(
+    command: tuple[str, ...], source: str, timeout_s: float, given: bytes | None = None
+) -> bytes:
+    """Run a command with ``given`` on stdin and return what it prints; ``source`` is its name.
+
+    Raises:
+        BackendRejected: it cannot be run, fails, or does not end within ``timeout_s`` seconds.
+    """
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
@@ -138,7 +174,7 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
         raise BackendRejected(msg) from error
     try:
         async with asyncio.timeout(timeout_s):
-            output, _ = await process.communicate()
+            output, _ = await process.communicate(given)
     except TimeoutError:
         msg = f"{source} did not end within {timeout_s:g} s."
         raise BackendRejected(msg) from None
@@ -151,15 +187,17 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
     if process.returncode != 0:
         msg = f"{source} failed with exit code {process.returncode}. Try it in a terminal."
         raise BackendRejected(msg)
-    key = output.decode("utf-8", "replace").strip().partition("\n")[0].strip()
+    return output
+
+
+def checked(key: str, source: str) -> str:
+    """Return ``key`` if it is valid in a header.
+
+    Raises:
+        BackendRejected: it is not; the message names ``source``, and does not show the key.
+    """
     if not key:
-        msg = f"{source} printed nothing."
-        raise BackendRejected(msg)
-    return key
-
-
-def _checked(key: str, source: str) -> str:
-    """Return ``key`` if it is valid in a header; otherwise the error does not show it."""
+        raise BackendRejected(f"{source} gave nothing.")
     if not (key.isascii() and key.isprintable()) or " " in key:
         msg = f"{source} holds something that is not a key."
         raise BackendRejected(msg)

@@ -301,11 +301,11 @@ async def candidates(workspace: FolderContext) -> list[ModelCandidate]:
 
 
 def lacking(workspace: FolderContext) -> list[KeyOffer]:
-    """Return the providers whose key is not in the environment."""
+    """Return the providers whose key is neither in the environment nor stored in ``keys.env``."""
     from aish_lsp.models.endpoint import all_offers  # noqa: PLC0415 - not needed at the start
 
-    environ = workspace.services.environ
-    return [one for one in all_offers(environ) if not environ.get(one.variable, "").strip()]
+    keys = workspace.services.keys
+    return [one for one in all_offers(keys) if not keys.get(one.variable, "").strip()]
 
 
 async def at_address(
@@ -319,7 +319,7 @@ async def at_address(
         BackendRejected: the server there wants a key, or another one.
     """
     services, config = workspace.services, workspace.config
-    if key_variable and not services.environ.get(key_variable, "").strip():
+    if key_variable and not services.keys.get(key_variable, "").strip():
         # Not quoted: it may be the key itself.
         msg = (
             "There is no such variable in this environment. Give the name of the variable that"
@@ -332,7 +332,7 @@ async def at_address(
         endpoint = f"https://{address}"
     api_url(endpoint, "models")  # raises InvalidArgument if it is not an address
     preset = Preset(name=_LOCAL, endpoint=endpoint, api_key_env=key_variable or None)
-    info = await describe(services.http, preset, services.environ)
+    info = await describe(services.http, preset, services.keys)
     if info.refuses_key:
         raise BackendRejected(_refused_key(endpoint, key_variable))
     if not info.models:

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aish_lsp.foundation.files import data_dir
+from aish_lsp.foundation.files import data_dir, keys_file
 
 _TABLE: Final = tomllib.loads(Path(__file__).with_name("places.toml").read_text("utf-8"))
 #: Below a home; the last part of each may be a pattern.
@@ -122,6 +122,7 @@ def secret_places(environ: Mapping[str, str]) -> Closed:
         *_TABLE["system"],
         *_moved(environ, homes),
         os.fspath(data_dir()),
+        os.fspath(keys_file()),
     ]
     patterns: dict[str, set[str]] = {}
     real = lru_cache(maxsize=None)(os.path.realpath)

@@ -14,7 +14,11 @@ from command_line import run_main
 from fault_server import FaultServer, Peer, Request, chunk_of
 from test_ask_command import at_terminal
 
+from aish_lsp.models import endpoint
 from aish_lsp.models.endpoint import LOCAL_PORTS
+
+#: A keyring that takes nothing.
+FAILING = "keyring.backends.fail.Keyring"
 
 
 async def served(request: Request, peer: Peer) -> None:
@@ -123,19 +127,63 @@ async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
 
 
 @pytest.mark.slow
-async def test_a_provider_without_a_key_is_listed_with_how_to_get_one(
+async def test_a_provider_without_a_key_says_where_to_get_one_and_no_key_writes_nothing(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     asking = {key: value for key, value in environment.items() if key != "MISTRAL_API_KEY"}
     answers = {
         "Mistral, mistral-small-latest": "",
         "one should answer?": "8\n",
+        "Paste the key": "\n",
         "one, then?": "2\n",
     }
     said = await terminal(asking, answers, 0, tmp_path)
     assert "Mistral: get a key at https://console.mistral.ai/api-keys" in said
-    assert "\n    export MISTRAL_API_KEY=YOUR-KEY\n" in said.replace("\r", "")
     assert not (tmp_path / "config.toml").exists()
+    assert not (tmp_path / "keys.env").exists()
+
+
+@pytest.mark.slow
+async def test_a_pasted_key_is_not_shown_and_another_one_is_asked_for_where_it_is_refused(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The provider is reached through a proxy, which is ours and speaks no TLS."""
+    asking = {key: value for key, value in environment.items() if key != "OPENAI_API_KEY"}
+
+    async def locked(request: Request, peer: Peer) -> None:
+        if request.headers.get("authorization") == "Bearer sk-right":
+            await served(request, peer)
+        else:
+            await peer.reply({"error": {"message": "Incorrect API key"}}, "401 Unauthorized")
+
+    providers = Path(endpoint.__file__).with_name("providers.toml").read_text()
+    async with FaultServer(locked) as server:
+        (tmp_path / "site").mkdir()
+        changed = providers.replace("https://api.openai.com/v1", f"{server.url}/v1")
+        (tmp_path / "providers.toml").write_text(changed)
+        (tmp_path / "site" / "sitecustomize.py").write_text(
+            "from pathlib import Path\nread = Path.read_text\n"
+            "Path.read_text = lambda self, *a, **k: read("
+            f"Path({str(tmp_path)!r}, self.name) if self.name == 'providers.toml' else self,"
+            " *a, **k)\n"
+        )
+        answers = {
+            "should answer? [1]": "3\n",
+            "Paste the key": " sk-wrong\r\n",
+            "Which model?": "b\n",
+            "A name for it": "cloud\n",
+            "Write it?": "y\n",
+            "Paste another key": "sk-right\n",
+        }
+        asking |= {"PYTHONPATH": str(tmp_path / "site"), "PYTHON_KEYRING_BACKEND": FAILING}
+        said = await terminal(asking, answers, 0, tmp_path)
+    assert "sk-wrong" not in said
+    assert "sk-right" not in said
+    assert "It works." in said
+    keys = tmp_path / "keys.env"
+    assert keys.read_text() == "OPENAI_API_KEY=sk-right\n"
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o600
+    assert "sk-" not in (tmp_path / "config.toml").read_text()
 
 
 @pytest.mark.slow

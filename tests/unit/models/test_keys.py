@@ -131,7 +131,7 @@ async def test_ollamas_cloud_reads_the_key_where_others_have_it() -> None:
         (["echo", "a\0b"], "cannot be run: embedded null byte"),
         (["echo", "\ud83d"], "cannot be run: 'utf-8' codec"),
         (printing("sk-secret", "sys.exit(3)"), "exit code 3"),
-        (printing(""), "printed nothing"),
+        (printing(""), "gave nothing"),
         (printing("sk secret"), "not a key"),
     ],
 )
