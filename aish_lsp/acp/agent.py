@@ -15,11 +15,12 @@ from acp import RequestError, helpers, schema
 
 from aish_lsp import __version__
 from aish_lsp.acp import asking
-from aish_lsp.acp.files import ClientFiles
+from aish_lsp.acp.files import client_text, edit_in_client
 from aish_lsp.acp.options import MODES, modes_of
 from aish_lsp.acp.reply import kind_of
 from aish_lsp.acp.servers import named_servers
 from aish_lsp.acp.session import AcpSession
+from aish_lsp.acp.terminals import run_in_terminal
 from aish_lsp.acp.transport import LineTransport
 from aish_lsp.acp.updates import in_slashes
 from aish_lsp.agent import Workspace
@@ -67,13 +68,14 @@ class AishAgent:
     """
 
     def __init__(self) -> None:
-        self._files = ClientFiles()
+        self._can = schema.ClientCapabilities()
         self._services = Services(
             asking.ask_user,
-            open_text=self._files.text,
+            open_text=client_text,
             choose=asking.choose,
-            edit_open=self._files.edit,
+            edit_open=edit_in_client,
             tools_of=tools_of,
+            run_in_terminal=run_in_terminal,
         )
         self._workspaces: dict[Path, Workspace] = {}
         self._servers: dict[Path, dict[str, Any]] = {}
@@ -94,7 +96,7 @@ class AishAgent:
     ) -> Any:
         """Say what this agent can do, and which version of the protocol it speaks: 1."""
         can = client_capabilities or schema.ClientCapabilities()
-        self._files.can = can
+        self._can = can
         about = schema.Implementation(name="aish-lsp", title="aish", version=__version__)
         session = schema.SessionCapabilities(
             list=schema.SessionListCapabilities(),
@@ -245,7 +247,7 @@ class AishAgent:
 
     def _view(self, workspace: Workspace) -> AcpSession:
         assert self._client is not None
-        return AcpSession(self._client, workspace, self._files.can)
+        return AcpSession(self._client, workspace, self._can)
 
     async def _resumed(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None

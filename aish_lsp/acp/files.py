@@ -6,7 +6,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from acp import RequestError, schema
+from acp import RequestError
 
 from aish_lsp.acp.asking import ASKING
 from aish_lsp.context.attached import LARGEST
@@ -16,54 +16,46 @@ from aish_lsp.foundation.text import with_line_feeds
 logger = logging.getLogger(__name__)
 
 
-class ClientFiles:
-    """Reads and changes files through the client of the session that asks.
+async def client_text(path: Path) -> str | None:
+    """Implement ``ports.OpenText``: None if the client's text is the one on the disk."""
+    there = await _read(path)
+    if there is None or there == await asyncio.to_thread(_on_disk, path):
+        return None
+    return with_line_feeds(there)
 
-    Attributes:
-        can: what the client says it can do.
-    """
 
-    def __init__(self) -> None:
-        self.can = schema.ClientCapabilities()
+async def edit_in_client(path: Path, before: str, after: str) -> EditOutcome:
+    """Implement ``ports.EditOpen``, for a file with a text that is not saved."""
+    session, there = ASKING.get(), await _read(path)
+    if session is None or there is None or not session.updates.files.write_text_file:
+        return EditOutcome("refused", "the client takes no edits")
+    if with_line_feeds(there) != before:
+        return EditOutcome("refused", "its text there has changed meanwhile")
+    text = after.replace("\n", "\r\n") if "\r\n" in there else after
+    updates = session.updates
+    try:
+        await updates.client.write_text_file(updates.session_id, str(path), text)
+    except (RequestError, ConnectionError) as error:
+        return EditOutcome("refused", f"the client says: {error}")
+    saved = await asyncio.to_thread(_on_disk, path) == text
+    return EditOutcome("saved" if saved else "unsaved")
 
-    async def text(self, path: Path) -> str | None:
-        """Implement ``ports.OpenText``: None if the client's text is the one on the disk."""
-        there = await self._read(path)
-        if there is None or there == await asyncio.to_thread(_on_disk, path):
-            return None
-        return with_line_feeds(there)
 
-    async def edit(self, path: Path, before: str, after: str) -> EditOutcome:
-        """Implement ``ports.EditOpen``, for a file with a text that is not saved."""
-        session, there = ASKING.get(), await self._read(path)
-        if session is None or there is None or not (self.can.fs and self.can.fs.write_text_file):
-            return EditOutcome("refused", "the client takes no edits")
-        if with_line_feeds(there) != before:
-            return EditOutcome("refused", "its text there has changed meanwhile")
-        text = after.replace("\n", "\r\n") if "\r\n" in there else after
-        updates = session.updates
-        try:
-            await updates.client.write_text_file(updates.session_id, str(path), text)
-        except (RequestError, ConnectionError) as error:
-            return EditOutcome("refused", f"the client says: {error}")
-        saved = await asyncio.to_thread(_on_disk, path) == text
-        return EditOutcome("saved" if saved else "unsaved")
-
-    async def _read(self, path: Path) -> str | None:
-        """Return the text of a file as the client has it; None if it cannot say."""
-        session = ASKING.get()
-        if session is None or not (self.can.fs and self.can.fs.read_text_file):
-            return None
-        if not await asyncio.to_thread(path.is_file):
-            return None
-        updates = session.updates
-        try:
-            answer = await updates.client.read_text_file(updates.session_id, str(path))
-        except (RequestError, ConnectionError, ValueError) as error:
-            logger.info("the client did not read a file: %s", type(error).__name__)
-            return None
-        text: str = answer.content
-        return text
+async def _read(path: Path) -> str | None:
+    """Return the text of a file as the client has it; None if it cannot say."""
+    session = ASKING.get()
+    if session is None or not session.updates.files.read_text_file:
+        return None
+    if not await asyncio.to_thread(path.is_file):
+        return None
+    updates = session.updates
+    try:
+        answer = await updates.client.read_text_file(updates.session_id, str(path))
+    except (RequestError, ConnectionError, ValueError) as error:
+        logger.info("the client did not read a file: %s", type(error).__name__)
+        return None
+    text: str = answer.content
+    return text
 
 
 def _on_disk(path: Path) -> str | None:

@@ -82,7 +82,7 @@ class AcpSession(Face):
         self.workspace = workspace
         # Until ``begin``, for what is asked for outside any session of the client.
         self.session = workspace.shown
-        self.updates = Updates(client, streams=bool((can.field_meta or {}).get("terminal_output")))
+        self.updates = Updates(client, can)
         self.models: list[str] = []
         self.servers: list[str] = []
         self._shown_options: list[Any] = []

@@ -23,7 +23,7 @@ from aish_lsp.shell.blocks import FoundCommand, placeholders_of
 from aish_lsp.shell.environment import program_not_found, reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict, runs_only_git
-from aish_lsp.shell.runner import RunResult, inside, run_command
+from aish_lsp.shell.runner import RunResult, arguments_of, inside, run_command
 from aish_lsp.shell.suggestions import (
     Origin,
     needs_approval,
@@ -592,11 +592,18 @@ class Execution:
             # Tell listeners that it runs: it may print nothing for a long time.
             await self._emit(Output(planned.command_id, "stdout", ""))
             self._session.command_started(planned.command_id)
+            seconds = planned.request.timeout or DEFAULT_TIMEOUT
+            if made is None and workspace.config.shell.client_terminal:
+                program = arguments_of(planned.text, planned.shell, environ)
+                run_there = workspace.services.run_in_terminal
+                if (result := await run_there(program, planned.cwd, seconds)) is not None:
+                    await self._try_to_save(self._output_file.add(result.output))
+                    return result
             return await run_command(
                 planned.text,
                 cwd=planned.cwd,
                 shell=planned.shell,
-                timeout=planned.request.timeout or DEFAULT_TIMEOUT,
+                timeout=seconds,
                 env=environ,
                 on_output=on_output,
                 sandbox=made,

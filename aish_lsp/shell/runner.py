@@ -139,8 +139,13 @@ async def run_command(
         NotFound: the folder or the shell does not exist.
         Exception: whatever ``on_output`` raised; the command is ended first.
     """
-    arguments = _arguments(text, shell, env)
-    with SupervisedProcess(arguments, cwd, env, sandbox) as process:
+    *program, script = arguments_of(text, shell, env)
+    try:
+        encoded = script.encode("utf-8")
+    except UnicodeEncodeError as error:
+        msg = "The command holds half a character (a lone surrogate), which no shell accepts."
+        raise InvalidArgument(msg, path="text") from error
+    with SupervisedProcess([*program, encoded], cwd, env, sandbox) as process:
         delivery = _Delivery(process, on_output, refusal_pattern(env) if sandbox else None)
         reason = await _until_end(process, delivery, timeout)
         if sandbox is not None and sandbox.settle is not None:
@@ -167,20 +172,19 @@ async def run_command(
         )
 
 
-def _arguments(text: str, shell: str, env: Mapping[str, str]) -> list[str | bytes]:
-    """Return the argument vector with which ``shell`` runs ``text``."""
+def arguments_of(text: str, shell: str, env: Mapping[str, str]) -> list[str]:
+    """Return the argument vector with which ``shell`` runs ``text``.
+
+    Raises:
+        NotFound: there is no such shell.
+    """
     # Unlike ``Path.expanduser``, it leaves the name of an unknown user as it is.
     found = shutil.which(os.path.expanduser(shell), path=env.get("PATH"))  # noqa: PTH111
     if found is None:
         msg = f"The shell {shell!r} was not found: set `safety.shell` to one that is installed."
         raise NotFound(msg)
-    try:
-        script = text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        msg = "The command holds half a character (a lone surrogate), which no shell accepts."
-        raise InvalidArgument(msg, path="text") from error
     options = ["-c", "--"] if Path(shell).name in _POSIX_SHELLS else ["-c"]
-    return [str(Path(found).absolute()), *options, script]
+    return [str(Path(found).absolute()), *options, text]
 
 
 async def _until_end(
