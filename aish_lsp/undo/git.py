@@ -146,14 +146,6 @@ class Git:
             raise GitFailed(said)
         return answer
 
-    def stamp(self) -> str:
-        """Return what changes when the repository gets or loses objects; empty if unknown."""
-        if (self._objects / "info/alternates").exists():
-            return ""
-        with suppress(OSError), os.scandir(self._objects) as entries:
-            return repr(sorted((entry.name, entry.stat().st_mtime_ns) for entry in entries))
-        return ""
-
     def missing(self, ids: Collection[str]) -> set[str]:
         """Return those objects of ``ids`` that the repository does not have.
 

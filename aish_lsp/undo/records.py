@@ -270,21 +270,6 @@ class Records:
         """
         _write(path, _sealed(snapshot.dump()))
 
-    def stamp(self) -> str:
-        """Return the stamp that was written last."""
-        try:
-            return self.last.with_name("stamp").read_text()
-        except (OSError, ValueError):
-            return ""
-
-    def write_stamp(self, stamp: str) -> None:
-        """Write the stamp of the repository whose objects were just looked for.
-
-        Raises:
-            StoreUnavailable: it cannot be written.
-        """
-        _write(self.last.with_name("stamp"), stamp.encode())
-
     def read_snapshot(self, path: Path) -> Snapshot | None:
         """Return a snapshot; None if it is missing or damaged."""
         try:

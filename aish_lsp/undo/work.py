@@ -345,13 +345,7 @@ def _before(git: Git, records: Records, listing: Listing, number: int, text: str
     borrowed = {
         row.content for name, row in before.files.items() if index.get(name, "")[7:] == row.content
     }
-    # What was there the last time still is, unless the repository has got or lost objects.
-    stamp = git.stamp()
-    known: set[str] = set()
-    if last is not None and stamp and stamp == records.stamp():
-        known = {row.content for row in last.files.values()}
-    borrowed -= git.missing({one for one in borrowed if one not in known or one in pool})
-    records.write_stamp(stamp)
+    borrowed -= git.missing(borrowed)
     place = records.path(number, "git")
     if not git.borrow(place, borrowed) and _DESTROYS.search(text):
         borrowed = set()
