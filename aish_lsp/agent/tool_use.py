@@ -20,7 +20,7 @@ from aish_lsp.foundation.jsonl import now
 from aish_lsp.foundation.ports import CALL
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
-from aish_lsp.shell.runner import run_command
+from aish_lsp.shell.runner import run_quietly
 from aish_lsp.tools import OUTPUTS, Around, ToolResult, Workplace, bounded, parts_of
 from aish_lsp.tools.asking import Permissions
 from aish_lsp.tools.builtin import BuiltInTools
@@ -45,9 +45,6 @@ _RUNNING_SECONDS = 600.0
 
 #: The button that allows them.
 _ALL_EDITS = "All edits in this session"
-
-#: The shell that runs our own commands, and for which they are quoted.
-_SHELL = "sh"
 
 
 def tools_of(session: Session) -> Toolbox:
@@ -148,22 +145,13 @@ class _Access:
         if not await workspace.can_confine():
             return None
 
-        async def on_output(_stream: object, _delta: str) -> None:
-            pass  # The result holds the whole output.
-
-        with await workspace.services.confinement.sandbox(workspace.root) as sandbox:
-            result = await run_command(
-                command,
-                cwd=workspace.folder,
-                shell=_SHELL,
-                timeout=_READING_SECONDS,
-                env=reading_environment(workspace.command_environment()),
-                on_output=on_output,
-                sandbox=sandbox,
-            )
-        if result.finish_reason == "cancelled":
-            # The runner turns a cancel into a result, but here it is for the whole turn.
-            raise asyncio.CancelledError
+        result, _ = await run_quietly(
+            command,
+            cwd=workspace.folder,
+            env=reading_environment(workspace.command_environment()),
+            seconds=_READING_SECONDS,
+            sandbox=await workspace.services.confinement.sandbox(workspace.root),
+        )
         return result
 
     async def ask_user(self, question: Question) -> UserAnswer:

@@ -26,7 +26,7 @@ from aish_lsp.shell.environment import command_environment, reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.risk.rules import DESTRUCTIVE
 from aish_lsp.shell.risk.wrappers import assignment_risk
-from aish_lsp.shell.runner import Stream, run_command
+from aish_lsp.shell.runner import run_quietly
 
 if TYPE_CHECKING:
     from aish_lsp.shell.confinement.support import Confinement
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Changes: TypeAlias = Mapping[str, str | None]
 
 _SECONDS: Final = 10.0
-#: The most characters that are read of what one prints, and shown of its errors.
+#: The most characters that are read of what direnv watches, and shown of errors.
 _LONGEST: Final = 1 << 20
 _LONGEST_QUOTE: Final = 400
 #: What the hooks of both in a shell keep for themselves.
@@ -172,29 +172,13 @@ class FolderEnvironment:
         support = await confinement.support()
         if not support.available:
             return "", f"commands cannot be confined here ({support.detail})."
-        printed: dict[Stream, str] = {"stdout": "", "stderr": ""}
-
-        async def on_output(stream: Stream, delta: str) -> None:
-            printed[stream] = (printed[stream] + delta)[:_LONGEST]
-
-        with await confinement.sandbox(self._folder) as sandbox:
-            result = await run_command(  # noqa: S604 - the user allowed it
-                text,
-                cwd=self._folder,
-                shell="sh",
-                timeout=_SECONDS,
-                env=environ,
-                on_output=on_output,
-                sandbox=sandbox,
-            )
-        if result.finish_reason == "cancelled":
-            # The runner has swallowed the cancel, which was meant for our caller.
-            raise asyncio.CancelledError
+        sandbox = await confinement.sandbox(self._folder)
+        result, printed = await run_quietly(
+            text, cwd=self._folder, env=environ, seconds=_SECONDS, sandbox=sandbox
+        )
         if result.finish_reason == "timeout":
-            return (
-                "",
-                f"it took longer than {_SECONDS:.0f} s. Enter the folder in a terminal first.",
-            )
+            why = f"it took longer than {_SECONDS:.0f} s. Enter the folder in a terminal first."
+            return "", why
         if result.exit_code == 0:
             return printed["stdout"], ""
         lines = clean_output(printed["stderr"]).strip().splitlines()

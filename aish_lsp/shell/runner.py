@@ -37,6 +37,9 @@ LISTENER_SECONDS = 1.0
 #: Vim alone pauses for three after its warning.
 SILENCE_SECONDS = 10.0
 
+#: Characters of each stream that ``run_quietly`` returns.
+_LONGEST_PRINTED = 1 << 20
+
 #: Characters of the longest refusal in any language.
 _LONGEST_REFUSAL = 200
 
@@ -170,6 +173,38 @@ async def run_command(
             or (reason == "stop" and ends_in_question(output)),
             refused=delivery.refused,
         )
+
+
+async def run_quietly(
+    text: str, *, cwd: Path, env: Mapping[str, str], seconds: float, sandbox: Sandbox
+) -> tuple[RunResult, dict[Stream, str]]:
+    """Run a command of our own, confined, with ``sh``; return how it ended, and what it printed.
+
+    Of each stream, only the beginning is returned.
+
+    Raises:
+        CancelledError: the task was cancelled; the command is ended first.
+        InvalidArgument, Denied, NotFound: as ``run_command``.
+    """
+    printed: dict[Stream, str] = {"stdout": "", "stderr": ""}
+
+    async def on_output(stream: Stream, delta: str) -> None:
+        printed[stream] = (printed[stream] + delta)[:_LONGEST_PRINTED]
+
+    with sandbox:
+        result = await run_command(  # noqa: S604 - what this program is for
+            text,
+            cwd=cwd,
+            shell="sh",
+            timeout=seconds,
+            env=env,
+            on_output=on_output,
+            sandbox=sandbox,
+        )
+    if result.finish_reason == "cancelled":
+        # It is a result only for a command that somebody watches.
+        raise asyncio.CancelledError
+    return result, printed
 
 
 def arguments_of(text: str, shell: str, env: Mapping[str, str]) -> list[str]:

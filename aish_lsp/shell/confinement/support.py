@@ -27,7 +27,7 @@ from aish_lsp.shell.confinement.layers import Layer, layers_for
 from aish_lsp.shell.confinement.places import Closed, secret_places
 from aish_lsp.shell.process import Sandbox
 from aish_lsp.shell.protected import protection, put_aside_in
-from aish_lsp.shell.runner import RunResult, Stream, run_command
+from aish_lsp.shell.runner import RunResult, Stream, run_quietly
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
@@ -125,9 +125,6 @@ class Confinement:
             return error.message.rpartition("confined: ")[2].rstrip(".")
         except OSError as error:
             return error.strerror or str(error)
-        if result.finish_reason == "cancelled":
-            # The runner has swallowed the cancel, which was meant for our caller.
-            raise asyncio.CancelledError
         if result.exit_code != 0:
             return "even an empty command fails in the sandbox"
         self._worked.add((root, layered))
@@ -309,23 +306,9 @@ class Confinement:
     async def _run(
         self, text: str, folder: Path, sandbox: Sandbox
     ) -> tuple[RunResult, dict[Stream, str]]:
-        """Run a command of ours in ``sandbox``; return how it ended and what it printed."""
-        printed: dict[Stream, str] = {"stdout": "", "stderr": ""}
-
-        async def on_output(stream: Stream, delta: str) -> None:
-            printed[stream] += delta
-
-        with sandbox:
-            result = await run_command(  # noqa: S604 - what this program is for
-                text,
-                cwd=folder,
-                shell="sh",
-                timeout=_PROBE_SECONDS,
-                env=self._environ,
-                on_output=on_output,
-                sandbox=sandbox,
-            )
-        return result, printed
+        return await run_quietly(
+            text, cwd=folder, env=self._environ, seconds=_PROBE_SECONDS, sandbox=sandbox
+        )
 
 
 class _WorkRun:
