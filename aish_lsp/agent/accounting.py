@@ -15,7 +15,7 @@ from aish_lsp.context.measure import Draft, Measure, MeasuredPrefix, draft_token
 from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import in_force, request_messages
 from aish_lsp.context.usage import Meter, check_cap, cost_report, request_cost
-from aish_lsp.models.providers import goes_back, reply_limit
+from aish_lsp.models.providers import goes_back
 from aish_lsp.models.request import ModelRequest
 
 if TYPE_CHECKING:
@@ -56,9 +56,6 @@ class Accounting:
         self.meter = Meter()
         self._services = services
         self._cut_at: dict[str, int] = {}
-        self._doubts: list[str] = []
-        # The models about whose implausible numbers the user was warned.
-        self._doubted: set[str] = set()
 
     def counter(self, preset: Preset, config: Config, least_ratio: float = 0.0) -> Counter:
         """Return the counter for ``preset``; it scales estimates by at least ``least_ratio``."""
@@ -96,7 +93,7 @@ class Accounting:
         return self.meter.usage.add(self._priced(preset), category, usage)
 
     def charged(
-        self, preset: Preset, config: Config, reported: Usage | None, estimate: Usage
+        self, config: Config, reported: Usage | None, estimate: Usage
     ) -> tuple[Usage, bool]:
         """Return the usage that a call is charged with, and whether any of it is estimated.
 
@@ -107,38 +104,13 @@ class Accounting:
         """
         if reported is None:
             return estimate, True
-        likely_sent, likely_came = estimate.input_tokens, estimate.output_tokens
-        sent = reported.input_tokens or likely_sent
-        came = reported.output_tokens or likely_came
-        odd: list[tuple[str, int, int]] = []
-        if not _is_likely(sent, likely_sent):
-            odd.append(("input", sent, likely_sent))
-            if config.cost.cap_at_dollars is not None:
-                sent = max(sent, likely_sent)
-        if _is_too_long(preset, came, likely_came):
-            odd.append(("output", came, likely_came))
-        self._doubt(preset, odd)
+        sent = reported.input_tokens or estimate.input_tokens
+        came = reported.output_tokens or estimate.output_tokens
+        capped = config.cost.cap_at_dollars is not None
+        if capped and not _is_likely(sent, estimate.input_tokens):
+            sent = max(sent, estimate.input_tokens)
         missing = (sent, came) != (reported.input_tokens, reported.output_tokens)
         return replace(reported, input_tokens=sent, output_tokens=came), missing
-
-    def _doubt(self, preset: Preset, odd: list[tuple[str, int, int]]) -> None:
-        """Warn the user, once for each model, of numbers that are out of proportion."""
-        if not odd or preset.name in self._doubted:
-            return
-        self._doubted.add(preset.name)
-        numbers = " and ".join(
-            f"{number:,} {name} tokens where about {guess:,} are likely"
-            for name, number, guess in odd
-        )
-        self._doubts.append(
-            f"The server of {preset.name} reported {numbers}. Costs are computed from its numbers,"
-            " the size of the context from estimates."
-        )
-
-    def take_doubts(self) -> list[str]:
-        """Return new warnings about the numbers that servers report, each once."""
-        doubts, self._doubts = self._doubts, []
-        return doubts
 
     def _priced(self, preset: Preset) -> Preset:
         """Return ``preset`` with the price that its server lists, unless one is configured."""
@@ -272,11 +244,6 @@ def _at_least(conversation: Conversation, prepared: Prepared, counter: Counter) 
 def _is_likely(tokens: int, estimated: float) -> bool:
     """Return whether a server's count is plausible, given the estimate."""
     return _LEAST * estimated <= tokens <= _MOST * estimated + _SLACK
-
-
-def _is_too_long(preset: Preset, came: int, estimated: int) -> bool:
-    """Return whether a reply cannot have this many tokens, even with its reasoning."""
-    return came > max(_MOST * estimated + _SLACK, reply_limit(preset))
 
 
 def _is_far_off(counted: int, actual: int) -> bool:

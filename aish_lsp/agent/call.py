@@ -433,7 +433,7 @@ class ModelCall:
             # Until the end, some servers report only the first token of the output.
             reported = replace(reported, output_tokens=max(reported.output_tokens, output))
         usage, self._estimated = session.accounting.charged(
-            self.preset, session.workspace.config, reported, estimate
+            session.workspace.config, reported, estimate
         )
         self._estimated = self._estimated or self.received.is_cut
         self.usage = session.accounting.call_ended(self.preset, self._fitting.category, usage)

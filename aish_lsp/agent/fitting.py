@@ -243,6 +243,7 @@ class ConversationFitting(Fitting):
             limit = accounting.silent_limit(self._conversation, prepared, self.counter, read)
         if self._conversation is self.session.conversation and not self._leaves_out_tools:
             self.session.meter.verified(self._preset, reported, prepared.measure)
+        message = ""
         if self._leaves_out_tools:
             # This count says nothing about later requests, which have no tools.
             workspace.services.catalog.refused_tools(self._preset)
@@ -250,18 +251,14 @@ class ConversationFitting(Fitting):
                 f"{self._preset.name} cannot use tools (its chat template leaves them out), so none"
                 " are offered to it."
             )
-            return message if await self.session.is_news(message) else ""
-        if limit is not None:
-            # The server counted only a part, as the message below says: drop the other warning.
-            accounting.take_doubts()
+        elif limit is not None:
             message = cut_silently(self._preset, self.tokens, read, limit)
-            return message if await self.session.is_news(message) else ""
-        if self._plausible:
+        elif self._plausible:
             if self._counted is not None and known:
                 accounting.counted(self._preset, self._config, self._counted, read)
             accounting.answered(self._conversation, prepared, self.counter, reported)
             workspace.services.keep_calibration()
-        return ""
+        return message if message and await self.session.is_news(message) else ""
 
     async def _notice(self, level: Level, message: str) -> None:
         await self.emit(Notice(level, message))

@@ -291,12 +291,11 @@ class Session:
         """Return new warnings for the user: thresholds passed, files that cannot be written."""
         passed = self.meter.usage.warnings(self.workspace.config.cost)
         services = self.workspace.services
-        facts = [*self.accounting.take_doubts(), *services.drain_counting_notices()]
         return [
             *passed,
             *self.recorder.drain_warnings(),
             *services.drain_warnings(),
-            *[fact for fact in facts if await self.is_news(fact)],
+            *[fact for fact in services.drain_counting_notices() if await self.is_news(fact)],
         ]
 
     # For turns and executions

@@ -11,7 +11,7 @@ import pytest
 from aish_lsp.agent import services
 from aish_lsp.agent.services import ToldFacts
 
-FACT = "The server of smol reported 1,234 input tokens where about 80 are likely."
+FACT = "The server of smol was sent about 1,234 tokens, but read only 80."
 
 
 def test_a_fact_that_another_process_told_today_is_no_news(tmp_path: Path) -> None:
