@@ -12,21 +12,16 @@ import hashlib
 import os
 import re
 import stat
-import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from aish_lsp.foundation.errors import Busy, StoreUnavailable
+from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.text import shown_path
 
 #: Device, inode, size in bytes and modification time of a file.
 FileStamp: TypeAlias = tuple[int, int, int, int]
-
-#: Seconds to wait for a lock that another process holds.
-LOCK_TIMEOUT: Final = 5.0
 
 #: What the system reports when a socket is opened; used here for pipes and devices too.
 _NOT_A_FILE: Final = errno.ENXIO
@@ -327,95 +322,6 @@ def sync_dir(path: Path, folder: int | None = None) -> None:
         os.close(fd)
 
 
-def lock_free(path: Path) -> int | None:
-    """Lock the file ``path``, which is created if it is missing; None if another process has it.
-
-    The lock ends when the descriptor is closed by ``unlock``, or with the process.
-
-    Raises:
-        StoreUnavailable: it cannot be created, or the file system has no locks.
-    """
-    private_dir(path.parent)
-    fd = open_append(path)
-    try:
-        with store_errors(path, "lock"):
-            if lock_now(fd):
-                return fd
-    except StoreUnavailable:
-        os.close(fd)
-        raise
-    os.close(fd)
-    return None
-
-
-def lock_now(fd: int) -> bool:
-    """Lock an open file; return False if another descriptor has it locked.
-
-    Raises:
-        OSError: the file system has no locks.
-    """
-    import fcntl  # noqa: PLC0415 - missing on some platforms that import this module
-
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def unlock(fd: int) -> None:
-    """Unlock a file, if it is locked, and close it.
-
-    Closing alone is not enough: while another thread starts a process, that process shares our
-    descriptors, and so our lock, until it executes its program.
-    """
-    import fcntl  # noqa: PLC0415 - as above
-
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_UN)
-    finally:
-        os.close(fd)
-
-
-@contextlib.contextmanager
-def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
-    """Hold the lock ``PATH.lock`` during the block, against other processes and threads.
-
-    The lock is a file of its own, which is never removed, so it survives a rename of ``path``. It
-    is an flock, which ends with the process. Symbolic links share the lock of their target.
-
-    Raises:
-        Busy: it was not available within ``timeout`` seconds; the message says who holds it.
-        StoreUnavailable: the lock file cannot be created.
-    """
-    if path.is_symlink():
-        path = Path(os.path.realpath(path))
-    lock_path = path.with_name(path.name + ".lock")
-    fd = _locked_fd(path, lock_path, timeout)
-    # If the lock file was removed while we waited, others lock the new one.
-    while not is_at(fd, lock_path):
-        os.close(fd)
-        fd = _locked_fd(path, lock_path, timeout)
-    try:
-        yield
-    finally:
-        os.close(fd)
-
-
-def _locked_fd(path: Path, lock_path: Path, timeout: float) -> int:
-    fd = open_append(lock_path)
-    with store_errors(lock_path, "lock"):
-        acquired = _lock(fd, timeout)
-    if not acquired:
-        msg = (
-            f"{shown_path(path)} is being written by {holder_of(lock_path)} and stayed locked for"
-            f" {timeout:g} s. Try again, or end that process if it hangs."
-        )
-        raise Busy(msg, path=str(path))
-    return fd
-
-
 def stamp_of(status: os.stat_result) -> FileStamp:
     """Return a value that changes when the file is written or replaced."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
@@ -433,72 +339,3 @@ def put_aside(path: Path) -> None:
         OSError: it cannot be renamed.
     """
     path.rename(aside_of(path, "damaged"))
-
-
-def is_at(fd: int, path: Path) -> bool:
-    """Return whether ``path`` still names the open file; True if we may not look."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(fd))
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-
-
-def _lock(fd: int, timeout: float) -> bool:
-    """Lock a file within ``timeout`` seconds; otherwise close it and return False."""
-    try:
-        is_locked = lock_now(fd)
-    except BaseException:
-        os.close(fd)
-        raise
-    return is_locked or _wait_for_lock(fd, timeout)
-
-
-def _wait_for_lock(fd: int, timeout: float) -> bool:
-    """Do what ``_lock`` does for a lock that somebody holds.
-
-    A thread, which can be abandoned, waits in the system's own queue. Polling, as lock libraries
-    do it, is not fair: of eight busy writers, one starved for 5 s.
-    """
-    acquired: Future[None] = Future()
-    threading.Thread(target=_wait_in_queue, args=(fd, acquired), name="lock", daemon=True).start()
-    try:
-        acquired.result(timeout)
-    except TimeoutError:
-        # If it was acquired at this very moment, it can no longer be canceled.
-        return not acquired.cancel()
-    except BaseException:
-        if not acquired.cancel():
-            os.close(fd)
-        raise
-    return True
-
-
-def _wait_in_queue(fd: int, acquired: Future[None]) -> None:
-    """Wait for a lock without a timeout; close the file if it is no longer wanted."""
-    import fcntl  # noqa: PLC0415 - as above
-
-    error = None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-    except OSError as refusal:
-        error = refusal
-    if not acquired.set_running_or_notify_cancel():
-        os.close(fd)
-    elif error is not None:
-        acquired.set_exception(error)
-    else:
-        acquired.set_result(None)
-
-
-def holder_of(lock_path: Path) -> str:
-    """Return who holds a lock, if the system says so (Linux does)."""
-    with contextlib.suppress(OSError, ValueError):
-        inode = lock_path.stat().st_ino
-        for entry in Path("/proc/locks").read_text().splitlines():
-            # 1: FLOCK ADVISORY WRITE 4242 08:01:1234 0 EOF
-            fields = entry.split()
-            if fields[1] == "FLOCK" and int(fields[5].rsplit(":", 1)[1]) == inode:
-                return f"process {fields[4]}"
-    return "another process"

@@ -1,7 +1,7 @@
 """JSON in our files: JSON lines, and small documents.
 
-Whatever is read can be written again: a line with a number that is not finite, or that is nested
-deeper than MAX_DEPTH, counts as bad, and such a document as damaged.
+Whatever is read can be written again: a line with a number that is not finite counts as bad, and
+such a document as damaged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import codecs
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,10 +26,6 @@ from aish_lsp.foundation.files import (
     write_atomic,
 )
 from aish_lsp.foundation.text import count_of
-
-#: How deep the objects and lists of a line may be nested; the line itself counts as 1. Python's own
-#: limit is 300 to 3,000, depending on the stack, so what can be read might not be writable.
-MAX_DEPTH: Final = 100
 
 _TOO_DEEP: Final = "it is nested too deeply"
 
@@ -68,8 +64,6 @@ def json_line(record: Mapping[str, Any]) -> str:
         line = _encode(record)
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
-    if len(line) > 2 * MAX_DEPTH and _is_too_deep(line, record):
-        raise ValueError(_TOO_DEEP)
     try:
         line.encode()
     except UnicodeEncodeError:
@@ -161,27 +155,9 @@ def _record(line: bytes, number: int) -> dict[str, Any] | BadLine | None:
             _decoder.decode(text)  # Raises an error that describes the rest.
         if type(record) is not dict:
             return BadLine(number, "it is not an object")
-        # Each level takes at least two characters.
-        if len(text) > 2 * MAX_DEPTH and _is_too_deep(text, record):
-            return BadLine(number, _TOO_DEEP)
     except (ValueError, RecursionError) as error:
         return BadLine(number, _reason(error))
     return record
-
-
-def _is_too_deep(line: str, value: Any) -> bool:
-    """Return whether ``value``, parsed from ``line``, is nested deeper than MAX_DEPTH."""
-    if line.count("{") + line.count("[") <= MAX_DEPTH:
-        return False
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        inner = [part for outer in level for part in _parts(outer)]
-        level = [part for part in inner if isinstance(part, dict | list | tuple)]
-    return bool(level)
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, Mapping) else value
 
 
 def _reason(error: ValueError | RecursionError) -> str:
@@ -272,7 +248,7 @@ class SharedFile:
             )
         is_ours = type(version) is int and version == VERSION
         is_kind = type(content.get(self.part)) is self.kind
-        if not is_ours or not is_kind or _is_too_deep(text, content):
+        if not is_ours or not is_kind:
             raise ValueError("it is damaged")
         return content
 

@@ -14,14 +14,13 @@ import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import quote, quote_plus
+
+from aish_lsp.foundation.redaction import Span, marked, merged
 
 #: Replaces a known secret.
 MASK: Final = "[secret]"
-
-#: Start and end of a part of a text.
-_Span: TypeAlias = tuple[int, int]
 
 #: How many consecutive characters of a form count as a part of the secret.
 _PART: Final = 8
@@ -79,7 +78,7 @@ class Mask:
         squeezed = _Squeezed(text)
         spans = [span for form in self._forms for span in _places(form, squeezed.text)]
         # Adjacent secrets stay separate.
-        return _marked(text, map(squeezed.origin, _merged(spans)), mark) if spans else text
+        return marked(text, map(squeezed.origin, merged(spans)), mark) if spans else text
 
     def of_output(self, text: str, mark: str) -> str:
         """Do what ``whole`` does for an output, which may have been cut within a secret.
@@ -109,13 +108,13 @@ class Mask:
                 for at in range(max(1, len(form) - _PART + 1))
             )
         text = self.whole(text, mark)
-        text = _marked(text, _merged(self._abridged(text)), mark)
+        text = marked(text, merged(self._abridged(text)), mark)
         lowered, last = _lowered(text), len(text) - _PART
         starts = (at for at in range(last + 1) if lowered[at : at + _PART] in self._parts)
         spans = [(at, at + _PART) for at in starts]
-        return _marked(text, _merged(spans), mark)
+        return marked(text, merged(spans), mark)
 
-    def _abridged(self, text: str) -> Iterator[_Span]:
+    def _abridged(self, text: str) -> Iterator[Span]:
         """Yield the spans of secrets shown without their middles."""
         for middle in _MIDDLE.finditer(text):
             start, end = middle.span()
@@ -212,7 +211,7 @@ class _Squeezed:
         self._ends = [*accumulate(map(len, left))]
         self.text = _lowered("".join(left))
 
-    def origin(self, span: _Span) -> _Span:
+    def origin(self, span: Span) -> Span:
         """Return the span of the original text that a span of what is left comes from."""
         start, end = span
         return self._origin(start), self._origin(end - 1) + 1
@@ -227,7 +226,7 @@ class _Squeezed:
         raise AssertionError("a place that is not in the text")
 
 
-def _places(form: str, text: str) -> Iterator[_Span]:
+def _places(form: str, text: str) -> Iterator[Span]:
     at = text.find(form)
     while at >= 0:
         yield at, at + len(form)
@@ -242,22 +241,3 @@ def _overlap(text: str, form: str) -> int:
             return len(text) - at
         at = text.find(form[:_PART], at + 1)
     return 0
-
-
-def _merged(spans: Iterable[_Span]) -> list[_Span]:
-    """Return the spans in order, with overlapping ones merged."""
-    merged: list[_Span] = []
-    for start, end in sorted(spans):
-        if merged and start < merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _marked(text: str, spans: Iterable[_Span], mark: str) -> str:
-    pieces, at = [], 0
-    for start, end in spans:
-        pieces += [text[at:start], mark]
-        at = end
-    return "".join([*pieces, text[at:]])

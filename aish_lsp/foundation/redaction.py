@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
+
+#: Start and end of a part of a text.
+Span: TypeAlias = tuple[int, int]
 
 #: Replaces a secret.
 REDACTED: Final = "[redacted]"
@@ -147,15 +150,26 @@ def find_secret(text: str) -> str | None:
 
 def redact(text: str) -> str:
     """Return ``text`` with ``[redacted]`` in place of everything that looks like a secret."""
-    spans = sorted((start, end) for _, start, end in _secrets(text))
-    if not spans:
-        return text
-    pieces = []
-    at = 0
+    return marked(text, merged((start, end) for _, start, end in _secrets(text)), REDACTED)
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans in order, with overlapping ones merged."""
+    in_order: list[Span] = []
+    for start, end in sorted(spans):
+        if in_order and start < in_order[-1][1]:
+            in_order[-1] = in_order[-1][0], max(end, in_order[-1][1])
+        else:
+            in_order.append((start, end))
+    return in_order
+
+
+def marked(text: str, spans: Iterable[Span], mark: str) -> str:
+    """Return ``text`` with ``mark`` in place of each of the spans, which are in order."""
+    pieces, at = [], 0
     for start, end in spans:
-        if start >= at:
-            pieces += [text[at:start], REDACTED]
-        at = max(at, end)
+        pieces += [text[at:start], mark]
+        at = end
     return "".join([*pieces, text[at:]])
 
 

@@ -20,7 +20,6 @@ from aish_lsp.foundation.files import (
     FileStamp,
     append_line,
     aside_of,
-    locked,
     open_append,
     open_to_read,
     stamp_of,
@@ -28,6 +27,9 @@ from aish_lsp.foundation.files import (
     write_atomic,
 )
 from aish_lsp.foundation.jsonl import iter_jsonl, json_line, now
+from aish_lsp.foundation.locks import (
+    locked,
+)
 from aish_lsp.memory.items import (
     MAX_ID,
     VERSION,

@@ -18,6 +18,8 @@ from aish_lsp.foundation.files import (
     read_file,
     store_errors,
     sync_dir,
+)
+from aish_lsp.foundation.locks import (
     unlock,
 )
 from aish_lsp.sessions.log import hold

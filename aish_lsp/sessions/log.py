@@ -18,14 +18,16 @@ from aish_lsp.foundation.errors import Busy, StoreUnavailable
 from aish_lsp.foundation.files import (
     FileStamp,
     append_line,
-    is_at,
-    lock_now,
     open_append,
     stamp_of,
     store_errors,
-    unlock,
 )
 from aish_lsp.foundation.jsonl import TIMESTAMP, json_line, now
+from aish_lsp.foundation.locks import (
+    is_at,
+    lock_now,
+    unlock,
+)
 from aish_lsp.sessions import records
 from aish_lsp.sessions.records import (
     MAX_NUMBER,

@@ -25,11 +25,13 @@ from typing import Final, Literal, TypeAlias
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.files import (
     data_dir,
-    lock_now,
     private_dir,
     store_errors,
     workspace_dir,
     write_atomic,
+)
+from aish_lsp.foundation.locks import (
+    lock_now,
 )
 from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.validate import structure

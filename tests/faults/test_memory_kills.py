@@ -13,7 +13,9 @@ from typing import Any
 
 from killing import Deaths
 
-from aish_lsp.foundation.files import locked
+from aish_lsp.foundation.locks import (
+    locked,
+)
 from aish_lsp.memory.store import MemoryStore
 
 KILLS = 700 if os.environ.get("TESTS_FULL") == "1" else 12

@@ -20,7 +20,9 @@ import pytest
 from figures import tell
 from power import traced
 
-from aish_lsp.foundation.files import locked
+from aish_lsp.foundation.locks import (
+    locked,
+)
 from aish_lsp.memory.store import MemoryStore
 
 FULL = os.environ.get("TESTS_FULL") == "1"

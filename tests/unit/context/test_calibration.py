@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.context import calibration
 from aish_lsp.context.calibration import MOST_MODELS, Calibration
-from aish_lsp.foundation import files, jsonl
+from aish_lsp.foundation import files, jsonl, locks
 
 
 @pytest.fixture
@@ -492,10 +492,10 @@ async def test_what_cannot_be_written_does_not_grow_without_end(path: Path) -> N
 async def test_a_file_that_another_process_holds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibration, "locked", lambda path: files.locked(path, 0.05))
+    monkeypatch.setattr(calibration, "locked", lambda path: locks.locked(path, 0.05))
     store = Calibration(path)
     learn(store, 1.2)
-    with files.locked(path):
+    with locks.locked(path):
         await store.save()
     (trouble,) = store.drain_warnings()
     assert "stayed locked" in trouble

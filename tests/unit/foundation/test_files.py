@@ -16,12 +16,14 @@ import pytest
 from aish_lsp.foundation.errors import Busy, StoreUnavailable
 from aish_lsp.foundation.files import (
     append_line,
-    locked,
     open_append,
     private_dir,
     read_file,
     store_errors,
     write_atomic,
+)
+from aish_lsp.foundation.locks import (
+    locked,
 )
 
 
@@ -247,7 +249,7 @@ def test_a_lock_that_is_removed_while_others_wait_for_it_is_one_lock_still(tmp_p
 def test_a_lock_that_is_held_tells_by_whom(tmp_path: Path) -> None:
     path = tmp_path / "x"
     script = (
-        "import sys; from pathlib import Path; from aish_lsp.foundation.files import locked\n"
+        "import sys; from pathlib import Path; from aish_lsp.foundation.locks import locked\n"
         "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -251,16 +251,3 @@ async def test_one_scope_is_cleared_what_is_hidden_for_its_age_too(memory: Memor
     assert await clear_by_consent(memory, "workspace", yes) == 1
     memory.prune_older_than_days = None
     assert [item.content for item in memory.items()] == ["kept"]
-
-
-def test_what_could_not_be_read_again_is_refused(memory: MemoryScopes) -> None:
-    source: dict[str, Any] = {}
-    for _ in range(98):
-        source = {"x": source}
-    item = {"kind": "fact", "content": "deep"}
-    # The source that an import had before stands one level deeper than it did.
-    (refused,) = import_items(memory, text({**item, "source": source}))
-    assert (refused.outcome, "nested too deeply" in refused.reason) == ("refused", True)
-    assert import_items(memory, text({**item, "source": source["x"]}))[0].outcome == "added"
-    assert len(memory.items()) == 1
-    assert memory.refresh() == []

@@ -553,10 +553,9 @@ def test_a_log_whose_numbers_are_used_up_says_so(folder: Path) -> None:
 def test_metadata_that_json_has_no_form_for_is_left_out_and_the_reply_is_kept(folder: Path) -> None:
     log = SessionLog.create(folder, URI)
     log.append(records.user("q"))
-    deep: dict[str, Any] = {}
-    for _ in range(200):
-        deep = {"x": deep}
-    for metadata in ({"x": float("nan")}, deep):
+    ring: dict[str, Any] = {}
+    ring["x"] = ring
+    for metadata in ({"x": float("nan")}, ring):
         reasoning = {"text": "hm", "provider": "p", "metadata": metadata}
         log.append(records.assistant("a", "m", finish="stop", reasoning=reasoning))
     log.close()
