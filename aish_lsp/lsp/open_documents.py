@@ -225,9 +225,7 @@ class OpenDocuments:
             callback(uri)
 
 
-def versioned(
-    document: OpenDocument, *edits: types.TextEdit | types.AnnotatedTextEdit
-) -> types.WorkspaceEdit:
+def versioned(document: OpenDocument, *edits: types.TextEdit) -> types.WorkspaceEdit:
     """Return an edit of this version of a document only."""
     identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])

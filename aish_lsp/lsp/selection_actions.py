@@ -1,8 +1,7 @@
 """Code actions at the cursor: on a selection, and on the diagnostics there.
 
 *Replace selection* replaces what was asked about with a block of the reply. Nothing is replaced
-before the user has agreed: to a diff (``aish/approve``), to the editor's own question if it asks
-one (change annotations), or else to our question.
+before the user has agreed: to a diff (``aish/approve``), or else to our question.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from aish_lsp.foundation.text import (
     one_line,
 )
 from aish_lsp.foundation.uris import path_of
-from aish_lsp.lsp.base_server import can, declares
-from aish_lsp.lsp.open_documents import versioned
+from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
 from aish_lsp.lsp.questions import answer_before_asking
 from aish_lsp.shell.blocks import Block, fenced_blocks
@@ -177,8 +175,6 @@ _SHOWN: Final = 160
 #: The most characters of a block in a title.
 _REPLACE_TITLE: Final = 40
 
-_ANNOTATION: Final = "aish.replace"
-
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
@@ -212,7 +208,7 @@ class Replacing:
             return Replaced(applied=False)
         document, start, end = self.selections.found(asked)
         after = _replaced(block, document, start, end)
-        reason = await self.buffers.make(document.uri, self.edit_of(asked, block), after)
+        reason = await self.buffers.make(document.uri, self._edit_of(asked, block), after)
         if reason:
             message = f"The editor did not make the edit: {reason}. Try again."
             self.server.tell(message, error=True)
@@ -226,38 +222,21 @@ class Replacing:
         offered = self._offered(params.text_document.uri, params.range)
         for asked, number in offered:
             which = "" if len(offered) == 1 else f": {_titled_replacement(asked.blocks[number])}"
-            action = types.CodeAction(f"Replace selection{which}", kind=REFACTOR_KIND)
-            try:
-                edit = self.edit_of(asked, asked.blocks[number], ask=True)
-            except NotFound as error:
-                # Some clients show disabled actions, with the reason.
-                if can(self.server, "text_document.code_action.disabled_support"):
+            title = f"Replace selection{which}"
+            argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
+            # The command asks, or says why the text cannot be replaced.
+            command = types.Command(title, "aish.selection.replace", arguments=[argument])
+            action = types.CodeAction(title, kind=REFACTOR_KIND, command=command)
+            if can(self.server, "text_document.code_action.disabled_support"):
+                try:
+                    self.selections.found(asked)
+                except NotFound as error:
+                    action.command = None
                     action.disabled = types.CodeActionDisabled(error.message)
-                    yield action
-                    continue
-                edit = None
-            if edit is not None and self._annotates() and not declares(self.server, "approve"):
-                action.edit = edit
-            else:
-                # The command asks, or says why the text cannot be replaced.
-                argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
-                action.command = types.Command(
-                    action.title, "aish.selection.replace", arguments=[argument]
-                )
             yield action
 
-    def _annotates(self) -> bool:
-        """Return whether the client itself asks the user to confirm an edit."""
-        return can(self.server, "workspace.workspace_edit.document_changes") and can(
-            self.server, "workspace.workspace_edit.change_annotation_support"
-        )
-
-    def edit_of(
-        self, asked: SelectionQuestion, block: Block, *, ask: bool = False
-    ) -> types.WorkspaceEdit:
+    def _edit_of(self, asked: SelectionQuestion, block: Block) -> types.WorkspaceEdit:
         """Return the edit that puts a block in place of the selection.
-
-        With ``ask`` the edit is annotated, so that the client asks the user to confirm it.
 
         Raises:
             NotFound: the document is not open, or has changed there.
@@ -266,16 +245,7 @@ class Replacing:
         lines = document.text.split("\n")
         text = replacement(block.text, lines, start, end).replace("\n", document.line_end)
         place = types.Range(*(self.documents.position(lines, point) for point in (start, end)))
-        if not ask:
-            return self.documents.edit(document.uri, [types.TextEdit(place, text)])
-        annotation = types.ChangeAnnotation(
-            "Replace the selection with aish's reply",
-            needs_confirmation=True,
-            description=f"{asked.place}{_warning(block)}",
-        )
-        edit = versioned(document, types.AnnotatedTextEdit(_ANNOTATION, place, text))
-        edit.change_annotations = {_ANNOTATION: annotation}
-        return edit
+        return self.documents.edit(document.uri, [types.TextEdit(place, text)])
 
     def _offered(self, uri: str, range_: types.Range) -> list[tuple[SelectionQuestion, int]]:
         """Return questions, each with the number of a block that is offered at a place."""

@@ -20,9 +20,8 @@ REPLY = "Shorter:\n\n```python\nreturn x\n```\n\nThat is all.\n"
 SELECTED = span(3, 0, 5, 0)
 REPLACE = "Replace selection"
 
-ANNOTATING = copy.deepcopy(CAPABILITIES)
-ANNOTATING["workspace"]["workspaceEdit"]["changeAnnotationSupport"] = {"groupsOnLabel": True}
-ANNOTATING["textDocument"]["codeAction"]["disabledSupport"] = True
+REASONING = copy.deepcopy(CAPABILITIES)
+REASONING["textDocument"]["codeAction"]["disabledSupport"] = True
 UNVERSIONED = copy.deepcopy(CAPABILITIES)
 del UNVERSIONED["workspace"]["workspaceEdit"]
 
@@ -74,26 +73,26 @@ def edits(client: Client) -> list[Any]:
     return [params["edit"] for params in client.asked("workspace/applyEdit")]
 
 
-async def test_an_editor_that_asks_by_itself_gets_an_annotated_edit(
-    folder: Path, model: Model
-) -> None:
-    async with opened(folder, ANNOTATING) as document:
+async def replaced(document: Document, range_: Any) -> Any:
+    """Take the action at a place; return the change that the client was asked to make."""
+    await document.take((await document.actions(range_))[REPLACE])
+    [change] = edits(document.client)[-1]["documentChanges"]
+    return change
+
+
+async def test_replacing_is_offered_at_what_was_asked_about(folder: Path, model: Model) -> None:
+    async with opened(folder, REASONING) as document:
         assert REPLACE not in await document.actions(SELECTED)
         await asked(document)
         # Where the cursor is within it, too.
         for range_ in (SELECTED, span(4, 2, 4, 2)):
             action = (await document.actions(range_))[REPLACE]
             assert action["kind"] == "refactor.aish"
-            assert "command" not in action
-            [change] = action["edit"]["documentChanges"]
-            assert change["textDocument"] == {"uri": document.uri, "version": 1}
-            [edit] = change["edits"]
-            assert (edit["range"], edit["newText"]) == (SELECTED, "    return x\n")
-            annotation = action["edit"]["changeAnnotations"][edit["annotationId"]]
-            assert annotation["needsConfirmation"] is True
-            assert "lines 4-5 of a.py" in annotation["description"]
         assert REPLACE not in await document.actions(span(0, 0, 0, 9))
         assert REPLACE not in await document.actions(SELECTED, only=["quickfix"])
+        change = await replaced(document, SELECTED)
+        assert change["textDocument"] == {"uri": document.uri, "version": 1}
+        assert change["edits"] == [{"range": SELECTED, "newText": "    return x\n"}]
 
 
 @pytest.mark.parametrize("approved", [True, False, None])
@@ -101,11 +100,9 @@ async def test_a_client_that_approves_is_shown_both_texts(
     folder: Path, model: Model, approved: bool | None
 ) -> None:
     options = {"aish": {"approve": True}}
-    async with opened(folder, ANNOTATING, options=options) as document:
+    async with opened(folder, REASONING, options=options) as document:
         document.client.answers["aish/approve"] = lambda _params: {"approved": approved}
         turn_id = await asked(document)
-        # It has no edit of its own: the client would ask once more.
-        assert "edit" not in (await document.actions(SELECTED))[REPLACE]
         result = await replace(document, turn_id)
         assert result == {"applied": approved is True}
         [question] = document.client.asked("aish/approve")
@@ -120,12 +117,11 @@ async def test_a_client_that_approves_is_shown_both_texts(
 
 
 async def test_it_is_followed_through_edits_around_it(folder: Path, model: Model) -> None:
-    async with opened(folder, ANNOTATING) as document:
+    async with opened(folder, REASONING) as document:
         await asked(document)
         await document.change("# 😀 a line\n# and another\n", span(0, 0, 0, 0))
         await document.change("z = 2\n", span(8, 0, 9, 0))
-        action = (await document.actions(span(5, 0, 5, 0)))[REPLACE]
-        [change] = action["edit"]["documentChanges"]
+        change = await replaced(document, span(5, 0, 5, 0))
         assert change["textDocument"]["version"] == 3
         assert change["edits"][0]["range"] == span(5, 0, 7, 0)
 
@@ -135,7 +131,7 @@ async def test_a_question_that_is_asked_again_is_about_the_same(
     folder: Path, model: Model, way: str
 ) -> None:
     model.reply = "I do not know.\n"
-    async with opened(folder, ANNOTATING) as document:
+    async with opened(folder, REASONING) as document:
         await asked(document)
         assert REPLACE not in await document.actions(SELECTED)
         model.reply = REPLY
@@ -148,17 +144,16 @@ async def test_a_question_that_is_asked_again_is_about_the_same(
             await document.client.command_result("aish.chat.line", line)
         else:
             await document.client.command_result("aish.retry", {"partialResultToken": "again"})
-        action = (await document.actions(SELECTED))[REPLACE]
-        [change] = action["edit"]["documentChanges"]
+        change = await replaced(document, SELECTED)
         assert change["edits"][0]["newText"] == "    return x\n"
 
 
 async def test_what_has_changed_there_is_not_replaced(folder: Path, model: Model) -> None:
-    async with opened(folder, ANNOTATING) as document:
+    async with opened(folder, REASONING) as document:
         turn_id = await asked(document)
         await document.change("w", span(3, 4, 3, 5))
         action = (await document.actions(SELECTED))[REPLACE]
-        assert "edit" not in action
+        assert "command" not in action
         assert "has changed since" in action["disabled"]["reason"]
         with pytest.raises(RpcError, match=r"lines 4-5 of a\.py has changed") as error:
             await replace(document, turn_id)
@@ -166,7 +161,7 @@ async def test_what_has_changed_there_is_not_replaced(folder: Path, model: Model
         assert edits(document.client) == []
         # Taken back it is the same again.
         await document.change("y", span(3, 4, 3, 5))
-        assert "edit" in (await document.actions(SELECTED))[REPLACE]
+        assert (await replaced(document, SELECTED))["edits"][0]["range"] == SELECTED
 
 
 async def test_an_editor_that_shows_no_reasons_is_told_when_it_tries(
@@ -183,11 +178,10 @@ async def test_an_editor_that_shows_no_reasons_is_told_when_it_tries(
 
 
 async def test_it_is_found_again_where_the_whole_text_came_anew(folder: Path, model: Model) -> None:
-    async with opened(folder, ANNOTATING) as document:
+    async with opened(folder, REASONING) as document:
         await asked(document)
         await document.change("# new\n" + CODE)
-        action = (await document.actions(SELECTED))[REPLACE]
-        [change] = action["edit"]["documentChanges"]
+        change = await replaced(document, SELECTED)
         assert change["edits"][0]["range"] == span(4, 0, 6, 0)
         # Twice there, nobody knows which.
         await document.change("# new\n" + CODE + CODE)
@@ -290,17 +284,17 @@ async def test_a_document_that_was_closed_is_not_replaced_until_it_is_open_again
 
 async def test_line_ends_and_columns_are_the_documents(folder: Path, model: Model) -> None:
     model.reply = "```\na\nb\n```"
-    async with opened(folder, ANNOTATING, "é😀 x\r\n\tnext\r\nlast") as document:
+    async with opened(folder, REASONING, "é😀 x\r\n\tnext\r\nlast") as document:
         await document.client.notify(
             "textDocument/didClose", {"textDocument": {"uri": document.uri}}
         )
         await document.open("é😀 x\r\n\tnext\r\nlast")
         await asked(document, span(1, 0, 2, 0))
-        [change] = (await document.actions(span(1, 1, 1, 1)))[REPLACE]["edit"]["documentChanges"]
+        change = await replaced(document, span(1, 1, 1, 1))
         assert change["edits"][0]["newText"] == "\ta\r\n\tb\r\n"
         # This client counts in bytes.
         await asked(document, span(0, 7, 0, 8))
-        [change] = (await document.actions(span(0, 7, 0, 7)))[REPLACE]["edit"]["documentChanges"]
+        change = await replaced(document, span(0, 7, 0, 7))
         assert change["edits"][0]["range"] == span(0, 7, 0, 8)
 
 
