@@ -25,7 +25,6 @@ from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.validate import structure
 from aish_lsp.lsp.calls import Call, Progress
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
-from aish_lsp.lsp.messages import Outbox
 from aish_lsp.lsp.overrides import AishProtocol, converter
 from aish_lsp.operations.operation import Face
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from pygls.server import ServerErrors
 
     from aish_lsp.foundation.job import Job
+    from aish_lsp.lsp.messages import Outbox
     from aish_lsp.lsp.protocol import CommandSpec
 
 R = TypeVar("R")

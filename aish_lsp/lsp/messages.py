@@ -1,4 +1,4 @@
-"""JSON-RPC messages: parsed and checked as they arrive, encoded and queued as they leave.
+"""JSON-RPC messages: checked as they arrive, queued as they leave, and the errors among them.
 
 The outbox holds what waits to be sent to a client, which may be slow or may have stopped reading.
 The ``stream`` module frames messages in a stream of bytes.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +25,23 @@ from types import NoneType
 from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 import attrs
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcParseError
+from lsprotocol import types
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInternalError,
+    JsonRpcInvalidParams,
+    JsonRpcInvalidRequest,
+    JsonRpcParseError,
+    JsonRpcRequestCancelled,
+)
 
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.text import accepted, shown, well_formed
 from aish_lsp.foundation.uris import is_uri
 from aish_lsp.lsp.stream import BadFrame
+
+logger = logging.getLogger(__name__)
 
 MessageId: TypeAlias = int | str
 
@@ -245,3 +257,54 @@ def _plain_kinds(annotation: Any) -> tuple[type, ...] | None:
 
 def _names_uri(name: str) -> bool:
     return name == "uri" or name.endswith("_uri")
+
+
+# Errors: of handlers, of params, and of clients.
+
+
+def response_error(msg_id: MessageId | None, error: BaseException) -> types.ResponseError:
+    """Return the error that answers a request whose handler raised ``error``."""
+    if isinstance(error, AishError):
+        logger.info("request %s failed: %s", msg_id, error.kind)
+        data = {camel_case(name): value for name, value in error.data.items()}
+        return types.ResponseError(error.code, error.message, {"kind": error.kind} | data)
+    if isinstance(error, asyncio.CancelledError):
+        error = JsonRpcRequestCancelled("the request was cancelled")
+    elif not isinstance(error, JsonRpcException):
+        logger.error("request %s failed", msg_id, exc_info=error)
+        message = f"internal error ({type(error).__name__}); see the server's log"
+        error = JsonRpcInternalError(message)
+    return error.to_response_error()
+
+
+def wants_answer(method: str) -> bool | None:
+    """Return whether ``method`` is a request; None if it is not LSP's, and so may be either."""
+    known = types.METHOD_TO_TYPES.get(method)
+    return None if known is None else known[1] is not None
+
+
+def misfit(method: str, path: str, what: str) -> JsonRpcException:
+    """Return the error for params of ``method`` that are malformed at ``path``."""
+    message = f"{method}: {what}" + (f" at {path}" if path else "")
+    return JsonRpcInvalidParams(message, data={"kind": "invalidArgument", "path": path})
+
+
+def first_problem(error: BaseException) -> tuple[str, str]:
+    """Return the path of a cattrs error's first problem, as on the wire, and what it is."""
+    from cattrs import transform_error  # noqa: PLC0415 - needed for bad input only
+
+    what, _, path = transform_error(error)[0].rpartition(" @ $")
+    names = path.lstrip(".").split(".")
+    return ".".join(camel_case(name) for name in names), what
+
+
+def client_error(error: Any) -> types.ResponseError:
+    """Return the error that a client answered with, which may be anything."""
+    if not isinstance(error, dict):
+        error = {"message": "the client answered with a malformed error"}
+    code = error.get("code")
+    return types.ResponseError(
+        code if isinstance(code, int) else JsonRpcInternalError.CODE,
+        str(error.get("message", "")) or "the client answered with an error",
+        error.get("data"),
+    )

@@ -25,11 +25,9 @@ from lsprotocol.converters import get_converter
 from pygls.capabilities import ServerCapabilitiesBuilder
 from pygls.exceptions import (
     JsonRpcException,
-    JsonRpcInternalError,
     JsonRpcInvalidParams,
     JsonRpcInvalidRequest,
     JsonRpcMethodNotFound,
-    JsonRpcRequestCancelled,
     JsonRpcServerNotInitialized,
 )
 from pygls.protocol import (
@@ -40,11 +38,22 @@ from pygls.protocol import (
     lsp_method,
 )
 
-from aish_lsp.foundation.errors import AishError, NotFound
-from aish_lsp.foundation.events import camel_case, to_wire
+from aish_lsp.foundation.errors import NotFound
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import nearest, shown
 from aish_lsp.lsp.calls import Call
-from aish_lsp.lsp.messages import Malformed, MessageId, encode, first_flaw, parse
+from aish_lsp.lsp.messages import (
+    Malformed,
+    MessageId,
+    client_error,
+    encode,
+    first_flaw,
+    first_problem,
+    misfit,
+    parse,
+    response_error,
+    wants_answer,
+)
 from aish_lsp.lsp.stream import position_encoding
 from aish_lsp.lsp.text_documents import TEXT_SYNC, open_workspace
 
@@ -147,7 +156,7 @@ class AishProtocol(LanguageServerProtocol):
             self._admit_request(method, msg_id)
         elif method != types.EXIT and (self.is_closing or not self.initialized):
             return False
-        elif _wants_answer(method):
+        elif wants_answer(method):
             logger.warning("ignored %s: it is a request, and has no id", method)
             return False
         known = (self.fm.builtin_features, self.fm.features, {types.CANCEL_REQUEST})
@@ -167,7 +176,7 @@ class AishProtocol(LanguageServerProtocol):
             raise JsonRpcServerNotInitialized("the first request must be initialize")
         if msg_id in self._request_futures:
             raise JsonRpcInvalidRequest("a request with this id is running")
-        if _wants_answer(method) is False:
+        if wants_answer(method) is False:
             raise JsonRpcInvalidRequest(f"{method} is a notification")
 
     def structure_message(self, data: dict[str, Any]) -> Any:
@@ -199,10 +208,10 @@ class AishProtocol(LanguageServerProtocol):
         except Exception as error:
             if method == types.INITIALIZE and self.answered is not None:
                 return self._readable(params)
-            raise _misfit(method, *_first_problem(error)) from error
+            raise misfit(method, *first_problem(error)) from error
         # An initialize that can be read is enough: a client that is refused gets nothing at all.
         if method != types.INITIALIZE and (flaw := first_flaw(structured)) is not None:
-            raise _misfit(method, *flaw)
+            raise misfit(method, *flaw)
         return structured
 
     def _readable(self, params: dict[str, Any]) -> types.InitializeParams:
@@ -213,7 +222,7 @@ class AishProtocol(LanguageServerProtocol):
             try:
                 self._converter.structure({"capabilities": {}, name: value}, types.InitializeParams)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, leave it out
-                logger.warning("initialize is malformed at %s", _first_problem(error)[0])
+                logger.warning("initialize is malformed at %s", first_problem(error)[0])
             else:
                 readable[name] = value
         return self._converter.structure(readable, types.InitializeParams)
@@ -223,7 +232,7 @@ class AishProtocol(LanguageServerProtocol):
         msg_id, result, error = data["id"], data.get("result"), data.get("error")
         kind = self._result_types[msg_id]
         if error is not None:
-            return types.ResponseErrorMessage(id=msg_id, error=_client_error(error))
+            return types.ResponseErrorMessage(id=msg_id, error=client_error(error))
         if kind is None:
             return JsonRPCResponseMessage(id=msg_id, jsonrpc="2.0", result=result)
         try:
@@ -232,7 +241,7 @@ class AishProtocol(LanguageServerProtocol):
             # Kate answers with an empty object when a question is dismissed.
             if result == {}:
                 return kind(id=msg_id, result=None)
-            path, what = _first_problem(problem)
+            path, what = first_problem(problem)
             message = f"the client's {kind.__name__} is malformed: {what} at {path or 'result'}"
             invalid = JsonRpcInvalidParams(message)
             return types.ResponseErrorMessage(id=msg_id, error=invalid.to_response_error())
@@ -298,7 +307,7 @@ class AishProtocol(LanguageServerProtocol):
         if error is None:
             self._send_response(msg_id, result)
         else:
-            self._send_response(msg_id, error=_response_error(msg_id, error))
+            self._send_response(msg_id, error=response_error(msg_id, error))
 
     def _send_response(
         self,
@@ -319,7 +328,7 @@ class AishProtocol(LanguageServerProtocol):
             super()._send_response(msg_id, result, error)
         except UNSENDABLE as failure:
             if error is None:
-                error = _response_error(msg_id, failure)
+                error = response_error(msg_id, failure)
             else:
                 logger.exception("the data of an error cannot be written as JSON")
                 error = types.ResponseError(error.code, error.message)
@@ -481,51 +490,3 @@ class AishProtocol(LanguageServerProtocol):
                 del tokens[token]
 
         return forget
-
-
-def _response_error(msg_id: MessageId | None, error: BaseException) -> types.ResponseError:
-    """Return the error that answers a request whose handler raised ``error``."""
-    if isinstance(error, AishError):
-        logger.info("request %s failed: %s", msg_id, error.kind)
-        data = {camel_case(name): value for name, value in error.data.items()}
-        return types.ResponseError(error.code, error.message, {"kind": error.kind} | data)
-    if isinstance(error, asyncio.CancelledError):
-        error = JsonRpcRequestCancelled("the request was cancelled")
-    elif not isinstance(error, JsonRpcException):
-        logger.error("request %s failed", msg_id, exc_info=error)
-        message = f"internal error ({type(error).__name__}); see the server's log"
-        error = JsonRpcInternalError(message)
-    return error.to_response_error()
-
-
-def _wants_answer(method: str) -> bool | None:
-    """Return whether ``method`` is a request; None if it is not LSP's, and so may be either."""
-    known = types.METHOD_TO_TYPES.get(method)
-    return None if known is None else known[1] is not None
-
-
-def _misfit(method: str, path: str, what: str) -> JsonRpcException:
-    """Return the error for params of ``method`` that are malformed at ``path``."""
-    message = f"{method}: {what}" + (f" at {path}" if path else "")
-    return JsonRpcInvalidParams(message, data={"kind": "invalidArgument", "path": path})
-
-
-def _first_problem(error: BaseException) -> tuple[str, str]:
-    """Return the path of a cattrs error's first problem, as on the wire, and what it is."""
-    from cattrs import transform_error  # noqa: PLC0415 - needed for bad input only
-
-    what, _, path = transform_error(error)[0].rpartition(" @ $")
-    names = path.lstrip(".").split(".")
-    return ".".join(camel_case(name) for name in names), what
-
-
-def _client_error(error: Any) -> types.ResponseError:
-    """Return the error that a client answered with, which may be anything."""
-    if not isinstance(error, dict):
-        error = {"message": "the client answered with a malformed error"}
-    code = error.get("code")
-    return types.ResponseError(
-        code if isinstance(code, int) else JsonRpcInternalError.CODE,
-        str(error.get("message", "")) or "the client answered with an error",
-        error.get("data"),
-    )
