@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.files import (
-    data_dir,
-)
+from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.jsonl import SharedFile
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 from aish_lsp.foundation.ports import NoBuffers, NoLookUp, nobody, not_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog

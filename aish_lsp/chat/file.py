@@ -14,16 +14,9 @@ from typing import Final
 
 from aish_lsp.chat.markdown import first_text
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import (
-    put_in_place,
-    store_errors,
-    workspace_dir,
-)
+from aish_lsp.foundation.files import put_in_place, store_errors, workspace_dir
 from aish_lsp.foundation.git import run_git
-from aish_lsp.foundation.locks import (
-    lock_free,
-    unlock,
-)
+from aish_lsp.foundation.locks import lock_free, unlock
 from aish_lsp.foundation.opening import ignored_folder
 from aish_lsp.foundation.text import shown_path
 

@@ -10,14 +10,8 @@ from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command, write_result
 from aish_lsp.cli.inventory import Inventory, inventory
 from aish_lsp.foundation.errors import AishError, Busy
-from aish_lsp.foundation.files import (
-    open_to_read,
-)
-from aish_lsp.foundation.locks import (
-    holder_of,
-    lock_now,
-    unlock,
-)
+from aish_lsp.foundation.files import open_to_read
+from aish_lsp.foundation.locks import holder_of, lock_now, unlock
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import shown_path
 from aish_lsp.undo.git import NoUndo

@@ -14,13 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import (
-    data_dir,
-)
+from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.jsonl import SharedFile, now
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 
 #: What a grant is for. Consents to a provider or a key are the user's own, not a workspace's.
 What = Literal["overlay", "server", "settings", "tool", "norris", "command"]

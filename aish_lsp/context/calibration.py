@@ -15,9 +15,7 @@ from typing import Any, Final
 
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.jsonl import SharedFile, now
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 
 #: No ratio, and no single observation, is outside these.
 LOWEST: Final = 0.5

@@ -27,9 +27,7 @@ from aish_lsp.foundation.files import (
     write_atomic,
 )
 from aish_lsp.foundation.jsonl import iter_jsonl, json_line, now
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 from aish_lsp.memory.items import (
     MAX_ID,
     VERSION,

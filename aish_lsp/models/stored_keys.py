@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Final
 
 from aish_lsp.foundation.errors import AishError, BackendRejected, StoreUnavailable
-from aish_lsp.foundation.files import keys_file, locked, store_errors, write_atomic
+from aish_lsp.foundation.files import keys_file, store_errors, write_atomic
+from aish_lsp.foundation.locks import locked
 from aish_lsp.foundation.text import shown_path
 from aish_lsp.models.keys import checked, keyring_command, run_key_command
 

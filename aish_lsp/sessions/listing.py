@@ -12,16 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from aish_lsp.foundation.errors import AishError, NotFound, StoreUnavailable
-from aish_lsp.foundation.files import (
-    open_append,
-    open_to_read,
-    read_file,
-    store_errors,
-    sync_dir,
-)
-from aish_lsp.foundation.locks import (
-    unlock,
-)
+from aish_lsp.foundation.files import open_append, open_to_read, read_file, store_errors, sync_dir
+from aish_lsp.foundation.locks import unlock
 from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, load, meta_of
 

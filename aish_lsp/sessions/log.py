@@ -15,19 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from aish_lsp.foundation.errors import Busy, StoreUnavailable
-from aish_lsp.foundation.files import (
-    FileStamp,
-    append_line,
-    open_append,
-    stamp_of,
-    store_errors,
-)
+from aish_lsp.foundation.files import FileStamp, append_line, open_append, stamp_of, store_errors
 from aish_lsp.foundation.jsonl import TIMESTAMP, json_line, now
-from aish_lsp.foundation.locks import (
-    is_at,
-    lock_now,
-    unlock,
-)
+from aish_lsp.foundation.locks import is_at, lock_now, unlock
 from aish_lsp.sessions import records
 from aish_lsp.sessions.records import (
     MAX_NUMBER,

@@ -21,15 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from aish_lsp.context.usage import MOST, UsageRecord, tokens_of
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.events import camel_case, to_wire
-from aish_lsp.foundation.files import (
-    append_line,
-    open_append,
-    read_file,
-)
+from aish_lsp.foundation.files import append_line, open_append, read_file
 from aish_lsp.foundation.jsonl import json_line, now, read_jsonl
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 from aish_lsp.foundation.validate import structure
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog

@@ -30,9 +30,7 @@ from aish_lsp.foundation.files import (
     workspace_dir,
     write_atomic,
 )
-from aish_lsp.foundation.locks import (
-    lock_now,
-)
+from aish_lsp.foundation.locks import lock_now
 from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.validate import structure
 from aish_lsp.undo.folder import object_id

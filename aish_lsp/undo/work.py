@@ -19,12 +19,8 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import NotFound
-from aish_lsp.foundation.files import (
-    private_dir,
-)
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.files import private_dir
+from aish_lsp.foundation.locks import locked
 from aish_lsp.undo.folder import WorkFolder
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, Nowhere, TooSlow, work_tree
 from aish_lsp.undo.listing import Listing, is_editors_own, is_plain, left_out, list_work_tree

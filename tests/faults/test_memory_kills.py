@@ -13,9 +13,7 @@ from typing import Any
 
 from killing import Deaths
 
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 from aish_lsp.memory.store import MemoryStore
 
 KILLS = 700 if os.environ.get("TESTS_FULL") == "1" else 12

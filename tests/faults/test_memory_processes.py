@@ -20,9 +20,7 @@ import pytest
 from figures import tell
 from power import traced
 
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 from aish_lsp.memory.store import MemoryStore
 
 FULL = os.environ.get("TESTS_FULL") == "1"

@@ -22,9 +22,7 @@ from aish_lsp.foundation.files import (
     store_errors,
     write_atomic,
 )
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 
 
 def mode(path: Path) -> int:

@@ -13,9 +13,7 @@ import pytest
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.messages import Message
 from aish_lsp.foundation.events import Usage
-from aish_lsp.foundation.locks import (
-    locked,
-)
+from aish_lsp.foundation.locks import locked
 from aish_lsp.sessions.recorder import Recorder, read_usage
 
 
