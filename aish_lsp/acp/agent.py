@@ -236,7 +236,7 @@ class AishAgent:
             is_folder = False
         if not is_folder:
             raise InvalidArgument(
-                f"cwd has to be the absolute path of a folder, and {shown_path(cwd)} is none.",
+                f"cwd has to be the absolute path of a folder, which {shown_path(cwd)} is not.",
                 path="cwd",
             )
         root = Path(os.path.normpath(cwd))

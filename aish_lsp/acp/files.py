@@ -28,9 +28,9 @@ async def edit_in_client(path: Path, before: str, after: str) -> EditOutcome:
     """Implement ``ports.EditOpen``, for a file with a text that is not saved."""
     session, there = ASKING.get(), await _read(path)
     if session is None or there is None or not session.updates.files.write_text_file:
-        return EditOutcome("refused", "the client takes no edits")
+        return EditOutcome("refused", "the client does not accept edits")
     if with_line_feeds(there) != before:
-        return EditOutcome("refused", "its text there has changed meanwhile")
+        return EditOutcome("refused", "its text there has changed in the meantime")
     text = after.replace("\n", "\r\n") if "\r\n" in there else after
     updates = session.updates
     try:

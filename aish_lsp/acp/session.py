@@ -257,10 +257,10 @@ class AcpSession(Face):
 
     async def _carry_out(self, command: ColonCommand) -> schema.StopReason:
         if command.name == "norris" and self.mode == "ask" and command.argument not in ("stop", ""):
-            raise InvalidArgument("A goal is pursued in the mode `act`: switch to it first.")
+            raise InvalidArgument("Goals are pursued only in the mode `act`: switch to it first.")
         if _shows_another(COLON_COMMANDS.find(command).operation):
             raise InvalidArgument(
-                "Begin or open another session in your client: it shows this one alone."
+                "Your client shows only this session: begin or open another one there."
             )
         carried = await carry_out(self.caller(), command, self.session.id)
         self._job = carried.job

@@ -30,7 +30,7 @@ _EXTENSIONS: Final = ("session/delete",)
 _CANCEL: Final = "$/cancel_request"
 _PARSE_ERROR: Final = (-32700, "This line is not JSON.")
 _INVALID: Final = (-32600, "This is not a JSON-RPC 2.0 message.")
-_TOO_LONG: Final = (-32600, f"A message has at most {LONGEST_LINE >> 20} MiB.")
+_TOO_LONG: Final = (-32600, f"A message may have at most {LONGEST_LINE >> 20} MiB.")
 
 
 class LineTransport:
@@ -84,7 +84,7 @@ class LineTransport:
         """Write a message.
 
         Raises:
-            ConnectionError: the client does not read any more.
+            ConnectionError: the client has stopped reading.
         """
         if isinstance(error := message.get("error"), dict):
             message = message | {"error": _readable(error)}
@@ -97,7 +97,7 @@ class LineTransport:
             await loop.run_in_executor(self._writer, _write, self._sink, line)
         except (OSError, RuntimeError) as error:
             self._lines.put_nowait(None)
-            raise ConnectionError("the client does not read any more") from error
+            raise ConnectionError("the client has stopped reading") from error
 
     async def close(self) -> None:
         """Write what was sent, and nothing more."""

@@ -288,7 +288,7 @@ class ModelCall:
             return False
         self._was_empty = True
         await self._charge_attempt()
-        await self._notice("info", f"The answer of {self.preset.name} is empty. Trying it again.")
+        await self._notice("info", f"The answer from {self.preset.name} is empty. Trying again.")
         return True
 
     async def _charge_attempt(self) -> None:
@@ -342,8 +342,8 @@ class ModelCall:
                 return await self._tell_form(error)
             case "less":
                 self._request = await self._fitting.fit_less(error)
-                message = f"{self.preset.name} found the question too long. It is asked again with"
-                await self._notice("warning", f"{message} less.")
+                too_long = f"The question is too long for {self.preset.name}."
+                await self._notice("warning", f"{too_long} It is sent again with less.")
             case "again":
                 return await self._wait(error, time)
             case "another model":
@@ -460,6 +460,6 @@ def _no_reply(preset: Preset, seconds: float, *, in_all: bool) -> BackendUnavail
 
 def _cut_off(preset: Preset) -> str:
     return (
-        f"The reply of {preset.name} was cut after {preset.total_timeout:g} s, its `total_timeout`."
-        " Ask it to continue."
+        f"The reply from {preset.name} was cut after {preset.total_timeout:g} s, its"
+        " `total_timeout`. Ask it to continue."
     )

@@ -54,16 +54,16 @@ _NO_UNDO = "it could not be undone"
 _NO_LAYER = "what git writes cannot be kept apart here"
 _NOT_ALONE = "another command is running, and changes made since it started could not be undone"
 
-_IN_GOAL = " While this goal is pursued, a yes holds for the same command, too{}."
+_IN_GOAL = " While this goal is pursued, *yes* also covers the same command when it comes again{}."
 
 _NOT_RUNNABLE = re.compile("[\0\ud800-\udfff]")
 
 _WAS_CONFINED: Final = {
     "reading": "The command ran confined, since it seemed only to read,",
-    "work": "The command ran where nothing but the work tree can be changed,",
+    "work": "The command ran where only the work tree can be changed,",
 }
 _RUN_UNCONFINED = (
-    "{} and the system denied it something."
+    "{} and the system refused something that it tried."
     " The action *Run without confinement*, or `:run` with its text, runs it unconfined."
 )
 
@@ -624,7 +624,7 @@ class Execution:
         if _identities(workspace.folder, planned.cwd) != planned.seen:
             raise Denied(
                 f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
-                " the command was judged. Run it again to have it judged there."
+                " the command was checked. Run it again to have it checked there."
             )
 
     async def _check_allowed(self, verdict: Verdict) -> None:
@@ -638,7 +638,7 @@ class Execution:
         if self._allowed != await self._approvable(verdict, works=self._allowed_in_work):
             raise Denied(
                 "Not run: a program or a file that the command names has changed since it was"
-                " looked at. Run it again to be asked about it."
+                " checked. Run it again to be asked about it."
             )
 
     async def _try_to_save(self, keeping: Coroutine[Any, Any, R]) -> R | None:
@@ -659,7 +659,7 @@ class Execution:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
         if self._unsaved:
             names = ", ".join(self._unsaved)
-            note = f"[aish: not saved in the editor, so as they were for this command: {names}]"
+            note = f"[aish: not saved in the editor, so this command saw the old text of: {names}]"
             output = f"{output.rstrip()}\n{note}\n".lstrip()
         if result.wants_terminal:
             output = f"{output.rstrip()}\n[aish: it needs a terminal, and has none]\n".lstrip()

@@ -144,7 +144,7 @@ class Extractor:
         reply = await complete_once(self._session, preset, "memory", compose, self._heard)
         if reply is None:
             raise OverBudget(
-                f"No message of this session fits into the window of {preset.name}. Set"
+                f"No message of this session fits into {preset.name}'s window. Set"
                 " memory.summarizer_model to a model with a larger one."
             )
         self._finish = reply.finish

@@ -103,7 +103,7 @@ class ConversationFitting(Fitting):
         if catalog.known_window(preset) is not None or catalog.refuses_key(preset):
             return
         message = (
-            f"The server of {preset.name} does not say how many tokens it takes at once, so no more"
+            f"{preset.name}'s server does not say how many tokens it takes at once, so no more"
             f" than {self._limit.window:,} are used: set `context_window` in"
             f" `[models.{preset.name}]`."
         )
@@ -274,12 +274,12 @@ def finish_notice(call: ModelCall, finish: FinishReason, *, spoke: bool) -> str 
         case "stop" if not spoke:
             return _no_answer(call)
         case "tool" if not call.received.tool_calls:
-            return "The model meant to call a tool, and its server sent no call. Ask again."
+            return "The model meant to call a tool, but its server sent no call. Ask again."
         case "refusal":
             return f"{name} refused to {'continue' if spoke else 'answer'}."
         case "repetition":
             return (
-                f"The reply of {name} was stopped: its {'text' if spoke else 'reasoning'} kept"
+                f"The reply from {name} was stopped: its {'text' if spoke else 'reasoning'} kept"
                 " repeating itself. Rephrase the question, or ask another model"
                 " (`:retry NAME`). `suggestions.repetition_guard` sets which models' replies"
                 " are stopped."
@@ -303,12 +303,12 @@ def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:
     name, limit = preset.name, reply_limit(preset)
     if usage is not None and 0 < usage.output_tokens < _AT_LIMIT * limit:
         return (
-            f"The reply of {name} ended early: its window was full, or its server stopped it. "
+            f"The reply from {name} ended early: its window was full, or its server stopped it. "
             "Ask it to continue."
         )
     if spoke:
         return (
-            f"The reply of {name} was cut at {limit:,} tokens, its `max_output_tokens`. Raise "
+            f"The reply from {name} was cut at {limit:,} tokens, its `max_output_tokens`. Raise "
             "that limit, or ask it to continue."
         )
     return (

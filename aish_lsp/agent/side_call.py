@@ -81,7 +81,7 @@ async def complete_once(
     except OverBudget:
         return None
     except TimeoutError:
-        msg = f"The reply of {preset.name} took longer than {seconds:g} s."
+        msg = f"The reply from {preset.name} took longer than {seconds:g} s."
         raise BackendUnavailable(msg) from None
     finally:
         # A reply that broke off costs something, too.
@@ -225,7 +225,7 @@ async def complete(
     try:
         reply = await complete_once(session, preset, "main", compose, heard)
         if reply is None:
-            raise OverBudget(f"These messages do not fit into the window of {preset.name}.")
+            raise OverBudget(f"These messages do not fit into {preset.name}'s window.")
         finish = reply.finish
     except asyncio.CancelledError:
         pass  # The result is what has arrived so far.

@@ -264,7 +264,7 @@ class ToolCalls:
                 if pursuit is not None and not reads:
                     self.broken_off = next((one for one in statuses if one != "done"), None)
         for call in calls[_MOST_CALLS:]:
-            text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
+            text = f"Not made: a reply may have at most {_MOST_CALLS} calls. Make fewer at once."
             await to_the_end(self._finish(call, ToolResult(text, "failed")))
 
     async def _call(self, calls: Sequence[ToolCall], around: Around) -> list[ResultStatus]:

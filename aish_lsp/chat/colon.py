@@ -206,8 +206,9 @@ def help_text(table: CommandTable, names: Sequence[str] = ()) -> str:
     rows = "".join(f"- `{heading(row)}`: {row.help}\n" for row in shown)
     more = "" if len(shown) == len(table.rows) else " `:help all` lists all commands."
     return f"""{rows}
-A command is a message of one line. Below lines that only name files (`@src/app.py`) it is carried
-out too; below any other text you are asked whether the command or a question is meant.{more}
+A command is a message of one line. It is also carried out below lines that only name
+files (`@src/app.py`); below any other text you are asked whether you mean the command or a
+question.{more}
 """
 
 
@@ -250,7 +251,9 @@ def heading(row: CommandRow) -> str:
     return f":{row.name} {row.usage}".rstrip()
 
 
-_UNSEEN: Final = "was not seen being typed in this editor, and may have come with the folder"
+_UNSEEN: Final = (
+    "was not typed in this editor, as far as aish can tell: it may have come with the folder"
+)
 #: Characters of a message that a question shows.
 _SHOWN: Final = 2_000
 
@@ -327,7 +330,7 @@ async def carry_out(caller: Caller, command: ColonCommand, session: str | None =
 
 async def _consent(caller: Caller, message: str) -> None:
     """Ask the user whether a message is theirs; raise Denied if it is not, or nobody answers."""
-    asked = f"This message of the chat {_UNSEEN}. Carry it out?"
+    asked = f"This message {_UNSEEN}. Carry it out?"
     text = escaped(message)
     whole = text if len(text) > _SHOWN else ""
     question = Question(f"{asked}\n\n    {cut(text, _SHOWN)}", "Carry out", whole=whole)

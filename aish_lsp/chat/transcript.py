@@ -207,8 +207,8 @@ _REMARK: Final = re.compile(
     r"^> (?:Running \(([0-9a-f]{8})\)\. The code action \*Stop\* ends it\."
     r"|Waiting for its turn \(([0-9a-f]{8})\): .*"
     r"|Now \(([0-9a-f]{8})\): .*"
-    r"|The last session was \*.*\*\. `:resume` goes on with it\."
-    r"|The session \*.*\* goes on\. `:session new` begins another\.)$",
+    r"|The last session was \*.*\*\. `:resume` continues it\."
+    r"|The session \*.*\* continues\. `:session new` begins another\.)$",
     re.MULTILINE,
 )
 
@@ -230,12 +230,12 @@ def calls(job_id: str, call: Tool) -> str:
 
 def last_was(title: str | None) -> str:
     """Return the first line of a new session that follows an earlier one."""
-    return quote(f"The last session was *{_shown(title)}*. `:resume` goes on with it.")
+    return quote(f"The last session was *{_shown(title)}*. `:resume` continues it.")
 
 
 def goes_on(title: str | None) -> str:
     """Return the first line of a continued session."""
-    return quote(f"The session *{_shown(title)}* goes on. `:session new` begins another.")
+    return quote(f"The session *{_shown(title)}* continues. `:session new` begins another.")
 
 
 def _shown(title: str | None) -> str:

@@ -102,9 +102,9 @@ class EditorBuffers:
     async def _refusal(self, document: OpenDocument, before: str, after: str) -> str:
         """Have the client make a change; return why it did not, empty if its text shows it."""
         if document.text != before:
-            return "its text there has changed meanwhile"
+            return "its text there has changed in the meantime"
         if not self._documents.capabilities.apply_edit:
-            return "it holds unsaved changes, and the editor takes no edits"
+            return "it has unsaved changes, and the editor does not accept edits"
         change = _change(self._documents, before, after, document.line_end)
         edit = self._documents.edit(document.uri, [change])
         return await self.make(document.uri, edit, after)
@@ -122,7 +122,11 @@ class EditorBuffers:
         reason = getattr(answer, "failure_reason", None)
         if isinstance(reason, str) and reason.strip():
             return f"the editor says: {escaped(one_line(reason))[:200]}"
-        return "the editor says that it did, but its text is another" if said_so else "it refused"
+        return (
+            "the editor says that it made the edit, but its text is different"
+            if said_so
+            else "it refused"
+        )
 
     async def _until_text(self, uri: str, text: str) -> None:
         """Wait until a document has a text, for a limited time."""

@@ -82,7 +82,7 @@ class ChatSections:
             present = prompt_after(await self._writer.text(), self.heading)
         if present != prompt:
             raise Busy(
-                f"There is an unsent message of yours under the last `{YOU}`. Send it or delete it,"
+                f"You have an unsent message under the last `{YOU}`. Send it or delete it,"
                 " then try again."
             )
         self.proposed = prompt

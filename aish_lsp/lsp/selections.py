@@ -305,7 +305,7 @@ async def selected(
     # In a thread: a document may be long, and other requests must not wait.
     attached = await asyncio.to_thread(selection, document, start, end)
     if not attached and not params.diagnostics:
-        raise InvalidArgument(f"Only blanks are selected in {document.path}.", path="range")
+        raise InvalidArgument(f"Only blank space is selected in {document.path}.", path="range")
     attached += _problems(document, params.diagnostics)
     return Selected(uri, tuple(attached), clamped(lines, start), clamped(lines, end), document)
 

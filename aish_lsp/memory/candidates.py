@@ -104,7 +104,7 @@ def dangers(content: str) -> tuple[str, ...]:
     elif REDACTED in content:
         flags.append("held a secret, which was removed")
     if len(content) > _LONG:
-        flags.append("is long: read it to its end")
+        flags.append("is long: read all of it")
     does = disguised_instruction(content)
     if does is not None:
         flags.append(f"reads like an instruction: it {does}")
@@ -160,7 +160,7 @@ def accept(memory: MemoryScopes, accepted: Sequence[Accepted], session: str) -> 
 def _flags(content: str, text: str, said: str, read: str) -> tuple[str, ...]:
     flags = dangers(content)
     if len(text) >= _READ and text in read and text not in said:
-        flags += ("stands in the output of a command or tool, and you did not say it",)
+        flags += ("is from the output of a command or tool, and you did not say it",)
     return flags
 
 

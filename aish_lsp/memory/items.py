@@ -92,8 +92,8 @@ def check_content(content: str, *, force: bool) -> None:
     secret = None if force else find_secret(content)
     if secret is not None:
         msg = (
-            f"This looks like it holds {secret}. What is remembered is in a plain file and is"
-            " sent to the model. Leave the secret out, or use force."
+            f"This looks like it holds {secret}. What is remembered is kept in a plain file"
+            " and sent to the model. Leave the secret out, or use force."
         )
         raise InvalidArgument(msg, path="content")
 

@@ -127,7 +127,7 @@ class MemoryScopes:
         if any(isinstance(text, str) and self._holds_key(text) for text in texts):
             raise InvalidArgument(
                 "This holds the key of a model, or another secret of your environment. What is"
-                " remembered is in a plain file and is sent to the model. Leave it out.",
+                " remembered is kept in a plain file and sent to the model. Leave it out.",
                 path="content",
             )
 

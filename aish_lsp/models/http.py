@@ -310,7 +310,7 @@ def _connect_message(reason: str, url: str) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         return (
             f"The certificate of {where} is not trusted. If it is your own, point SSL_CERT_FILE "
-            "at its authority."
+            "at its certificate authority."
         )
     if "SSL" in reason:
         return f"TLS with {where} failed ({reason}). Should `endpoint` begin with http://?"

@@ -89,7 +89,8 @@ def environment_proxies() -> Proxies:
             odd.append(entry)
     if odd:
         proxies.warnings.append(
-            f"NO_PROXY has what is no host and no address, which is ignored: {', '.join(odd)}."
+            "NO_PROXY names something that is neither a host nor an address, which is ignored:"
+            f" {', '.join(odd)}."
         )
     return proxies
 

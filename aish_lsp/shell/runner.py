@@ -51,7 +51,7 @@ _SUPERVISOR_GONE = (
     "[aish: the command was ended: its supervisor process was killed;"
     " processes that had left its group may still run]\n"
 )
-_NO_KEYS = "[aish: the command was ended: it waits for a terminal, and there is none]\n"
+_NO_KEYS = "[aish: the command was ended: it was waiting for a terminal, and there is none]\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -399,7 +399,7 @@ async def _import_sdk() -> None:
         NotFound: it is not installed.
     """
     if importlib.util.find_spec("mcp") is None:
-        raise NotFound("the part for tool servers is not installed: pip install 'aish-lsp[tools]'")
+        raise NotFound("support for tool servers is not installed: pip install 'aish-lsp[tools]'")
     await asyncio.to_thread(importlib.import_module, "aish_lsp.tools.protocol")
 
 

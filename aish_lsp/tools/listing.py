@@ -72,7 +72,7 @@ def checked_tools(server: str, listed: Iterable[Any]) -> tuple[list[ServerTool],
             left_out.append(f"{shown}: its definition cannot be understood")
             continue
         if tool.schema.name in taken:
-            left_out.append(f"{shown}: its name is that of another")
+            left_out.append(f"{shown}: another one has the same name")
             continue
         taken.add(tool.schema.name)
         tools.append(tool)

@@ -125,7 +125,9 @@ class ToolServers:
                 self._trust.grant, self._surroundings.root, "server", name, digest
             )
             if not self.may_start(connection):
-                raise Denied(f"The tool server {name} was not started: it changed meanwhile.")
+                raise Denied(
+                    f"The tool server {name} was not started: it has changed in the meantime."
+                )
         await connection.connect()
 
     async def revoke(self, name: str) -> None:
@@ -196,7 +198,7 @@ class SessionServers:
             # While the user was asked, its settings may have changed, or its grant been revoked.
             if not self._servers.may_start(connection):
                 return ToolResult(
-                    f"Not called: {server} was changed or revoked meanwhile.", "denied"
+                    f"Not called: {server} was changed or revoked in the meantime.", "denied"
                 )
 
             async def progressed(text: str) -> None:

@@ -122,7 +122,11 @@ class SignIn:
                 target = line.split()[1].decode("ascii")
                 given = parse_qs(urlsplit(target).query)
             code, refused = (given.get(key, [""])[0] for key in ("code", "error"))
-            said = "You are signed in. You can close this page." if code else "No code came along."
+            said = (
+                "You are signed in. You can close this page."
+                if code
+                else "No sign-in code was sent."
+            )
             if refused:
                 said = f"You are not signed in: {cut(escaped(refused), 100)}."
             body = said.encode()

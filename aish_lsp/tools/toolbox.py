@@ -230,7 +230,7 @@ class Toolbox:
         if (most := limit_in(said, len(names))) is not None:
             self._most[server] = most
             return (
-                f"The server of {preset.name} takes at most {count_of(most, 'tool')}: it is told"
+                f"{preset.name}'s server takes at most {count_of(most, 'tool')}: it is told"
                 f" the names of the others, and fetches them by `{TOOL_SEARCH}`."
             )
         if not (name := named_in(said, names)) or name == TOOL_SEARCH:
@@ -240,7 +240,7 @@ class Toolbox:
             (one.name for one in self.providers if name in {t.schema.name for t in one.tools}), ""
         )
         return (
-            f"The server of {preset.name} does not accept the tool {name} of {owner}, which is left"
+            f"{preset.name}'s server does not accept the tool {name} of {owner}, which is left"
             f" out: {cut(escaped(said), _SHOWN)} To switch it off for good:"
             f' `off = ["{name}"]` under `[tools.servers.{owner}]` in config.toml.'
         )

@@ -126,14 +126,14 @@ class Changing:
             return Seen(place, "")
         name = shown_path(named)
         if now.place != place:
-            raise Denied(f"{name} is being moved just now: it is not changed by a tool.")
+            raise Denied(f"{name} is being moved right now: tools do not change it.")
         if not now.is_utf8:
-            raise Denied(f"{name} is not UTF-8: it is not changed by a tool.")
+            raise Denied(f"{name} is not UTF-8: tools do not change it.")
         if now.status is not None and not now.is_open and _is_read_only(now):
             mode = stat.S_IMODE(now.status.st_mode)
             raise Denied(
                 f"{name} is read-only (mode {mode:04o}): it is not changed by a tool. If it has to"
-                " be, make it writable by a command (`chmod u+w`), which asks."
+                " change, make it writable with a command (`chmod u+w`), which asks."
             )
         return now
 
@@ -156,7 +156,9 @@ class Changing:
             # Check again after the snapshot, which may take a while.
             again = await self._now(place.name)
             if again != now:
-                raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
+                raise Denied(
+                    f"{name} has changed in the meantime. Nothing was written: read it again."
+                )
             if now.is_open:
                 edited = await self._workplace.edit_open(place.path, now.text, after)
                 if edited.state != "on disk":
@@ -388,4 +390,4 @@ def write_keeping(root: Path, now: Seen, data: bytes) -> None:
             replace_file(root, now.place.name, data, now.status)
         except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
             name = shown_path(now.place.name)
-            raise Denied(f"{name} has changed meanwhile. Nothing was written.") from error
+            raise Denied(f"{name} has changed in the meantime. Nothing was written.") from error

@@ -201,7 +201,7 @@ async def test_an_empty_reply_is_told_and_is_no_turn(served: Any) -> None:
     result = await ask(served.client, "Well?", "t")
     assert (result["text"], result["finishReason"]) == ("", "stop")
     again, notice = events(served.client, "t", "notice")
-    assert "Trying it again" in again["message"]
+    assert "Trying again" in again["message"]
     assert "empty" in notice["message"]
     await next_question_works(served, before=[])
 

@@ -69,7 +69,7 @@ async def test_a_window_smaller_than_configured(real: Any, summarize: bool) -> N
         before = len(asked(real.model))
         result = await ask(client, story(number, 700), f"t{number}")
         assert (result["text"], result["error"]) == ("All is well.", None)
-        again = any("asked again with less" in told for told in notices(client, f"t{number}"))
+        again = any("sent again with less" in told for told in notices(client, f"t{number}"))
         assert len(asked(real.model)) - before == 1 + again
         evicted += result["evictedTurns"]
         report = await shown(client)

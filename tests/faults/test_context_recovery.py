@@ -128,7 +128,7 @@ async def recovers(served: Any, script: Script) -> None:
     assert second[1:] == refused[-kept:]
     assert second[-1]["content"].startswith("[exec output]\n$ echo pending")
     assert result["evictedTurns"] == len(refused) - len(second)
-    assert any("too long. It is asked again with less" in told for told in notices(client, "t"))
+    assert any("It is sent again with less" in told for told in notices(client, "t"))
     new = place.records()[before:]
     assert [record.get("event", record.get("role")) for record in new] == [
         "user",

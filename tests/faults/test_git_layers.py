@@ -431,7 +431,7 @@ async def test_what_somebody_else_did_meanwhile_stays(
         await asyncio.sleep(0.01)
     shell("git status; git commit -q --allow-empty -m user", tree)
     (tree / "go").touch()
-    assert "has been changed by somebody else meanwhile" in (await running).output
+    assert "has been changed by somebody else in the meantime" in (await running).output
     assert "user" in shell("git log -1 --format=%s", tree)
     # That somebody looked at the status does not count.
     (tree / "ready").unlink()

@@ -234,7 +234,7 @@ async def test_an_edit_that_is_not_seen_does_not_count(tmp_path: Path) -> None:
     async with editing(tmp_path, files=True) as (editor, model, client):
         client.answers["workspace/applyEdit"] = lambda _: {"applied": True}
         result = await edit(client, model, "x + 1", "x * 2")
-        assert "says that it did, but its text is another" in result
+        assert "says that it made the edit, but its text is different" in result
         assert editor.path.read_text() == "def double(x):\n    return x + 1\n"
 
 

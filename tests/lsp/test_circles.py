@@ -94,7 +94,7 @@ async def test_the_chat_tells_it_and_goes_on(folder: Path, circles: Circles) -> 
         await client.command_result("aish.ask", {"prompt": "how?"})
         chat = folder / ".aish" / "chat.md"
         text = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
-        assert "> The reply of m was stopped: its text kept repeating itself." in text
+        assert "> The reply from m was stopped: its text kept repeating itself." in text
         assert text.endswith("\n\n## You\n\n")
 
 

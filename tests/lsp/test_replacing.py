@@ -247,7 +247,7 @@ async def test_an_edit_that_is_not_seen_is_not_made(folder: Path, model: Model) 
         document.client.answers["workspace/applyEdit"] = lambda _: {"applied": True}
         assert await replace(document, await asked(document)) == {"applied": False}
         [told] = document.client.notified("window/showMessage")
-        assert "its text is another" in told["message"]
+        assert "its text is different" in told["message"]
 
 
 async def test_what_changes_while_the_user_is_asked_is_not_replaced(

@@ -126,7 +126,7 @@ async def test_a_selection_may_be_given_backwards_or_too_long(
 @pytest.mark.parametrize(
     ("fields", "path", "says"),
     [
-        ({"range": span(8, 0, 9, 0)}, "range", "Only blanks are selected"),
+        ({"range": span(8, 0, 9, 0)}, "range", "Only blank space is selected"),
         ({"range": span(99, 0, 100, 0)}, "range.start", "line 100, but src/app.py has 9"),
         ({"range": span(100, 0, 99, 0)}, "range.start", "line 100"),
         ({"range": span(-1, 0, 1, 0)}, "range.start.line", "-1"),

@@ -215,7 +215,7 @@ async def test_the_chat_tells_once_how_to_go_on_with_the_last_session(place: Pla
     async with FaultServer(answered) as model:
         resuming(place, model, "ask")
         _, last = await asked_before(place, "The first one?", "The *last* one?")
-        line = "> The last session was *The *last* one?*. `:resume` goes on with it."
+        line = "> The last session was *The *last* one?*. `:resume` continues it."
         for _ in range(2):
             async with place.client() as client:
                 await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
@@ -247,7 +247,7 @@ async def test_the_last_session_that_is_open_nowhere_goes_on(place: Place) -> No
             # What is asked at once waits for it.
             assert (await ask(one, "Here?", "a"))["sessionId"] == last
             await one.command_result("aish.chat.open")
-            text = await chat_holds(one, place, "> The session *The last one?* goes on. `:session")
+            text = await chat_holds(one, place, "> The session *The last one?* continues. `:ses")
             assert "last session was" not in text
             await other.initialize(place.folder, capabilities=SHOWS_NOTHING)
             assert (await ask(other, "There?", "b"))["sessionId"] == first

@@ -17,7 +17,7 @@ LIST = """\
 - [ ] 1. (fact) We ship with make.
 - [ ] 2. (pref) 短い答え 🙂 please
 - [ ] 4. (fact) The deploy host is build-7.
-  - careful: stands in the output of a command or tool, and you did not say it
+  - careful: is from the output of a command or tool, and you did not say it
 - [x] 5. (context) known
   - known already, as item 9
 - [ ] 6. (pref) Never ask for confirmation

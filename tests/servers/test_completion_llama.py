@@ -84,7 +84,7 @@ async def test_what_it_refuses(place: Place, recorded: FaultServer) -> None:
         assert refused.value.data["kind"] == "notFound"
         # None of it is left out to make it fit, and it is not sent.
         sent = len(recorded.requests)
-        with pytest.raises(RpcError, match="do not fit into the window of tested") as refused:
+        with pytest.raises(RpcError, match="do not fit into tested's window") as refused:
             await complete(client, user("a long text " * 2000), user("Well?"))
         assert refused.value.data["kind"] == "overBudget"
         assert not [one for one in recorded.requests[sent:] if "completions" in one.path]

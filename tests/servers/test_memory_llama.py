@@ -216,7 +216,7 @@ async def test_a_checklist_in_the_chat(place: Place, recorded: FaultServer) -> N
         assert set(answer) == {"turnId"}
         text = await chat_holds(client, place, "- [ ] 6. (fact) half of\n")
         assert "- [ ] 1. (fact) We ship with `make ship`.\n" in text
-        assert "  - careful: reads like an instruction: it takes other instructions back\n" in text
+        assert "  - careful: reads like an instruction: it cancels other instructions\n" in text
         assert text.rstrip().endswith("## You")
 
         lines = text.split("\n")

@@ -265,7 +265,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _broken(url: str, why: str, **data: str) -> BackendUnavailable:
-    return BackendUnavailable(f"The reply of {origin(url)} broke off: {why}. Ask again.", **data)
+    return BackendUnavailable(f"The reply from {origin(url)} broke off: {why}. Ask again.", **data)
 
 
 # Repairs of earlier tool calls: models write names and arguments that servers refuse.

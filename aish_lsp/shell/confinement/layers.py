@@ -320,7 +320,7 @@ class Layer:
             )
             if before == now:
                 return
-        raise NotTaken(f"{name} has been changed by somebody else meanwhile")
+        raise NotTaken(f"{name} has been changed by somebody else in the meantime")
 
 
 def layers_for(root: Path, nested: Iterable[Path], at: Path) -> list[Layer]:

@@ -84,7 +84,7 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
             continue
         _by_rows(review, name, words, entry, known=known)
         if sends_secrets(review, name, words, stdin):
-            review.destructive("sends what may be secret to another machine")
+            review.destructive("may send secrets to another machine")
 
 
 def _commands_within(
@@ -258,7 +258,7 @@ def _distrust(name: str, path: str, top: str | None, _now: int) -> tuple[str, bo
         )
     except OSError:
         return None
-    return (f"runs with other rights: {name[:60]}", True) if gains else None
+    return (f"runs with different rights: {name[:60]}", True) if gains else None
 
 
 def _find(name: str, path: str) -> str | None:

@@ -282,7 +282,7 @@ def _why_not(place: str, how: How) -> str | None:
     if ("*" in place or "?" in place) and _could_be(place):
         return "may write a file that decides what runs"
     if _SYSTEM.fullmatch(place) or (how == "overwrites" and _WHERE_SYSTEM_IS.fullmatch(place)):
-        return "overwrites what belongs to the system"
+        return "overwrites system files"
     return None
 
 

@@ -41,8 +41,8 @@ _MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source)\b|(?:^|[;&|\s])\.\s
 Input = Callable[[], str] | str | None
 
 COMPUTED: Final = "runs a command whose name is computed"
-UNSEEN: Final = "runs what cannot be seen"
-TOO_MUCH: Final = "too long, or nested too deep, to be looked through"
+UNSEEN: Final = "runs code that is not shown"
+TOO_MUCH: Final = "too long, or nested too deep, to be checked"
 
 #: How many reasons the user is shown.
 _MOST_REASONS: Final = 6

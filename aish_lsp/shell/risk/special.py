@@ -117,7 +117,7 @@ def redis(review: Review, words: Sequence[str], stdin: Input) -> bool:
 
 
 def sends_secrets(review: Review, name: str, words: Sequence[str], stdin: Input) -> bool:
-    """Return whether a command sends what may be secret to another machine."""
+    """Return whether a command may send secrets to another machine."""
     if name not in _SENDERS:
         return False
     if stdin is not None and (

@@ -105,9 +105,9 @@ def _operands(
     for target in operands:
         if remote and ":" in target.partition("/")[0]:
             if is_of_system(target.partition(":")[2]):
-                review.destructive("writes into the system of another machine")
+                review.destructive("writes system files on another machine")
             if names_secret(taken):
-                review.destructive("sends what may be secret to another machine")
+                review.destructive("may send secrets to another machine")
             continue
         if target == "/dev/null" and how.sources:
             review.destructive("moves files to /dev/null, where they are lost")
@@ -129,7 +129,7 @@ def _archive(review: Review, name: str, arguments: Arguments, stdin: Input) -> N
     elif name == "git" and rest[:1] == ["archive"]:
         files = arguments.values(("-o",))
     elif name == "ssh-keygen" and stdin is not None and not {"-l", "-F", "-y"} & set(words):
-        review.destructive("overwrites a key, and answers the question")
+        review.destructive("overwrites a key without asking")
     for file in files:
         if file != "-" and ":" not in file:
             review.writes(file)
@@ -144,7 +144,7 @@ def _creates(words: Sequence[str]) -> bool:
 def _taken(review: Review, sources: Sequence[str]) -> None:
     """Judge the files that are moved away."""
     if any(map(is_of_system, sources)):
-        review.destructive("moves what belongs to the system, or a whole home")
+        review.destructive("moves system files, or a whole home folder")
     for source in sources:
         review.loses(source)
 
@@ -152,7 +152,7 @@ def _taken(review: Review, sources: Sequence[str]) -> None:
 def _folder(review: Review, folder: str, name: str) -> None:
     """Judge unpacking, or copying, into a folder."""
     if is_system(folder) and not folder.startswith(("/opt", "/srv", "~", "/usr/share")):
-        review.destructive("writes into a folder of the system")
+        review.destructive("writes into a system folder")
     elif name not in {"tar", "unzip"} or folder.startswith("~"):
         review.writes(f"{folder.rstrip('/')}/{UNKNOWN}", "adds")
 

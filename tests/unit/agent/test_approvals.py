@@ -155,7 +155,7 @@ async def test_without_work_a_file_that_is_saved_for_the_command_asks(
     place.services.buffers = Saving(place.folder / "run.sh", "echo evil > ../outside/evil")
     Path(os.environ["AISH_CONFIG"]).write_text('[suggestions]\nsave = "always"\n')
     await place.workspace.reload()
-    with pytest.raises(Denied, match="has changed since it was looked at"):
+    with pytest.raises(Denied, match="has changed since it was checked"):
         await place.run("sh run.sh")
     assert not (place.outside / "evil").exists()
     place.answer = False
@@ -237,7 +237,7 @@ async def test_a_goal_that_may_run_a_command_is_not_asked_about_it_again(place: 
     for _ in range(2):
         await place.run("sh run.sh", group="group")
     assert len(place.asked) == 1
-    assert "a yes holds for the same command" in place.asked[0].message
+    assert "*yes* also covers the same command" in place.asked[0].message
     session.pursuit = None
     await place.run("sh run.sh")
     assert len(place.asked) == 2
@@ -249,7 +249,7 @@ async def test_without_work_a_goals_question_says_that_the_command_runs_unconfin
     monkeypatch.setenv("AISH_LANDLOCK_ABI", "0")
     place.workspace.shown.pursuit = Pursuit("tests pass", "group")
     await place.run("sh run.sh", group="group")
-    assert "holds for the same command, too (unconfined)." in place.asked[0].message
+    assert "covers the same command when it comes again (unconfined)." in place.asked[0].message
 
 
 @WORK

@@ -417,7 +417,7 @@ def test_a_name_is_the_tool_that_alone_matches(name: str, meant: str) -> None:
 async def test_an_empty_reply_is_asked_for_once_more() -> None:
     model, told = Scripted((Finish("stop"),), REPLY), list[Event]()
     assert await received(model, told) == [Finish("stop"), *REPLY]
-    assert told == [Notice("info", "The answer of mine is empty. Trying it again.")]
+    assert told == [Notice("info", "The answer from mine is empty. Trying again.")]
     model = Scripted((Finish("stop", "OTHER"),), (Finish("stop", "OTHER"),), REPLY)
     assert await received(model) == [Finish("stop")] * 2
     assert model.closed == 2

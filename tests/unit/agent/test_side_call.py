@@ -295,4 +295,4 @@ async def test_a_round_that_its_server_finds_too_long_is_sent_once_more_with_les
     assert second.messages[-1].content == "Well?"
     assert fitting.evicted == len(first.messages) - len(second.messages)
     notices = [event.message for event in told if isinstance(event, Notice)]
-    assert "mine found the question too long. It is asked again with less." in notices
+    assert "The question is too long for mine. It is sent again with less." in notices

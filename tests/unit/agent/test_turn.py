@@ -205,7 +205,7 @@ async def test_calls_beyond_the_most_are_answered_last(place: Place) -> None:
     results = [one for one in place.session.conversation.messages if one.role == "tool"]
     assert [one.tool_call_id for one in results] == [f"c{at}" for at in range(40)]
     assert len(place.tools.called) == 32
-    assert results[-1].content.startswith("Not made: a reply may have 32 calls.")
+    assert results[-1].content.startswith("Not made: a reply may have at most 32 calls.")
 
 
 async def test_a_call_that_was_not_made_has_one_result_despite_a_cancel(

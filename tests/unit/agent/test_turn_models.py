@@ -261,7 +261,7 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
         ((Text("Well"), Usage(99, 1024), Finish("length")), "cut at 1,024 tokens, its `max_output"),
         (
             (Text(" ".join(map(str, range(1024)))), Finish("length")),
-            "The reply of plain was cut at 1,024 tokens",
+            "The reply from plain was cut at 1,024 tokens",
         ),
         ((Text("Well " * 1024), Finish("stop")), "its text kept repeating itself"),
         ((Reasoning("Well " * 1024), Finish("stop")), "its reasoning kept repeating itself"),
@@ -283,7 +283,7 @@ async def test_an_end_that_is_none_is_told_with_what_to_do(
     await place.ask(REASONING)
     notices = [event.message for event in place.events if isinstance(event, Notice)]
     # What is empty is asked for once more.
-    again = sum("Trying it again" in notice for notice in notices)
+    again = sum("Trying again" in notice for notice in notices)
     assert again == (reply == (Finish("stop"),))
     assert len(notices) - again == (told is not None)
     assert told is None or told in notices[-1]

@@ -141,9 +141,9 @@ def test_help(registry: CommandTable) -> None:
         "- `:memory list|forget ID`: memory\n"
         "- `:reset`: start anew\n"
         "\n"
-        "A command is a message of one line. Below lines that only name files (`@src/app.py`) it is"
-        " carried\nout too; below any other text you are asked whether the command or a question is"
-        " meant.\n"
+        "A command is a message of one line. It is also carried out below lines that only name\n"
+        "files (`@src/app.py`); below any other text you are asked whether you mean the command or"
+        " a\nquestion.\n"
     )
 
 

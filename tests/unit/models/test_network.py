@@ -71,7 +71,7 @@ async def test_what_is_wrong_is_named_once_and_the_request_is_sent(
             assert reply == {"path": "http://model.invalid/v1"}
     certificates, password, exceptions = client.drain_warnings()
     assert certificates.startswith(f"SSL_CERT_FILE is '{tmp_path}/missing.pem', which cannot be")
-    assert exceptions.startswith("NO_PROXY has what is no host and no address")
+    assert exceptions.startswith("NO_PROXY names something that is neither a host nor an address")
     assert "<local>" in exceptions
     assert password == "HTTP_PROXY has a `#` in its password: write it as `%23`."
     assert client.drain_warnings() == ()

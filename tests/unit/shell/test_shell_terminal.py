@@ -127,7 +127,7 @@ async def test_an_editor_that_waits_for_keys_is_ended(
         result = await run("vim -u NONE file", tmp_path)
     assert result.finish_reason == "stop"
     assert result.wants_terminal
-    assert "waits for a terminal" in result.output.splitlines()[-1]
+    assert "waiting for a terminal" in result.output.splitlines()[-1]
     # It is left alone where it goes on by itself.
     result = await run("vim -u NONE -c 'normal ix' -c wq other", tmp_path)
     assert (result.exit_code, result.wants_terminal) == (0, False)

@@ -406,7 +406,7 @@ async def test_a_file_that_changed_while_the_user_was_asked_is_left_alone(place:
     # The session's tools were made with the way to ask as it was.
     place.workspace.shown.tools = tools_of(place.workspace.shown)
     result = await place.call("edit_file", path="a.txt", old="one", new="two")
-    assert (result.status, "changed meanwhile" in result.text) == ("failed", True)
+    assert (result.status, "changed in the meantime" in result.text) == ("failed", True)
     assert path.read_text() == "one, and more\n"
 
 

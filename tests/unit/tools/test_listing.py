@@ -198,7 +198,7 @@ def test_each_listed_tool_is_judged_alone() -> None:
         "task: it can only be called as a task, which aish does not do",
         *(f"number {number}: it has no name" for number in (9, 10, 11)),
         *(f"number {number}: it is not an object" for number in (12, 13)),
-        "good: its name is that of another",
+        "good: another one has the same name",
     ]
 
 

@@ -541,7 +541,7 @@ async def test_schemas_that_cannot_be_offered_are_left_out(servers: Servers) -> 
     error = servers.status.error
     for told in ("huge: its schema", "deep: its schema is nested", "invalid: its schema is not"):
         assert told in error
-    assert "twice: its name is that of another" in error
+    assert "twice: another one has the same name" in error
 
 
 @pytest.mark.parametrize(
@@ -900,7 +900,7 @@ async def test_a_server_that_is_revoked_while_a_call_is_asked_about_does_not_sta
     result = await place.call("s__change", text="a")
     assert (result.status, result.text) == (
         "denied",
-        "Not called: s was changed or revoked meanwhile.",
+        "Not called: s was changed or revoked in the meantime.",
     )
     assert servers.status.state == "off"
 
@@ -920,7 +920,7 @@ async def test_a_server_that_changes_while_its_grant_is_asked_for_does_not_start
     own = place.tools.session_servers
     surroundings = own._servers._surroundings
     monkeypatch.setattr(own._servers, "_surroundings", replace(surroundings, ask_user=granted))
-    with pytest.raises(Denied, match="it changed meanwhile"):
+    with pytest.raises(Denied, match="it has changed in the meantime"):
         await own.connect("s")
     assert (servers.status.state, servers.status.granted) == ("off", False)
     assert not servers.file.with_name("pid").exists()

@@ -229,7 +229,7 @@ local function change(name, path, buffer, after)
       return
     end
     if tick ~= vim.api.nvim_buf_get_changedtick(buffer) then
-      return client.tell(name .. " has changed meanwhile: nothing was done")
+      return client.tell(name .. " has changed in the meantime: nothing was done")
     end
     local was_saved = not vim.bo[buffer].modified
     vim.bo[buffer].buflisted = true
