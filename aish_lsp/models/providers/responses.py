@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
@@ -19,14 +19,6 @@ from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.models.address import server_name
 from aish_lsp.models.forms import EVERY
 from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
-from aish_lsp.models.outline import (
-    SEPARATOR,
-    drop_last_reasoning,
-    has_content,
-    is_opaque,
-    items_of,
-    reasoning_of,
-)
 from aish_lsp.models.providers.base import CountingModel, settings_of
 from aish_lsp.models.providers.openai import cache_key, read_usage
 from aish_lsp.models.providers.reply import (
@@ -158,7 +150,7 @@ def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
         calls: dict[str, Json] = {}
         for call, call_id in zip(reply.tool_calls, ids, strict=True):
             calls[call_id if call.id in calls else call.id] = _call_item(call, call_id, server)
-        items += items_of(reply.content, calls, _outline(reply, server))
+        items += _items_of(reply.content, calls, _outline(reply, server))
         for number, output in exchange.results:
             text = "cancelled" if output is None else output
             items.append({"type": "function_call_output", "call_id": ids[number], "output": text})
@@ -196,6 +188,99 @@ def _call_item(call: ToolCall, call_id: str, server: str) -> Json:
     kept, _ = kept_of(call, server)
     named = {"name": function_name(call.name), "arguments": arguments_text(call.arguments)}
     return {**kept, "type": "function_call", "call_id": call_id, **named}
+
+
+# The outline of a reply: what a server needs in later requests besides text and calls.
+#
+# A conversation stores a reply as one text and its calls. The outline, stored as the reasoning's
+# metadata, says how these were split into the response's items, and what was between them:
+#
+#     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+#     {"type": "message", "length": 42, "phase": "commentary"}
+#     {"type": "function_call", "call_id": "call_1"}
+
+#: The text between two messages of one reply.
+_SEPARATOR: Final = "\n\n"
+
+# The fields of a reasoning item without which it is plain text.
+_PLAIN_FIELDS: Final = frozenset({"type", "id", "status", "summary", "content", "format"})
+
+_PLAIN: Final[Json] = {"type": "message"}
+
+
+def _items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> list[Json]:
+    """Return a reply as items of a request's input, in the order of its outline.
+
+    ``calls`` are the items of its calls, by the calls' original ids. If the outline does not match
+    the text, which may have been shortened, the reasoning comes first, then the text, then the
+    calls.
+    """
+    parts = [as_dict(part) for part in outline]
+    texts = _split(text, parts)
+    if texts is None:
+        parts = [part for part in parts if part.get("type") == "reasoning"] + [_PLAIN]
+        texts = [text]
+    left = dict(calls)
+    items: list[Json] = []
+    for part in parts:
+        match part.get("type"):
+            case "reasoning" if _has_content(part):
+                items.append(_reasoning_of(part))
+            case "message" if message := texts.pop(0):
+                items.append(_message(message, as_text(part.get("phase"))))
+            case "function_call" if call := left.pop(as_text(part.get("call_id")), None):
+                items.append(call)
+    items += left.values()
+    _drop_last_reasoning(items)
+    return items
+
+
+def _split(text: str, parts: list[Json]) -> list[str] | None:
+    """Return the texts of the outline's messages, or None if they do not make up ``text``."""
+    texts: list[str] = []
+    start = 0
+    for part in parts:
+        if part.get("type") == "message":
+            length = part.get("length")
+            if not isinstance(length, int) or length < 0:
+                return None
+            start += len(_SEPARATOR) if texts else 0
+            texts.append(text[start : start + length])
+            start += length
+    return texts if _SEPARATOR.join(texts) == text else None
+
+
+def _message(text: str, phase: str) -> Json:
+    """Return a message in the form that all servers accept; llama.cpp refuses shorter forms."""
+    content = [{"type": "output_text", "text": text}]
+    item: Json = {"type": "message", "role": "assistant", "content": content}
+    return {**item, "phase": phase} if phase else item
+
+
+def _reasoning_of(raw: Json) -> Json:
+    """Return a reasoning item as it is returned: all that it contains, without its status."""
+    kept = {name: value for name, value in raw.items() if value and name != "status"}
+    return {**kept, "type": "reasoning", "summary": as_list(raw.get("summary"))}
+
+
+def _is_opaque(raw: Json) -> bool:
+    """Return whether a reasoning item contains more than text: something encrypted, a signature."""
+    opaque = (value for name, value in raw.items() if name not in _PLAIN_FIELDS)
+    return any(value and isinstance(value, str | dict | list) for value in opaque)
+
+
+def _has_content(raw: Json) -> bool:
+    """Return whether a reasoning item says anything by itself, without being looked up by its id.
+
+    Servers store nothing here.
+    """
+    return _is_opaque(raw) or bool(as_list(raw.get("content")))
+
+
+def _drop_last_reasoning(items: list[Json]) -> None:
+    """Remove reasoning at the end: servers refuse it without the item that it led to."""
+    while items and items[-1]["type"] == "reasoning":
+        items.pop()
 
 
 #: The events that end a part of an item, and what they tell of the item.
@@ -337,7 +422,7 @@ class ResponseReader(ReplyReader):
     def _add_message_text(self, item: Item, piece: str) -> None:
         """Add a piece of a message to the events; a new message begins a new paragraph."""
         if piece:
-            separator = SEPARATOR if self._last_message not in (None, item) else ""
+            separator = _SEPARATOR if self._last_message not in (None, item) else ""
             self._last_message = item
             item.length += len(self._add_text(separator + piece)) - len(separator)
 
@@ -345,7 +430,7 @@ class ResponseReader(ReplyReader):
         """Add a piece of the reasoning to the events; a new part begins a new paragraph."""
         if piece:
             key = (id(item), str(part))
-            separator = SEPARATOR if self._last_part not in (None, key) else ""
+            separator = _SEPARATOR if self._last_part not in (None, key) else ""
             self._last_part = key
             item.length += len(self._add_reasoning(separator + piece))
 
@@ -375,16 +460,16 @@ class ResponseReader(ReplyReader):
                     outline.append({"type": "message", "length": item.length, **named})
                 case "function_call" if item.call:
                     outline.append({"type": "function_call", "call_id": item.call.id})
-                case "reasoning" if has_content(item.raw):
-                    outline.append(reasoning_of(item.raw))
+                case "reasoning" if _has_content(item.raw):
+                    outline.append(_reasoning_of(item.raw))
                 case kind if kind not in {"message", "function_call", "reasoning"}:
-                    drop_last_reasoning(outline)
-        drop_last_reasoning(outline)
+                    _drop_last_reasoning(outline)
+        _drop_last_reasoning(outline)
         outline = [
             part
             for part, then in itertools.pairwise([*outline, {}])
             if part["type"] != "reasoning"
-            or is_opaque(part)
+            or _is_opaque(part)
             # Plain reasoning is wanted only with the call that it led to.
             or then["type"] == "function_call"
         ]
