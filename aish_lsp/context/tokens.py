@@ -17,6 +17,7 @@ from functools import cache
 from itertools import starmap, zip_longest
 from operator import add, mul
 from pathlib import Path
+from typing import Final
 
 _CONSTANTS = json.loads(Path(__file__).with_name("token_constants.json").read_text("utf-8"))
 
@@ -96,43 +97,6 @@ _TO_CYRILLIC_CAPITALS = bytes(
     ord("A" if byte == 0xD0 else "B" if 0x90 <= byte <= 0xAF else " ") for byte in range(256)
 )
 
-#: What is counted of any text, in the order of the constants.
-PLAIN_FEATURES = (
-    "word",  # begins: a run of Latin letters
-    "ten",  # letters of one word, once for each ten in a row
-    "capital",  # letters
-    "cluster",  # of three small consonants in a row: names cut short, random text
-    "number",  # begins
-    "digit",
-    "mark",  # any of ASCII that is not a letter, digit or blank
-    "tail",  # a mark behind a small letter
-    "head",  # a mark behind a blank
-    "odd",  # one of the marks that few words and operators are made of
-    "line",  # ends
-    "tab",
-    "gap",  # two blanks in a row
-    "rest",  # control characters, and the marks of Latin-1
-)
-
-#: What is counted of a text that is not all ASCII.
-SCRIPT_FEATURES = (
-    "accent",  # a Latin letter with one
-    "vietnamese",  # a letter with two
-    "cyrillic",  # letters
-    "cyr. word",  # begins
-    "cyr. capital",  # letters
-    "alphabet",  # letters of Greek, Arabic, Hebrew, Armenian
-    "alph. word",  # begins
-    "indic",  # letters and signs of Hindi, Bengali, Tamil, Thai, ...
-    "han",  # characters
-    "han run",  # begins
-    "kana",  # and the marks of Chinese and Japanese
-    "hangul",  # syllables
-    "symbol",  # arrows, boxes, dashes, quotation marks
-    "wide",  # forms, and other rare characters
-    "emoji",
-)
-
 
 def count(text: str, family: str = GENERAL) -> int:
     """Return about how many tokens ``text`` is; 0 for an empty text.
@@ -167,11 +131,12 @@ def features(text: str) -> list[int]:
     total: list[int] = []
     for begin in range(0, len(text), _CHUNK):
         counted = _features(text[begin : begin + _CHUNK])
-        total = list(starmap(add, zip_longest(total, counted, fillvalue=0)))
+        total = list(starmap(add, zip_longest(total, counted.values(), fillvalue=0)))
     return total
 
 
-def _features(text: str) -> list[int]:
+def _features(text: str) -> dict[str, int]:
+    """Return what is counted in a text, in the order of the constants."""
     data = text.encode("utf-8", "surrogatepass")
     for ruler, mark in _RULERS:
         data = data.replace(ruler, mark)
@@ -180,43 +145,49 @@ def _features(text: str) -> list[int]:
     words = b" " + classes.translate(_TO_WORDS)
     shape, word = classes.count, words.count
     odd = shape(b"$")
-    plain = [
-        word(b" a"),
-        word(b"aaaaaaaaaa"),
-        shape(b"A"),
-        data.translate(_TO_CONSONANTS).count(b"qqq"),
-        word(b" 0") + word(b"a0"),
-        shape(b"0"),
-        shape(b".") + odd,
-        shape(b"a."),
-        shape(b" ."),
-        odd,
-        shape(b"\n"),
-        data.count(b"\t"),
-        shape(b"  "),
-        shape(b"x"),
-    ]
+    counted = {
+        "word": word(b" a"),  # begins: a run of Latin letters
+        "ten": word(b"aaaaaaaaaa"),  # letters of one word, once for each ten in a row
+        "capital": shape(b"A"),  # letters
+        # Of three small consonants in a row: names cut short, random text.
+        "cluster": data.translate(_TO_CONSONANTS).count(b"qqq"),
+        "number": word(b" 0") + word(b"a0"),  # begins
+        "digit": shape(b"0"),
+        "mark": shape(b".") + odd,  # any of ASCII that is not a letter, digit or blank
+        "tail": shape(b"a."),  # a mark behind a small letter
+        "head": shape(b" ."),  # a mark behind a blank
+        "odd": odd,  # one of the marks that few words and operators are made of
+        "line": shape(b"\n"),  # ends
+        "tab": data.count(b"\t"),
+        "gap": shape(b"  "),  # two blanks in a row
+        "rest": shape(b"x"),  # control characters, and the marks of Latin-1
+    }
     if text.isascii():
-        return plain
+        return counted
     cyrillic = shape(b"c")
-    return [
-        *plain,
-        shape(b"e"),
-        shape(b"v"),
-        cyrillic,
-        word(b" c"),
-        data.translate(_TO_CYRILLIC_CAPITALS).count(b"AB") if cyrillic else 0,
-        shape(b"i"),
-        word(b" i"),
-        shape(b"d"),
-        shape(b"h"),
-        word(b" h"),
-        shape(b"k"),
-        shape(b"o"),
-        shape(b"s"),
-        shape(b"w"),
-        shape(b"f"),
-    ]
+    capitals = data.translate(_TO_CYRILLIC_CAPITALS).count(b"AB") if cyrillic else 0
+    return counted | {
+        "accent": shape(b"e"),  # a Latin letter with one
+        "vietnamese": shape(b"v"),  # a letter with two
+        "cyrillic": cyrillic,  # letters
+        "cyr. word": word(b" c"),  # begins
+        "cyr. capital": capitals,  # letters
+        "alphabet": shape(b"i"),  # letters of Greek, Arabic, Hebrew, Armenian
+        "alph. word": word(b" i"),  # begins
+        "indic": shape(b"d"),  # letters and signs of Hindi, Bengali, Tamil, Thai, ...
+        "han": shape(b"h"),  # characters
+        "han run": word(b" h"),  # begins
+        "kana": shape(b"k"),  # and the marks of Chinese and Japanese
+        "hangul": shape(b"o"),  # syllables
+        "symbol": shape(b"s"),  # arrows, boxes, dashes, quotation marks
+        "wide": shape(b"w"),  # forms, and other rare characters
+        "emoji": shape(b"f"),
+    }
+
+
+#: What is counted of any text, and besides that of one that is not all ASCII.
+PLAIN_FEATURES: Final = tuple(_features(""))
+SCRIPT_FEATURES: Final = tuple(_features("\u00e9"))[len(PLAIN_FEATURES) :]
 
 
 # The family of a model's tokenizer, by the model's name.
