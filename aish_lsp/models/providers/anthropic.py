@@ -467,7 +467,7 @@ class MessageReader(ReplyReader):
         thought = any("thinking" in part["type"] for part in content)
         return {"server": self._server, "content": content} if thought else {}
 
-    def _usage(self) -> Usage | None:
+    def usage(self) -> Usage | None:
         """Return the usage. The server counts cached input separately; Usage includes it."""
         counts = self._counts
         read = counts.get("cache_read_input_tokens", 0)

@@ -416,7 +416,8 @@ class CandidateReader(ReplyReader):
             return {}
         return {"server": self._server, "parts": self._parts}
 
-    def _usage(self) -> Usage | None:
+    def usage(self) -> Usage | None:
+        """Return the usage that the server has reported."""
         return read_usage(self._reported)
 
     def _read_finish(self, candidate: Json) -> None:

@@ -160,7 +160,7 @@ class LineReader(ReplyReader):
         # The model's templates expect it with the calls that it led to.
         return {"thinking": True} if calls and self._thought else {}
 
-    def _usage(self) -> Usage | None:
+    def usage(self) -> Usage | None:
         """Return the usage; older servers do not report an input that was cached."""
         prompt = as_count(self._reported.get("prompt_eval_count"))
         if prompt == 0:

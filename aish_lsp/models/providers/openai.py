@@ -284,7 +284,8 @@ class ChatReader(ReplyReader):
             kept["reasoning_field"] = self._field
         return {**kept, "others": self._others} if self._others else kept
 
-    def _usage(self) -> Usage | None:
+    def usage(self) -> Usage | None:
+        """Return the usage that the server has reported."""
         return read_usage(self._reported)
 
     def _keep_usage(self, usage: Any) -> None:

@@ -142,17 +142,13 @@ class ReplyReader(ABC):
         events: list[ModelEvent] = [*calls]
         if metadata := self._metadata(calls):
             events.append(ReasoningMetadata(self._provider, sendable(metadata)))
-        usage = self._usage()
+        usage = self.usage()
         if usage is not None:
             events.append(usage)
         return [
             *events,
             Finish(self._reason(usage, called=bool(calls)), self._native or self._finish or ""),
         ]
-
-    def usage(self) -> Usage | None:
-        """Return the usage that was reported so far, or None."""
-        return self._usage()
 
     @abstractmethod
     def _read(self, event: Json) -> None:
@@ -167,8 +163,8 @@ class ReplyReader(ABC):
         """Return what must be returned with the reasoning; empty if there is nothing."""
 
     @abstractmethod
-    def _usage(self) -> Usage | None:
-        """Return the usage that the server reported, or None if it is not plausible.
+    def usage(self) -> Usage | None:
+        """Return the usage that the server has reported, or None if it is not plausible.
 
         An input of no tokens is not. The usage is then estimated, so that a cost cap holds.
         """

@@ -476,7 +476,7 @@ class ResponseReader(ReplyReader):
         needed = any(part["type"] == "reasoning" or "phase" in part for part in outline)
         return {"output": outline} if needed else {}
 
-    def _usage(self) -> Usage | None:
+    def usage(self) -> Usage | None:
         """Return the usage: that of chat completions, with other field names."""
         raw = self._reported
         if not isinstance(raw, dict):
