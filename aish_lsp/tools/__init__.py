@@ -12,9 +12,11 @@ import hashlib
 import json
 import os
 import re
+import tomllib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
@@ -128,6 +130,12 @@ def parts_of(offered: str) -> tuple[str, str]:
     """Return the server and the rest of an offered name; no server for a built-in tool."""
     server, parted, name = offered.lstrip("_").partition("__")
     return (server, name) if parted else ("", offered)
+
+
+@cache
+def own_tools() -> Mapping[str, Mapping[str, Any]]:
+    """Return the rows of ``builtin.toml`` by the names of the built-in tools."""
+    return tomllib.loads(Path(__file__).with_name("builtin.toml").read_text("utf-8"))
 
 
 #: The digits of a number that is larger than any count.

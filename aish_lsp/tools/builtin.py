@@ -1,4 +1,4 @@
-"""The built-in tools: their names, their arguments, and the methods that carry them out.
+"""The built-in tools of ``builtin.toml``, and the methods that carry them out.
 
 This includes those that ask the editor about the code: problems, symbols, definitions.
 """
@@ -24,6 +24,7 @@ from aish_lsp.tools import (
     bounded,
     locate,
     number_of,
+    own_tools,
     text_of,
 )
 from aish_lsp.tools.reading import Looking
@@ -34,93 +35,21 @@ if TYPE_CHECKING:
     from aish_lsp.tools import Around, CallTool, Workplace
 
 
-def _schema(
-    name: str,
-    description: str,
-    *,
-    required: str = "",
-    text: str = "",
-    numbers: str = "",
-    flags: str = "",
-) -> ToolSchema:
-    """Return a schema; for each type, the names of its arguments are given, separated by blanks."""
-    kinds = {"string": text, "integer": numbers, "boolean": flags}
-    properties = {one: {"type": kind} for kind, names in kinds.items() for one in names.split()}
-    parameters = {"type": "object", "properties": properties, "required": required.split()}
-    return ToolSchema(name, description, parameters)
+def _schema(name: str, row: Mapping[str, Any]) -> ToolSchema:
+    properties = {one: {"type": kind} for one, kind in row["arguments"].items()}
+    required = row.get("required", [])
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return ToolSchema(name, row["description"], parameters)
 
-
-# Short, since they are sent with each request. Keep the order: a prompt's beginning is cached.
-_SCHEMAS: Final = (
-    _schema(
-        "read_file",
-        "Read a text file of the workspace, or its lines start to end (from 1).",
-        required="path",
-        text="path",
-        numbers="start end",
-    ),
-    _schema(
-        "list_files",
-        "List the project's files under a folder, some folders deep.",
-        text="path",
-        numbers="depth",
-    ),
-    _schema(
-        "search",
-        "Find the lines of files that hold a text, or match a regex.",
-        required="pattern",
-        text="pattern path",
-        flags="regex",
-    ),
-    _schema(
-        "diagnostics",
-        "List the errors and warnings that the editor has for a file, or for the workspace.",
-        text="path",
-    ),
-    _schema(
-        "symbols",
-        "List the functions, classes and such of a file, or those of the workspace named like"
-        " query.",
-        text="query path",
-    ),
-    _schema(
-        "definition",
-        "Find where the name at a place is defined. line and character count from 1.",
-        required="path line character",
-        text="path",
-        numbers="line character",
-    ),
-    _schema(
-        "edit_file",
-        "Replace a text in a file. old has to be exact and occur once; with all it is replaced"
-        " wherever it occurs. The user is asked.",
-        required="path old new",
-        text="path old new",
-        flags="all",
-    ),
-    _schema(
-        "write_file",
-        "Write a new file, or all of one that you have read. The user is asked.",
-        required="path content",
-        text="path content",
-    ),
-    _schema(
-        "run_command",
-        "Run a shell command and get its output. The user is asked unless it only reads. timeout is"
-        " in seconds.",
-        required="command",
-        text="command cwd",
-        numbers="timeout",
-    ),
-)
-#: The tools that are offered only if the editor can answer them.
-OF_EDITOR: Final = frozenset(("diagnostics", "symbols", "definition"))
-#: The tools that change nothing; those that run or change something ask the user themselves.
-_READING: Final = OF_EDITOR | {"read_file", "list_files", "search"}
 
 #: The most places in an answer, and characters of text for each.
 _MOST: Final = 200
 _SAID: Final = 300
+
+
+def asks_editor(name: str) -> bool:
+    """Return whether a built-in tool is offered only if the editor can answer it."""
+    return bool(own_tools()[name].get("asks_editor"))
 
 
 class EditorLookups:
@@ -227,15 +156,19 @@ class BuiltInTools:
             "run_command": self._run_command,
         }
 
-        self._tools = tuple(map(self._tool, _SCHEMAS))
+        self._tools = tuple(
+            self._tool(_schema(name, row), reads=row.get("reads", False))
+            for name, row in own_tools().items()
+            if name in self._work
+        )
 
     def provider(self) -> Provider:
         """Return the tools, always in the same order; some only if the editor can answer."""
         answers = self._workplace.look_up.is_offered()
-        tools = (tool for tool in self._tools if answers or tool.schema.name not in OF_EDITOR)
+        tools = (tool for tool in self._tools if answers or not asks_editor(tool.schema.name))
         return Provider(OWN_TOOLS, tuple(tools))
 
-    def _tool(self, schema: ToolSchema) -> OfferedTool:
+    def _tool(self, schema: ToolSchema, *, reads: bool) -> OfferedTool:
         async def call(arguments: Mapping[str, Any], around: Around) -> ToolResult:
             known = schema.parameters["properties"]
             if unknown := [one for one in arguments if one not in known]:
@@ -246,7 +179,6 @@ class BuiltInTools:
                 )
             return await self._work[schema.name](arguments, around)
 
-        reads = schema.name in _READING
         return OfferedTool(schema, reads, lambda: reads, call)
 
     async def _run_command(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:

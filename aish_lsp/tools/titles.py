@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.text import clipped, count_of, escaped, one_line
-from aish_lsp.tools import NOTHING_FOUND
+from aish_lsp.tools import NOTHING_FOUND, own_tools
 
 #: The most characters of what a call is about, and of one argument of a server's tool.
 _SUBJECT: Final = 120
@@ -52,36 +52,12 @@ def _how_it_ended(result: str) -> str:
     return f": {ended[1]}" if ended else ""
 
 
-def _nothing(_result: str) -> str:
-    return ""
-
-
-class _Words(NamedTuple):
-    """How a call of a built-in tool is described.
-
-    ``about`` names the arguments, of which the first that is given is what the call is about.
-    """
-
-    base: str
-    present: str
-    past: str
-    about: tuple[str, ...]
-    outcome: _Outcome = _nothing
-
-
-_WORDS: Final[Mapping[str, _Words]] = {
-    "read_file": _Words("read", "Reading", "Read", ("path",), _lines_read),
-    "list_files": _Words("list", "Listing", "Listed", ("path",)),
-    "search": _Words("search for", "Searching for", "Searched", ("pattern",), _files_found),
-    "diagnostics": _Words("check", "Checking", "Checked", ("path",)),
-    "symbols": _Words("look up", "Looking up", "Looked up", ("query", "path")),
-    "definition": _Words(
-        "look up a name in", "Looking up a name in", "Looked up a name in", ("path",)
-    ),
-    "edit_file": _Words("edit", "Editing", "Edited", ("path",), _lines_changed),
-    "write_file": _Words("write", "Writing", "Wrote", ("path",), _lines_changed),
-    "run_command": _Words("run", "Running", "Ran", ("command",), _how_it_ended),
-    "tool_search": _Words("look for tools", "Looking for tools", "Looked for tools", ("query",)),
+_OUTCOMES: Final[Mapping[str, _Outcome]] = {
+    "read_file": _lines_read,
+    "search": _files_found,
+    "edit_file": _lines_changed,
+    "write_file": _lines_changed,
+    "run_command": _how_it_ended,
 }
 
 #: Arguments that are words to look for, not names.
@@ -104,22 +80,25 @@ def call_title(
         as_code: whether what comes from the model is to be Markdown's inline code.
     """
     given = _object(arguments)
-    words = _WORDS.get(name) if server == OWN_TOOLS else None
-    if words is None or given is None:
+    row = own_tools().get(name) if server == OWN_TOOLS else None
+    outcome = ""
+    if row is None or given is None:
         server_name = "" if server == OWN_TOOLS else f"{server} "
         raw = arguments if given is None else _values(given)
-        words = _Words("call", "Calling", "Called", ())
+        base, present, past = "call", "Calling", "Called"
         subject = _shown(f"{server_name}{name} {raw}".strip(), as_code=as_code)
     else:
-        subject = _subject(words, given, as_code=as_code)
-    outcome = words.outcome(result)
+        base, present, past = row["words"]
+        subject = _subject(row["about"], given, as_code=as_code)
+        if name in _OUTCOMES:
+            outcome = _OUTCOMES[name](result)
     if status == "done" or outcome:
-        return f"{words.past} {subject}{outcome}"
+        return f"{past} {subject}{outcome}"
     if status == "failed":
-        return f"Could not {words.base} {subject}"
+        return f"Could not {base} {subject}"
     if status == "denied":
-        return f"Did not {words.base} {subject}"
-    return f"{words.present} {subject}"
+        return f"Did not {base} {subject}"
+    return f"{present} {subject}"
 
 
 def _object(arguments: str) -> dict[str, Any] | None:
@@ -131,9 +110,9 @@ def _object(arguments: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _subject(words: _Words, given: Mapping[str, Any], *, as_code: bool) -> str:
-    """Return what the call of a built-in tool is about."""
-    for key in words.about:
+def _subject(about: Sequence[str], given: Mapping[str, Any], *, as_code: bool) -> str:
+    """Return what the call of a built-in tool is about: the first argument of ``about``."""
+    for key in about:
         value = given.get(key)
         if isinstance(value, str) and value not in ("", "."):
             shown = _shown(value, as_code=as_code)

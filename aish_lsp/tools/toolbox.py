@@ -17,7 +17,7 @@ from aish_lsp.foundation.text import count_of, cut, escaped, shown
 from aish_lsp.models.refusals import limit_in, named_in
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools import ToolResult, offered_name
-from aish_lsp.tools.builtin import OF_EDITOR
+from aish_lsp.tools.builtin import asks_editor
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -188,7 +188,7 @@ class Toolbox:
         schemas = [one for listed in by_server.values() for one in listed]
         own = by_server.pop(OWN_TOOLS, [])
         groups = sorted(by_server.values(), key=size, reverse=True)
-        groups += [[one for one in own if one.name in OF_EDITOR], own]
+        groups += [[one for one in own if asks_editor(one.name)], own]
         for count in range(len(groups) + 1):
             later = {one.name: one for group in groups[:count] for one in group}
             kept = [one for one in schemas if one.name not in later]
