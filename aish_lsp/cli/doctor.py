@@ -180,7 +180,7 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
         return Finding(what, "ok", "the offline model")
     if not preset.endpoint.strip():
         return Finding(what, "broken", "it has no valid endpoint", "Set `endpoint` in config.toml.")
-    if problem := await _key_problem(workspace, preset):
+    if problem := await _problem(workspace, preset):
         return Finding(what, "broken", *problem)
     try:
         async with asyncio.timeout(SERVER_TIMEOUT):
@@ -200,11 +200,17 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
     return Finding(what, "ok", f"{preset.endpoint}: {preset.model or 'its only model'}, {size}")
 
 
-async def _key_problem(workspace: Workspace, preset: Preset) -> tuple[str, str] | None:
-    """Return why the key of ``preset`` cannot be used, and what to do; None if it can."""
+async def _problem(workspace: Workspace, preset: Preset) -> tuple[str, str] | None:
+    """Return why the file or the key of ``preset`` cannot be used, and what to do, if so."""
     from aish_lsp.models.keys import resolve_key  # noqa: PLC0415 - only for a configured model
+    from aish_lsp.models.local_server import model_file  # noqa: PLC0415 - as above
 
     keys = workspace.services.keys
+    if preset.file is not None:
+        try:
+            model_file(preset)
+        except AishError as error:
+            return error.message, "`aish-lsp setup` sets another model up."
     try:
         await resolve_key(preset, keys, timeout_s=KEY_TIMEOUT)
     except AishError as error:

@@ -54,6 +54,7 @@ _FOLDERS: Final = {
     "asked": (r"[0-9a-f]{16}\.txt", "questions too long to be shown"),
     "layers": (r"tmp\w+", "left by commands that were stopped"),
     "oauth": (r"[0-9a-f]{32}\.json(\.lock)?|\.[0-9a-f]{32}\..*\.tmp", "sign-ins of tool servers"),
+    "servers": (r"\.?[0-9a-f]{16}\.(json(\..*)?|keeper|log|users)", "servers of local models"),
     "tool-servers": (r"[\w.-]+\.log(\.\d)?", "what tool servers reported"),
 }
 _WORKSPACE: Final = re.compile(r"[a-z0-9-]+-[0-9a-f]{12}|user")

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeVar
+
+from aish_lsp.foundation.files import config_file, expanded
 
 T = TypeVar("T")
 
@@ -24,6 +27,9 @@ _ROW: Final = re.compile(r"[^\s!{-]\S*(?:\s+(?:operands:\d{1,3}|(?!operands:)\S+
 
 #: The name of the server that stands for the built-in tools.
 OWN_TOOLS: Final = "aish"
+
+#: The window of a model with a ``file``, in tokens, if none is configured.
+LOCAL_WINDOW: Final = 8192
 
 #: Each provider's own address, and the variable that usually holds its key.
 OWN_ENDPOINTS: dict[Provider, tuple[str, str]] = {
@@ -67,6 +73,7 @@ class Preset:
     """A model: who serves it, where, and how to call it. ``name`` is the table's name.
 
     Without an ``endpoint``, the provider's own address and key variable are used if it has them.
+    With a ``file``, the endpoint names that file until its server is started.
     """
 
     name: str = ""
@@ -74,6 +81,9 @@ class Preset:
     endpoint: str = key(
         "",
         "the server's address, with or without /v1; empty: the provider's own, except for openai",
+    )
+    file: str | None = key(
+        None, "a model in a GGUF file, instead of an endpoint: llama.cpp's server is started for it"
     )
     model: str = key("", "the model's name on the server; empty: the server's only model")
     context_window: int | None = key(
@@ -103,13 +113,24 @@ class Preset:
     price: Price | None = key(None, "dollars per million tokens")
 
     def __post_init__(self) -> None:
-        """Fill in the provider's own address and key variable."""
+        """Fill in the provider's own address and key variable, or what a ``file`` stands for."""
+        if self.file is not None:
+            if self.endpoint.strip() not in ("", self.path.as_uri()):
+                raise ValueError("found `file` and `endpoint`; accepted: one of them")
+            object.__setattr__(self, "endpoint", self.path.as_uri())
+            object.__setattr__(self, "model", self.model or self.path.stem)
+            object.__setattr__(self, "context_window", self.context_window or LOCAL_WINDOW)
         own = None if self.endpoint else OWN_ENDPOINTS.get(self.provider)
         if own is not None:
             endpoint, variable = own
             object.__setattr__(self, "endpoint", endpoint)
             if self.api_key_env is None and self.api_key_command is None:
                 object.__setattr__(self, "api_key_env", variable)
+
+    @property
+    def path(self) -> Path:
+        """Where the ``file`` is: a relative path begins at the folder of ``config.toml``."""
+        return (config_file().parent / expanded(self.file or "")).absolute()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

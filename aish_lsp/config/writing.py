@@ -21,7 +21,15 @@ from aish_lsp.foundation.files import write_atomic
 
 #: The keys of a preset that are written, in this order, unless they have the default.
 _WRITTEN: Final = (
-    *("provider", "endpoint", "model", "context_window", "max_output_tokens", "api_key_env"),
+    *(
+        "provider",
+        "endpoint",
+        "file",
+        "model",
+        "context_window",
+        "max_output_tokens",
+        "api_key_env",
+    ),
 )
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -39,6 +47,8 @@ def table_of(preset: Preset) -> dict[str, Any]:
     defaults = {field.name: getattr(Preset(), field.name) for field in fields(Preset)}
     own_endpoint, own_variable = OWN_ENDPOINTS.get(preset.provider, ("", None))
     table = {name: getattr(preset, name) for name in _WRITTEN}
+    if preset.file is not None:
+        table["endpoint"] = ""
     if own_endpoint and preset.endpoint == own_endpoint:
         # Both are filled in automatically.
         table["endpoint"] = ""

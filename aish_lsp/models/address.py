@@ -82,6 +82,8 @@ def server_name(url: str) -> str:
 def is_loopback(url: str) -> bool:
     """Return whether ``url`` points at this machine."""
     name = host(url)
+    if url.startswith("file:"):
+        return True
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument
 from aish_lsp.models.address import server_url
+from aish_lsp.models.local_server import served
 from aish_lsp.models.loose_json import as_dict
 from aish_lsp.models.providers import protocol
 from aish_lsp.models.providers.base import CountingModel, NotACountError
@@ -298,13 +299,14 @@ class EndpointTokenizer(Capability):
     async def _ask_for(self, missing: list[str]) -> None:
         """Count all of ``missing``, and measure what the template adds if that is due."""
         try:
-            headers = await protocol(self._preset.provider).headers(self._preset, self._environ)
+            at = await served(self._preset, self._http)
+            headers = await protocol(self._preset.provider).headers(at, self._environ)
         except AishError as error:
             # The question itself will fail for the same reason, which tells the user.
             logger.info("no tokens are counted: %s", error.message)
             self._pause.begin()
             return
-        post = partial(self._post, headers)
+        post = partial(self._post, at.endpoint, headers)
         # Long texts come last, so that they do not delay the others or the first request.
         waiting = iter(sorted(missing, key=len))
         if self._api is None:
@@ -366,9 +368,11 @@ class EndpointTokenizer(Capability):
         except* AishError:
             self._template_pause.begin()
 
-    async def _post(self, headers: Mapping[str, str], path: str, body: Mapping[str, Any]) -> Any:
+    async def _post(
+        self, endpoint: str, headers: Mapping[str, str], path: str, body: Mapping[str, Any]
+    ) -> Any:
         """Post ``body`` to a path outside the endpoint's API; at most ``AT_ONCE`` at a time."""
-        url = server_url(self._preset.endpoint, path)
+        url = server_url(endpoint, path)
         named = {"model": self._preset.model, **body} if self._preset.model else body
         async with self._slots:
             # Longer than the timeout of ``fetch``, which knows what the other requests returned.

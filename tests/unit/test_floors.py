@@ -23,6 +23,7 @@ LIBRARIES = {
     "websockets": ("lsp.websocket",),
     "httpx": ("models.http", "models.network"),
     "httpx_sse": ("models.http",),
+    "xllamacpp": ("models.local_server",),
     "platformdirs": ("foundation.files",),
     "prompt_toolkit": ("cli.chat_input",),
     "rich": ("cli.rendering",),
@@ -149,7 +150,7 @@ def circles() -> set[frozenset[str]]:
 def test_a_library_that_is_imported_is_declared() -> None:
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["acp"], *extras["tools"]]
+    declared = [*project["dependencies"], *extras["acp"], *extras["tools"], *extras["local"]]
     names = {re.split(r"[\[<>=]", one)[0].replace("-", "_") for one in declared}
     # The name of a package is not always that of its module; pygls' extra brings websockets.
     assert LIBRARIES.keys() - names == {"acp", "markdown_it", "websockets"}

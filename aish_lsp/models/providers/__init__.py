@@ -62,4 +62,10 @@ async def describe(
 
     ``timeout_s`` is in seconds, for each of at most three requests.
     """
+    if preset.file is not None:
+        # Its server is not started for this.
+        from aish_lsp.models.endpoint import EndpointInfo  # noqa: PLC0415 - imports httpx
+
+        models = (preset.model,) if preset.path.is_file() else ()
+        return EndpointInfo("llama.cpp" if models else None, models, preset.context_window)
     return await protocol(preset.provider).describe(http, preset, environ, timeout_s=timeout_s)

@@ -18,6 +18,7 @@ from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.endpoint import EndpointInfo, chat_models, describe_listed, list_models
 from aish_lsp.models.forms import EVERY, forms_for, reformed
 from aish_lsp.models.keys import BEARER, headers_for, key_of
+from aish_lsp.models.local_server import served
 from aish_lsp.models.loose_json import Json, as_dict
 from aish_lsp.models.refusals import (
     Changes,
@@ -149,8 +150,9 @@ class StreamingModel(ABC):
                 model and the preset has none.
         """
         preset = request.preset
-        url = self._url(preset, self.path)
-        headers = await self.headers(preset, self._environ)
+        at = await served(preset, self._http)
+        url = self._url(at, self.path)
+        headers = await self.headers(at, self._environ)
         with key_of(preset):
             model = await self._model_name(preset, headers)
             body = self._formed_body(request, model)
@@ -352,8 +354,9 @@ class CountingModel(StreamingModel):
             NotACountError: the answer contains no count.
         """
         preset = request.preset
-        url = self._url(preset, self.count_path)
-        headers = await self.headers(preset, self._environ)
+        at = await served(preset, self._http)
+        url = self._url(at, self.count_path)
+        headers = await self.headers(at, self._environ)
         with key_of(preset):
             model = await self._model_name(preset, headers)
             body = self._count_body(request, model)

@@ -109,6 +109,14 @@ def test_the_doctor_says_that_a_model_has_no_address(
     assert findings(run("doctor", "--json"))["model local"]["found"] == "it has no valid endpoint"
 
 
+def test_the_doctor_of_a_model_whose_file_is_missing_says_so(
+    run: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text('[models.local]\nfile = "gone.gguf"\n')
+    found = findings(run("doctor", "--json"))["model local"]["found"]
+    assert "No such file" in found or "There is no llama.cpp" in found
+
+
 def test_the_doctor_names_what_is_wrong_in_the_environment(run: CommandLine) -> None:
     variables = {"SSL_CERT_FILE": "/nowhere.pem", "NO_PROXY": "<local>", "no_proxy": "<local>"}
     done = run("doctor", "--json", **variables)
