@@ -62,11 +62,6 @@ class TrustStore:
         found = self._grants({"workspace": _place(workspace), "what": what, "name": name})
         return str(found[-1].get("definition", "")) if found else None
 
-    def names(self, workspace: Path, what: What) -> list[str]:
-        """Return the names of a workspace's grants of this kind."""
-        grants = self._grants({"workspace": _place(workspace), "what": what})
-        return [str(grant.get("name")) for grant in grants]
-
     def times(self, workspace: Path, what: What) -> dict[str, str]:
         """Return when each of a workspace's grants of this kind was given, by its name."""
         grants = self._grants({"workspace": _place(workspace), "what": what})

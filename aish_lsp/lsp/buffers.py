@@ -9,19 +9,20 @@ holds none, and whose file has changed since the editor read it, does not count:
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
+from aish_lsp.chat.insertion import Edit
+from aish_lsp.foundation.files import stamp_of
 from aish_lsp.foundation.opening import read_regular
 from aish_lsp.foundation.ports import EditOutcome
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
 from aish_lsp.foundation.uris import path_of
 from aish_lsp.lsp.base_server import declares
-from aish_lsp.lsp.open_documents import ANSWER_TIMEOUT
+from aish_lsp.lsp.open_documents import ANSWER_TIMEOUT, text_edit
 from aish_lsp.lsp.protocol import ChangedFiles, SaveRequest
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ class EditorBuffers:
         self._stamps: dict[str, tuple[int, ...]] = {}
         # The hash of a document's text, and its file's stamp, when both were last seen to be alike.
         self._alike: dict[str, tuple[int, tuple[int, ...]]] = {}
-        # The stamp of a document's file when it was last read, and the hash of its text, if any.
-        self._read: dict[str, tuple[tuple[int, ...], int | None]] = {}
         self._compared: set[str] = set()
         self._changed = asyncio.Event()
         documents.on_change(lambda uri, changes: self._on_change(uri, is_opened=not changes))
@@ -105,7 +104,9 @@ class EditorBuffers:
             return "its text there has changed in the meantime"
         if not self._documents.capabilities.apply_edit:
             return "it has unsaved changes, and the editor does not accept edits"
-        change = _change(self._documents, before, after, document.line_end)
+        # Only what differs, so that cursors and marks are kept.
+        least = Edit(0, len(before), after).least(before)
+        change = text_edit(self._documents, document, least)
         edit = self._documents.edit(document.uri, [change])
         return await self.make(document.uri, edit, after)
 
@@ -207,11 +208,7 @@ class EditorBuffers:
             seen: OpenDocument | None = None
             while (document := self._documents.opened(uri)) and document != seen:
                 seen, stamp = document, _stamp(uri)
-                if self._read.get(uri, ((), None))[0] != stamp:
-                    text = await asyncio.to_thread(_text_on_disk, uri)
-                    self._read[uri] = stamp, None if text is None else hash(text)
-                held = self._read[uri][1] if stamp == _stamp(uri) else None
-                if held is not None and held == hash(document.text.removeprefix(_BOM)):
+                if await asyncio.to_thread(_is_on_disk, document) and stamp == _stamp(uri):
                     self._alike[uri] = hash(document.text), stamp
         finally:
             self._compared.discard(uri)
@@ -220,17 +217,15 @@ class EditorBuffers:
         self._touched.discard(uri)
         self._stamps.pop(uri, None)
         self._alike.pop(uri, None)
-        self._read.pop(uri, None)
 
 
 def _stamp(uri: str) -> tuple[int, ...]:
     """Return what differs once a document's file has been written or replaced."""
     path = path_of(uri)
     try:
-        status = os.stat(path) if path is not None else None  # noqa: PTH116 - links are followed
+        return stamp_of(path.stat()) if path is not None else ()
     except (OSError, ValueError):
-        status = None
-    return (status.st_ino, status.st_size, status.st_mtime_ns) if status else ()
+        return ()
 
 
 def _is_on_disk(document: OpenDocument) -> bool:
@@ -248,19 +243,3 @@ def _text_on_disk(uri: str) -> str | None:
         return with_line_feeds(data.decode("utf-8").removeprefix(_BOM))
     except UnicodeDecodeError:
         return None
-
-
-def _change(documents: OpenDocuments, before: str, after: str, line_end: str) -> types.TextEdit:
-    """Return an edit of only the lines that differ, so that cursors and marks are kept."""
-    old, new = before.split("\n"), after.split("\n")
-    # The last line has no line end: it is always replaced.
-    first = 0
-    while first < min(len(old), len(new)) - 1 and old[first] == new[first]:
-        first += 1
-    same = 0
-    while same < min(len(old), len(new)) - first - 1 and old[-1 - same] == new[-1 - same]:
-        same += 1
-    last = len(old) - 1 - same
-    text = line_end.join(new[first : len(new) - same])
-    place = types.Range(types.Position(first, 0), types.Position(last, documents.width(old[last])))
-    return types.TextEdit(place, text)

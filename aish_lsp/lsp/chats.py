@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
@@ -34,21 +35,15 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.workspaces import Workspaces
 
 
+@dataclass(frozen=True, slots=True)
 class ChatDocuments:
     """The chat documents of a client's workspaces."""
 
-    def __init__(
-        self,
-        server: BaseServer,
-        documents: OpenDocuments,
-        workspaces: Workspaces,
-        selections: Selections,
-    ) -> None:
-        self._server = server
-        self._documents = documents
-        self._workspaces = workspaces
-        self._selections = selections
-        self._chats: dict[Workspace, ChatDocument] = {}
+    _server: BaseServer
+    _documents: OpenDocuments
+    _workspaces: Workspaces
+    _selections: Selections
+    _chats: dict[Workspace, ChatDocument] = field(default_factory=dict, init=False)
 
     def of(self, workspace: Workspace) -> ChatDocument:
         """Return the chat document of ``workspace``."""

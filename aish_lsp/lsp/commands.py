@@ -108,7 +108,10 @@ class CommandHandlers:
     async def _execute(self, operation: Operation, call: Call, params: Any) -> object:
         """Carry an operation out for the client; return its result."""
         workspace, guess = self._meant(params)
-        face = _CommandFace(call, self.server, self.documents, self.chats, workspace)
+        # Not the chat itself: this server takes one only when it is needed.
+        face = _CommandFace(
+            call, self.server.tell, lambda: self.chats.of(workspace).text(), self, workspace
+        )
         caller = Caller(workspace, workspace.shown, face, guess=guess)
         work: Awaitable[Any] = dispatch(operation, params, caller)
         if not operation.comes_in_pieces:
@@ -246,27 +249,17 @@ class CommandHandlers:
         return session, (await session.models.choose(params.model)).preset
 
 
+@dataclass
 class _CommandFace(EditorFace):
     """The client as seen by an operation that a command asks for; ``about`` is what it selects."""
 
-    def __init__(
-        self,
-        call: Call,
-        server: BaseServer,
-        documents: OpenDocuments,
-        chats: ChatDocuments,
-        workspace: Workspace,
-    ) -> None:
-        super().__init__(call, server.tell, lambda: chats.of(workspace).text())
-        self.about: Selected | None = None
-        self._server = server
-        self._documents = documents
-        self._chats = chats
-        self._workspace = workspace
+    handlers: CommandHandlers
+    workspace: Workspace
+    about: Selected | None = None
 
     async def subject(self, params: AskParams) -> Subject:
         """Return what the range of a question selects, and the file in which it is asked."""
-        self.about = await selected(self._documents, self._workspace, params)
+        self.about = await selected(self.handlers.documents, self.workspace, params)
         file = path_of(params.uri) if params.uri is not None else None
         return Subject(self.about.attached if self.about else (), file)
 
@@ -277,16 +270,16 @@ class _CommandFace(EditorFace):
             InvalidArgument: it shows another session.
             StoreUnavailable: it cannot be created.
         """
-        if session is not self._workspace.shown:
+        if session is not self.workspace.shown:
             msg = f"The chat does not show the session {session.id}, so its events need a token."
             raise InvalidArgument(msg, path="partialResultToken")
-        await self._chats.of(self._workspace).prepare(show=not operation.quiet)
+        await self.handlers.chats.of(self.workspace).prepare(show=not operation.quiet)
 
     async def continue_in_chat(self, line: str) -> bool:
         """Carry out ``line`` in the chat document if the client cannot ask the user to choose."""
-        if can_choose(self._server):
+        if can_choose(self.handlers.server):
             return False
-        await self._chats.of(self._workspace).send(line)
+        await self.handlers.chats.of(self.workspace).send(line)
         return True
 
 

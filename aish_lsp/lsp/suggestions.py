@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -110,26 +110,19 @@ class Runnable:
         return types.Command("Edit", "aish.chat.open", arguments=[{"prompt": prompt, "uri": uri}])
 
 
+@dataclass(slots=True)
 class Suggestions:
     """What is offered in the documents of one client."""
 
-    def __init__(
-        self,
-        server: BaseServer,
-        documents: OpenDocuments,
-        workspaces: Workspaces,
-        chats: ChatDocuments,
-        others: Sequence[Offer],
-    ) -> None:
-        self._server = server
-        self._documents = documents
-        self._workspaces = workspaces
-        self._chats = chats
-        self._others = others
-        self._hinted: set[str] = set()
-        # By URI, the lenses that the client has or was asked to request.
-        self._known: dict[str, list[types.CodeLens]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+    _server: BaseServer
+    _documents: OpenDocuments
+    _workspaces: Workspaces
+    _chats: ChatDocuments
+    _others: Sequence[Offer]
+    _hinted: set[str] = field(default_factory=set, init=False)
+    #: By URI, the lenses that the client has or was asked to request.
+    _known: dict[str, list[types.CodeLens]] = field(default_factory=dict, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
         """Return what can be run in an open document, in order.

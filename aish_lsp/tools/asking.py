@@ -93,7 +93,7 @@ class Permissions:
         ]:
             del self._session_grants[known]
         definitions = {one.name: one.definition for one in there}
-        for kept in self._trust.names(self._root, "tool"):
+        for kept in self._trust.times(self._root, "tool"):
             if kept.startswith(f"{server}/"):
                 name = kept.removeprefix(f"{server}/")
                 definitions[name] = self._last_definition(server, name) or ""

@@ -7,11 +7,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import pytest
 from lsprotocol import types
 
-from aish_lsp.foundation.opening import read_regular
-from aish_lsp.lsp import buffers
 from aish_lsp.lsp.buffers import EditorBuffers
 from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.text_documents import Documents
@@ -43,25 +40,6 @@ class Editor:
         self.workspace.update_text_document(identifier, change)
         self.documents.changed(self.path.as_uri(), [change])
         await asyncio.gather(*self.tasks)
-
-
-async def test_a_file_is_not_read_for_each_change_of_a_text_that_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads = 0
-
-    def counted(path: Path, limit: int) -> bytes | None:
-        nonlocal reads
-        reads += 1
-        return read_regular(path, limit)
-
-    monkeypatch.setattr(buffers, "read_regular", counted)
-    path = tmp_path / "a.txt"
-    path.write_text("on the disk\n")
-    editor = Editor(path, "unsaved\n")
-    for number in range(50):
-        await editor.type(f"unsaved {number}\n")
-    assert reads == 1
 
 
 async def test_a_text_that_became_its_file_by_typing_is_behind_once_the_file_changes(
