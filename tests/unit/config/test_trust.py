@@ -48,7 +48,7 @@ def test_grants_count_however_an_editor_has_saved_them(
     store = TrustStore(path)
     assert store.trouble() is None
     store.grant(root, "server", "other", "h2")
-    assert store.names(root, "server") == ["git", "other"]
+    assert list(store.times(root, "server")) == ["git", "other"]
 
 
 def test_a_grant_is_for_workspace_kind_name_and_contents(
