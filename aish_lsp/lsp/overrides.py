@@ -74,16 +74,6 @@ _ENVELOPE = ("jsonrpc", "id", "method", "params", "result", "error", "code", "me
 #: What encoding as JSON raises for data that JSON cannot hold.
 UNSENDABLE = (TypeError, ValueError, RecursionError)
 
-#: The client that capabilities are built for. It is not the real one: ``initialize`` is answered
-#: before what the client can do is read, so all clients get the same answer.
-_ANY_CLIENT = types.ClientCapabilities(
-    workspace=types.WorkspaceClientCapabilities(
-        file_operations=types.FileOperationClientCapabilities(
-            did_create=True, did_rename=True, did_delete=True
-        )
-    )
-)
-
 
 @cache
 def converter() -> Converter:
@@ -409,9 +399,12 @@ class AishProtocol(LanguageServerProtocol):
         return types.InitializeResult(self.server_capabilities, self.server_info)
 
     def capabilities(self, encoding: types.PositionEncodingKind | str) -> types.ServerCapabilities:
-        """Return what we can do for a client that counts positions in ``encoding``."""
+        """Return what we can do for a client that counts positions in ``encoding``.
+
+        Nothing else of the client is known: ``initialize`` is answered before the rest is read.
+        """
         builder = ServerCapabilitiesBuilder(
-            _ANY_CLIENT,
+            types.ClientCapabilities(),
             {*self.fm.features, *self.fm.builtin_features},
             self.fm.feature_options,
             list(self.fm.commands),

@@ -1,8 +1,7 @@
 """The workspace folders of the client, each with its own context, as they come and go.
 
 Changes in their projects are noticed here too. A client that can watch files is asked to. Any
-other client still reports what is saved, created, renamed and deleted in the editor, and the
-project itself looks for changes at each turn.
+other client still reports what is saved, and the project itself looks for changes at each turn.
 """
 
 from __future__ import annotations
@@ -192,11 +191,6 @@ _ANSWER = 60.0
 _SHOWN_AFTER = 1.0
 _REPORT_EVERY = 0.5
 
-#: The files whose creation, renaming and deletion in the editor is to be reported.
-_ALL_FILES = types.FileOperationRegistrationOptions(
-    [types.FileOperationFilter(types.FileOperationPattern("**"), scheme="file")]
-)
-
 _CREATED_OR_DELETED = types.WatchKind.Create | types.WatchKind.Delete
 _WATCHED = (
     types.FileSystemWatcher("**/*", _CREATED_OR_DELETED),
@@ -225,18 +219,6 @@ class FileWatch:
         @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
         def _changed(params: types.DidChangeWatchedFilesParams) -> None:
             self._tell([change.uri for change in params.changes])
-
-        @server.feature(types.WORKSPACE_DID_CREATE_FILES, _ALL_FILES)
-        def _created(params: types.CreateFilesParams) -> None:
-            self._tell([file.uri for file in params.files])
-
-        @server.feature(types.WORKSPACE_DID_RENAME_FILES, _ALL_FILES)
-        def _renamed(params: types.RenameFilesParams) -> None:
-            self._tell([uri for file in params.files for uri in (file.old_uri, file.new_uri)])
-
-        @server.feature(types.WORKSPACE_DID_DELETE_FILES, _ALL_FILES)
-        def _deleted(params: types.DeleteFilesParams) -> None:
-            self._tell([file.uri for file in params.files])
 
     def _saved(self, uri: str) -> None:
         for files, name in self._places([uri]):
