@@ -234,18 +234,20 @@ class Model:
 
 
 class Caller(Model):
-    """Calls a tool once, and then answers."""
+    """Calls a tool once, or again and again if it is ``is_endless``, and then answers."""
 
     def __init__(self, name: str, **arguments: str) -> None:
         super().__init__("Done.")
         self._call = {"name": name, "arguments": json.dumps(arguments)}
         self.offered: list[str] = []
+        self.is_endless = False
 
     async def __call__(self, request: Request, peer: Peer) -> None:
         is_chat = request.path.endswith("/chat/completions")
         if is_chat:
             self.offered = [one["function"]["name"] for one in request.json.get("tools") or ()]
-        if not is_chat or request.json["messages"][-1]["role"] == "tool":
+        is_answered = is_chat and request.json["messages"][-1]["role"] == "tool"
+        if not is_chat or (is_answered and not self.is_endless):
             await super().__call__(request, peer)
             return
         call = {"index": 0, "id": "c1", "type": "function", "function": self._call}

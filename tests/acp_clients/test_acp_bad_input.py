@@ -184,6 +184,40 @@ async def test_a_session_that_another_agent_has_open_is_busy(place: Place, tmp_p
             await second.acp.load_session(cwd=second.folder, session_id=first.session)
 
 
+async def test_a_client_that_goes_while_a_permission_is_open_runs_nothing(place: Place) -> None:
+    model = Model("Make it.\nCMD: touch made")
+    async with FaultServer(model) as server:
+        place.configure(server.url)
+        async with streams() as (reader, writer):
+            wire = Wire(reader, writer)
+            session = await wire.open(place.folder)
+            await wire.ask("session/set_mode", sessionId=session, modeId="act")
+            await wire.prompt(session, "Make a file.")
+            while (await wire.receive()).get("method") != "session/request_permission":
+                pass
+            writer.transport.abort()
+        async with connected(place.folder) as client:
+            await client.acp.load_session(cwd=client.folder, session_id=session)
+            assert client.seen.text() == "Make it.\nCMD: touch made "
+    assert not (place.folder / "made").exists()
+
+
+async def test_a_folder_that_is_gone_is_named_and_the_connection_goes_on(place: Place) -> None:
+    other = place.root / "other"
+    other.mkdir()
+    async with connected(other) as client:
+        await client.open()
+        other.rmdir()
+        with pytest.raises(RequestError) as error:
+            await client.prompt("/run echo one")
+        assert error.value.code != -32603
+        with pytest.raises(RequestError, match="absolute path of a folder"):
+            await client.open()
+        client.folder = str(place.folder)
+        await client.open()
+        assert await client.prompt("how do I list files?") == "end_turn"
+
+
 @pytest.mark.parametrize("uri", ["/run touch made", ":run touch made", "/remember x"])
 async def test_a_link_is_never_a_command(place: Place, uri: str) -> None:
     model = Model("I see.")

@@ -249,23 +249,33 @@ async def test_a_command_that_shows_another_session_is_refused(place: Place, lin
         assert "sessions" in names
 
 
-async def test_two_agents_add_to_one_memory_at_once(place: Place) -> None:
-    async with connected(place.folder) as one, connected(place.folder) as other:
-        await one.open()
-        await other.open()
+@pytest.mark.slow
+async def test_an_editor_and_an_agent_client_add_to_one_memory_at_once(place: Place) -> None:
+    each = 250
+    async with place.client() as editor, connected(place.folder) as client:
+        await editor.initialize(place.folder)
+        await client.open()
 
-        async def add(client: Connected, word: str) -> None:
-            for number in range(20):
-                await client.prompt(f"/remember {word} {number} is kept")
+        async def add_in_editor() -> None:
+            for number in range(each):
+                item = {"kind": "fact", "content": f"bread {number} is kept"}
+                await editor.command_result("aish.memory.add", item)
 
-        await asyncio.gather(add(one, "bread"), add(other, "milk"))
-        for client in (one, other):
-            before = len(client.seen.text())
-            await client.prompt("/memory list")
-            listed = client.seen.text()[before:]
-            ids = re.findall(r"^\W*(\d+)\b", listed, re.MULTILINE)
-            assert len(ids) == len({*ids}) == 40, listed[:400]
-            assert all(f"{word} {n} is" in listed for word in ("bread", "milk") for n in range(20))
+        async def add_in_client() -> None:
+            for number in range(each):
+                await client.prompt(f"/remember milk {number} is kept")
+
+        await asyncio.gather(add_in_editor(), add_in_client())
+        listed = (await editor.command_result("aish.memory.list"))["items"]
+        before = len(client.seen.text())
+        await client.prompt("/memory list")
+        rows = re.findall(r"^- (\d+) .* (\w+ \d+) is", client.seen.text()[before:], re.MULTILINE)
+    kept = {f"{word} {number}" for word in ("bread", "milk") for number in range(each)}
+    assert {one["content"].removesuffix(" is kept") for one in listed} == kept
+    assert len({one["id"] for one in listed}) == len(listed) == len(kept)
+    assert {int(number): content for number, content in rows} == {
+        one["id"]: one["content"].removesuffix(" is kept") for one in listed
+    }
 
 
 async def test_calls_of_the_same_id_are_told_apart_and_shown_again_when_loaded(

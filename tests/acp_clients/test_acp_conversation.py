@@ -82,6 +82,24 @@ async def test_the_reason_why_a_reply_ended_becomes_the_stop_reason(
         assert await client.prompt("Go on.") == stop
 
 
+async def test_a_reply_that_repeats_itself_ends_the_prompt_as_max_tokens(place: Place) -> None:
+    model = Model("You can run the tests in the tests folder, and then " * 200)
+    async with in_session(place, model) as client:
+        assert await client.prompt("Go on.") == "max_tokens"
+
+
+async def test_the_limit_of_rounds_ends_the_prompt_as_max_turn_requests(place: Place) -> None:
+    (place.folder / "notes.txt").write_text("bread\n")
+    model = Caller("read_file", path="notes.txt")
+    model.is_endless = True
+    async with FaultServer(model) as server, connected(place.folder) as client:
+        place.configure(server.url, context_window=16_384)
+        with place.config.open("a") as config:
+            config.write("[tools]\nmax_rounds = 2\n")
+        await client.open()
+        assert await client.prompt("What is in my notes?") == "max_turn_requests"
+
+
 async def test_in_ask_a_suggestion_is_listed_and_run_by_its_number(place: Place) -> None:
     model = Model("Try this.\nCMD: echo seen; true", "Fine.")
     async with in_session(place, model) as client:
