@@ -51,13 +51,13 @@ async def run_in_terminal(arguments: Sequence[str], cwd: Path, seconds: float) -
         making.add_done_callback(lambda made: _end_late(updates, made))
         raise
     begun = time.monotonic()
-    await updates.begin_call(CALL.get(), arguments[-1], "execute")
-    await updates.call_is_in_terminal(CALL.get(), terminal)
     waiting = asyncio.ensure_future(
         updates.client.wait_for_terminal_exit(updates.session_id, terminal)
     )
     reason: FinishReason = "timeout"
     try:
+        await updates.begin_call(CALL.get(), arguments[-1], "execute")
+        await updates.call_is_in_terminal(CALL.get(), terminal)
         await asyncio.wait([waiting], timeout=seconds)
     except asyncio.CancelledError:
         # As with our own runner, the result is what there is.

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 from conversing import UNSET, Place
 
-from aish_lsp.foundation.files import locked
+from aish_lsp.foundation.locks import locked
 
 VERSION: Final = "0.19.1"
 AGENT: Final = (sys.executable, "-m", "aish_lsp", "acp")

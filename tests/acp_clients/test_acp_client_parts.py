@@ -213,7 +213,7 @@ async def test_a_cancel_kills_the_command_in_the_client_s_terminal_and_keeps_its
             await asyncio.sleep(0.01)
         await client.acp.cancel(session_id=client.session)
         assert await asking == "cancelled"
-        assert client.seen.terminals[0].returncode is not None
+        await client.seen.terminals[0].wait()
         assert client.seen.released == ["0"]
         await client.prompt("/prompt And now?")
         assert "seen\n" in client.seen.text()
@@ -240,7 +240,7 @@ async def test_a_goal_is_pursued_in_act_with_its_steps_as_the_plan(place: Place)
 async def test_a_command_that_shows_another_session_is_refused(place: Place, line: str) -> None:
     async with connected(place.folder) as client:
         await client.open()
-        with pytest.raises(RequestError, match="in your client"):
+        with pytest.raises(RequestError, match="Your client shows only this session"):
             await client.prompt(line)
         await client.seen.until(lambda: client.seen.of_kind("available_commands_update"))
         [commands] = client.seen.of_kind("available_commands_update")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import acp
@@ -58,7 +59,7 @@ async def test_the_sdks_client_holds_a_conversation_with_the_process(
     place: Place, model: str
 ) -> None:
     seen: Any = Recorder()
-    async with _process(place, seen) as client:
+    async with started(place, seen) as client:
         await client.open("act")
         seen.answer = seen.first
         assert await client.prompt(QUESTION) == "end_turn"
@@ -80,7 +81,7 @@ async def test_the_sdks_client_holds_a_conversation_with_the_process(
         session = client.session
 
     seen = Recorder()
-    async with _process(place, seen) as client:
+    async with started(place, seen) as client:
         await client.acp.load_session(cwd=client.folder, session_id=session)
         assert seen.text("user_message_chunk").startswith(QUESTION)
         assert "CMD: touch x" in seen.text()
@@ -95,28 +96,19 @@ def _goes_on(updates: list[Any]) -> bool:
     return len(texts) > 1 or any(one.get("status") == "in_progress" for one in updates)
 
 
-class _process:  # noqa: N801 - used like a function
-    """The process as a client starts it, with the SDK's own client."""
-
-    def __init__(self, place: Place, seen: Any) -> None:
-        self._place = place
-        self._seen = seen
-        self._started = acp.spawn_agent_process(
-            seen,
-            *acpx.AGENT,
-            env=acpx.environment(place),
-            cwd=place.folder,
-            transport_kwargs={"limit": LONGEST_LINE},
-            use_unstable_protocol=True,
-        )
-
-    async def __aenter__(self) -> Connected:
-        connection, _ = await self._started.__aenter__()
+@asynccontextmanager
+async def started(place: Place, seen: Any) -> AsyncIterator[Connected]:
+    """Start the process as a client does, with the SDK's own client."""
+    async with acp.spawn_agent_process(
+        seen,
+        *acpx.AGENT,
+        env=acpx.environment(place),
+        cwd=place.folder,
+        transport_kwargs={"limit": LONGEST_LINE},
+        use_unstable_protocol=True,
+    ) as (connection, _):
         await connection.initialize(protocol_version=1)
-        return Connected(connection, self._seen, str(self._place.folder))
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._started.__aexit__(*error)
+        yield Connected(connection, seen, str(place.folder))
 
 
 @both
