@@ -37,7 +37,7 @@ from aish_lsp.shell.runner import inside
 from aish_lsp.undo import Undo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from aish_lsp.agent.services import Services
     from aish_lsp.config.loading import Configuration
@@ -194,9 +194,12 @@ class FolderContext:
 
     async def refresh(self) -> list[str]:
         """Reload the configuration, memory and project if they changed. Return any warnings."""
-        warnings = await self.reload() + await self.refresh_memory()
+        warnings = await self.reload()
+        looks: list[Awaitable[list[str] | None]] = [self.refresh_memory()]
         if self.project.shown(self.config.project):
-            await self.project.refresh(self.config.project)
+            looks.append(self.project.refresh(self.config.project))
+        for more in await asyncio.gather(*looks):
+            warnings += more or []
         return warnings
 
     async def reload(self) -> list[str]:

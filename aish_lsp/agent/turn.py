@@ -207,11 +207,17 @@ class Turn:
             self._taken_out = self._conversation.ask_again(self._ask.again, self._id)
         if self._taken_out is None:
             self._conversation.append_user(prompt, about, exchange=self._id)
-        await self._log_question()
         focus_file = self._ask.at or (workspace.folder / about[0].path if about else None)
         if focus_file is not None:
             workspace.project.set_focus_file(focus_file)
-        for notice in await self._session.refresh():
+        # The disk's sync takes as long as the look at the workspace.
+        refreshing = asyncio.create_task(self._session.refresh())
+        try:
+            await self._log_question()
+            notices = await refreshing
+        finally:
+            refreshing.cancel()
+        for notice in notices:
             await self._notice("warning", notice)
         chosen, class_ = await self._session.models.route(prompt, self._ask.model or self._named)
         if chosen.notice and await self._session.is_news(chosen.notice, lasts=False):

@@ -13,6 +13,9 @@ from typing import Final
 #: Characters that are compared.
 GRAM: Final = 50
 
+#: Half as many: of the blocks that the text consists of, one is in each run of ``GRAM``.
+BLOCK: Final = GRAM // 2
+
 #: How many times they occur in a repetitive text, and within how many characters.
 MOST: Final = 10
 WITHIN: Final = 1_000
@@ -37,11 +40,8 @@ class RepetitionGuard:
     def __init__(self) -> None:
         # The last ``WITHIN_ALIKE`` characters.
         self._tail = ""
-        # How many times each run of ``GRAM`` characters has occurred, by its hash: since the last
-        # multiple of ``WITHIN_ALIKE`` characters, and in the ``WITHIN_ALIKE`` before that.
-        self._counts: dict[int, int] = {}
-        self._counts_before: dict[int, int] = {}
         self._length = 0
+        self._is_frequent = False
         self._place = _TextState()
 
     def take(self, delta: str) -> int | None:
@@ -51,23 +51,23 @@ class RepetitionGuard:
         """
         text = self._tail + delta
         begin = looked = len(self._tail)
-        for end in range(begin + 1, len(text) + 1):
-            if self._length % WITHIN_ALIKE == 0:
-                self._counts_before, self._counts = self._counts, {}
-            self._length += 1
-            # How often this run occurred in the last ``WITHIN_ALIKE`` characters, or more: the
-            # count includes overlaps, some older occurrences and, rarely, another run with the
-            # same hash.
-            key = hash(text[end - GRAM if end > GRAM else 0 : end])
-            times = self._counts[key] = self._counts.get(key, 0) + 1
-            # Most runs are new: for these, neither the search nor the place is needed.
-            if times + self._counts_before.get(key, 0) < MOST:
-                continue
-            if _times(text, end, WITHIN_ALIKE) >= MOST:
-                self._place.take(text[looked:end])
-                looked = end
-                if self._is_repetition(text, end):
-                    return end - begin
+        start = self._length - begin
+        self._length += len(delta)
+        end = begin + 1
+        while end <= len(text):
+            # Most texts do not repeat themselves, so not each run is searched for. Each contains
+            # one of the blocks that the whole text consists of, which occurs as often.
+            into_block = (start + end) % BLOCK
+            if not into_block:
+                self._is_frequent = _times(text, end, BLOCK, WITHIN_ALIKE) >= MOST
+            next_block = min(end + BLOCK - into_block, len(text) + 1)
+            for at in range(end, next_block) if self._is_frequent else ():
+                if _times(text, at, GRAM, WITHIN_ALIKE) >= MOST:
+                    self._place.take(text[looked:at])
+                    looked = at
+                    if self._is_repetition(text, at):
+                        return at - begin
+            end = next_block
         self._place.take(text[looked:])
         self._tail = text[-WITHIN_ALIKE:]
         return None
@@ -75,15 +75,18 @@ class RepetitionGuard:
     def _is_repetition(self, text: str, end: int) -> bool:
         """Return whether the run before ``end`` occurs too often for the place that it is in."""
         if not self._place.is_repetitive():
-            return _times(text, end, WITHIN) >= MOST
+            return _times(text, end, GRAM, WITHIN) >= MOST
         # A wide table consists mostly of blanks and rules.
         has_words = any(map(str.isalnum, text[end - GRAM : end]))
-        return has_words and _times(text, end, WITHIN_ALIKE) >= MOST_ALIKE
+        return has_words and _times(text, end, GRAM, WITHIN_ALIKE) >= MOST_ALIKE
 
 
-def _times(text: str, end: int, within: int) -> int:
-    """Return how often the run before ``end`` occurs in the last ``within``, without overlaps."""
-    return text.count(text[max(0, end - GRAM) : end], max(0, end - within), end)
+def _times(text: str, end: int, length: int, within: int) -> int:
+    """Return how often the last ``length`` characters occur in the last ``within``.
+
+    Both are those before ``end``; overlaps do not count.
+    """
+    return text.count(text[max(0, end - length) : end], max(0, end - within), end)
 
 
 class _TextState:

@@ -120,9 +120,11 @@ class ProjectPicture:
                 raise
         self._look_begun = True
         shape = self._wanted
-        if await files.update() or shape != self._drawn:
+        has_changed, told = await asyncio.gather(
+            files.update(), asyncio.to_thread(_told, root, self._focus_file)
+        )
+        if has_changed or shape != self._drawn:
             await self._draw(files, shape)
-        told = await asyncio.to_thread(_told, root, self._focus_file)
         self.instructions, self.tasks = told
 
     async def _draw(self, files: CurrentFiles, shape: Shape) -> None:

@@ -2,11 +2,12 @@
 
     python tests/bench/bench_delta.py [ROUNDS]
 
-Prints the milliseconds from the model's server to the client: of the first delta of a reply, the
-median of all, and the 99th percentile. The bare loop is httpx and httpx-sse in a process of its
-own, which writes the same notifications as aish-lsp. One client reads both, so that what is left
-between the two is aish-lsp. They are measured in turns, so that a noisy moment hits both. Each
-delta is the time at which it was sent.
+Prints, in milliseconds, the median from the question to the first delta, and from the model's
+server to the client the median and the 99th percentile of all deltas; and the microseconds of CPU
+for each. The bare loop is httpx and httpx-sse in a process of its own, which writes the same
+notifications as aish-lsp. One client reads both, so that what is left between the two is aish-lsp.
+They are measured in turns, so that a noisy moment hits both. Each delta is the time at which it was
+sent.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 TESTS: Final = Path(__file__).resolve().parents[1]
 sys.path.append(str(TESTS / "lsp"))
@@ -65,6 +66,7 @@ from httpx_sse import aconnect_sse
 
 async def main(url):
     async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+      while await asyncio.to_thread(sys.stdin.buffer.readline):
         async with aconnect_sse(client, "POST", url, json={"stream": True}) as source:
             async for event in source.aiter_sse():
                 if event.data == "[DONE]":
@@ -83,43 +85,79 @@ asyncio.run(main(sys.argv[1]))
 class Timed(Client):
     """A client that notes by how many milliseconds each delta is late."""
 
-    late: list[float]
+    def ask_again(self) -> None:
+        """Forget what was noted, and note when the next question was asked."""
+        self.late: list[float] = []
+        self.first = 0.0
+        self.asked_at = time.monotonic()
+        self.all_arrived = asyncio.Event()
+        self.cpu_before = cpu_seconds(self.process.pid)
 
     def _dispatch(self, message: Any) -> None:
         now = time.monotonic()
         value = message.get("params", {}).get("value", {})
         if value.get("kind") == "text":
+            self.first = self.first or (now - self.asked_at) * 1000
             self.late += [(now - float(sent)) * 1000 for sent in value["delta"].split()]
+            if len(self.late) == DELTAS:
+                self.all_arrived.set()
         else:
             super()._dispatch(message)
 
 
-async def bare(url: str) -> list[float]:
-    """Return the delays of the deltas of one reply, read by the bare loop."""
-    client = Timed(command=[sys.executable, "-c", BARE, f"{url}/v1/chat/completions"])
-    client.late = []
-    async with client:
-        await client.ended()
-    return client.late
+def cpu_seconds(pid: int) -> float:
+    """Return the seconds of CPU that a process has used; 0 where ``/proc`` does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def served(client: Timed) -> list[float]:
-    """Return the delays of the deltas of one reply, read by aish-lsp."""
-    client.late = []
+class Reply(NamedTuple):
+    """What was measured of one reply, in milliseconds, and microseconds of CPU for each delta."""
+
+    first: float
+    late: list[float]
+    cpu: float
+
+
+async def received(client: Timed) -> Reply:
+    """Return what was measured of a reply once all of it has arrived."""
+    async with asyncio.timeout(60):
+        await client.all_arrived.wait()
+    cpu = (cpu_seconds(client.process.pid) - client.cpu_before) / DELTAS * 1e6
+    return Reply(client.first, client.late, cpu)
+
+
+async def bare(client: Timed) -> Reply:
+    """Measure one reply that the bare loop reads."""
+    client.ask_again()
+    assert client.process.stdin is not None
+    client.process.stdin.write(b"\n")
+    return await received(client)
+
+
+async def served(client: Timed) -> Reply:
+    """Measure one reply that aish-lsp reads."""
     await client.command_result("aish.context.reset", {})
+    client.ask_again()
     question = {"prompt": "Count.", "partialResultToken": "t"}
-    await client.command_result("aish.ask", question, timeout=60)
-    return client.late
+    answer = asyncio.create_task(client.command_result("aish.ask", question, timeout=60))
+    reply = await received(client)
+    await answer
+    return reply
 
 
-def row(name: str, rounds: list[list[float]]) -> str:
+def row(name: str, replies: list[Reply]) -> str:
     """Return what is printed of all rounds."""
-    delays = [delay for one in rounds for delay in one]
-    first = statistics.median(one[0] for one in rounds)
+    delays = [delay for reply in replies for delay in reply.late]
     percentiles = statistics.quantiles(delays, n=100)
+    first = statistics.median(reply.first for reply in replies)
+    cpu = statistics.median(reply.cpu for reply in replies)
     return (
         f"{name:9} {len(delays):5} deltas   first {first:6.2f}   median {percentiles[49]:6.2f}"
-        f"   p99 {percentiles[98]:6.2f}\n"
+        f"   p99 {percentiles[98]:6.2f}   CPU {cpu:4.0f}\n"
     )
 
 
@@ -139,19 +177,24 @@ async def main(rounds: int) -> None:
         folder.mkdir()
         os.environ |= {"HOME": home, "AISH_DATA_DIR": home, "AISH_CONFIG": str(config)}
         os.environ |= {"AISH_DISCOVERY": "off", "AISH_REAL_START": "1"}
-        delays: dict[str, list[list[float]]] = {"bare loop": [], "aish-lsp": []}
+        replies: dict[str, list[Reply]] = {"bare loop": [], "aish-lsp": []}
+        loop = [sys.executable, "-c", BARE, f"{url}/v1/chat/completions"]
         try:
-            async with Timed(command=[sys.executable, "-m", "aish_lsp"]) as client:
-                await client.initialize(folder)
-                await served(client)  # the first question imports what is used
+            async with (
+                Timed(command=[sys.executable, "-m", "aish_lsp"]) as server,
+                Timed(command=loop) as plain,
+            ):
+                await server.initialize(folder)
+                await served(server)  # the first question imports what is used
+                await bare(plain)
                 for _ in range(rounds):
-                    delays["bare loop"].append(await bare(url))
-                    delays["aish-lsp"].append(await served(client))
+                    replies["bare loop"].append(await bare(plain))
+                    replies["aish-lsp"].append(await served(server))
+                plain.process.kill()
         finally:
             model.kill()
-    for name, all_rounds in delays.items():
-        assert all(len(one) == DELTAS for one in all_rounds), name
-        sys.stdout.write(row(name, all_rounds))
+    for name, measured in replies.items():
+        sys.stdout.write(row(name, measured))
 
 
 if __name__ == "__main__":

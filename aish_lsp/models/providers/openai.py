@@ -171,6 +171,9 @@ def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
     return any(server == name or (name[0] == "." and server.endswith(name)) for name in hosts)
 
 
+#: The fields of a delta that is text and nothing else.
+_TEXT_FIELDS: Final = frozenset({"role", "content"})
+
 #: The fields in which servers send reasoning in parts, which some of them sign.
 _PART_FIELDS: Final = ("reasoning_details", "thinking_blocks")
 
@@ -293,6 +296,11 @@ class ChatReader(ReplyReader):
             self._reported = _counted(self._reported or {}, usage)
 
     def _read_delta(self, delta: Json) -> None:
+        content = delta.get("content")
+        if isinstance(content, str) and delta.keys() <= _TEXT_FIELDS:
+            # Nearly every delta: nothing else needs to be looked for.
+            self._add_text(content)
+            return
         parts = {
             name: [item for item in as_list(delta.get(name)) if isinstance(item, dict)]
             for name in _PART_FIELDS
@@ -306,7 +314,6 @@ class ChatReader(ReplyReader):
             is_plain = name in PLAIN_FIELDS and isinstance(value, str)
             if _OPAQUE.search(name) and not is_plain:
                 self._others[name] = _joined(self._others.get(name), value)
-        content = delta.get("content")
         if isinstance(content, str):
             self._add_text(content)
         for part in as_list(content):
