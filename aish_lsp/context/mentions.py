@@ -174,7 +174,7 @@ def mentions(question: str) -> list[Mention]:
 
 def mention_of(name: str, first: int = 0, last: int = 0) -> str:
     """Return how a question names a file, in quotes if need be."""
-    match = _MENTION.fullmatch(f"@{name}")
+    match = _MENTION.match(f"@{name}")
     # A name that itself begins and ends with a quote would lose them.
     bare = match is not None and match["bare"] == name and "\\" not in name
     shown = (

@@ -88,6 +88,7 @@ def test_there_are_never_too_many_and_hidden_names_are_none() -> None:
 
 @given(st.lists(st.text(alphabet="ab/ .'\"\\@:1", min_size=1, max_size=12)), st.text(max_size=3))
 @example(['"1"'], "")
+@example(["'1'1"], "")
 def test_each_names_its_file(names: list[str], typed: str) -> None:
     for found in proposals(typed, names):
         if not found.is_folder:
