@@ -6,8 +6,11 @@ Only this module decides what a model is sent (seed: aish-context-lua; formats.m
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aish_lsp.foundation.text import one_line, well_formed, without_hidden
@@ -20,31 +23,13 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Compress, Preset
     from aish_lsp.context.messages import Attached, ExecOutput, Message
 
-ROLE = (
-    "You are aish, an AI shell assistant in the user's editor. You help to run shell commands, "
-    "to write and debug code, and to change software. Be concise; act rather than explain, "
-    "unless asked."
-)
 
-#: The contract with the editor. Never left out, even if the wording above is replaced.
-CONTRACT = (
-    "To suggest a shell command, put it on a line of its own that begins with exactly "
-    '"CMD: ", nothing before it, no quotes around it. The user decides whether it runs; '
-    "its output comes with their next message. Each command runs in a new shell: what `cd` or "
-    "`export` does ends with it. Where tools are offered and both serve, "
-    "prefer a tool to a command."
-)
+@cache
+def wording(name: str) -> str:
+    """Return a text of ``prompts.toml``: what models are told, word by word."""
+    texts = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text("utf-8"))
+    return str(texts[name])
 
-_NORRIS = """\
-You pursue this goal by yourself, step by step. In each step say in a sentence what you are going to
-do, then call tools or write `CMD: ` lines; they are run, and you see what came of them in the next
-message. Look before you change, and check by a command that what you did works. Where a command
-fails, the rest of its step is not run. What could do harm asks the user; what they refuse is told
-as `[aish] COMMAND: skipped by user`: find another way, or stop.
-When the goal is reached and you have checked it, write this on a line of its own, then a summary:
-GOAL: complete
-When it cannot be reached, or you need the user, write this on a line of its own, with the reason:
-GOAL: blocked: REASON"""
 
 #: Headings that only aish writes. A line of data that looks like one gets a leading blank.
 _HEADINGS = re.compile(
@@ -105,13 +90,13 @@ def norris_block(goal: str, steps: Iterable[str] = ()) -> str:
     rows = [f"- {as_data(step, on_one_line=True)}" for step in steps]
     before = ["Earlier steps, which are not shown any more:", *rows] if rows else []
     return "\n".join(
-        ["[NORRIS MODE]", f"Goal: {as_data(goal, on_one_line=True)}", _NORRIS, *before]
+        ["[NORRIS MODE]", f"Goal: {as_data(goal, on_one_line=True)}", wording("goal"), *before]
     )
 
 
-def base_prompt(surroundings: Surroundings, wording: str = "") -> str:
-    """Return the base prompt; ``wording`` replaces the role, but never the contract."""
-    return "\n".join((wording.strip() or ROLE, CONTRACT, surroundings.line()))
+def base_prompt(surroundings: Surroundings, role: str = "") -> str:
+    """Return the base prompt; ``role``, if any, replaces ours, but never the contract."""
+    return "\n".join((role.strip() or wording("role"), wording("contract"), surroundings.line()))
 
 
 def tree_part(tree: str, tasks: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from fault_server import Peer, Request
 
-from aish_lsp.context.summary import SYSTEM as SUMMARY_SYSTEM
+from aish_lsp.context.prompt import wording
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Call:
     @property
     def is_summary(self) -> bool:
         """Whether it asks for a summary, not for a reply."""
-        beginning, _, _ = SUMMARY_SYSTEM.partition("{")
+        beginning, _, _ = wording("summary").partition("{")
         return str(self.messages[0]["content"]).startswith(beginning)
 
     @property

@@ -17,7 +17,7 @@ from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
-from aish_lsp.context.prompt import CONTRACT, ROLE
+from aish_lsp.context.prompt import wording
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
 from aish_lsp.foundation.events import Event
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
@@ -179,8 +179,8 @@ async def test_the_class_has_its_own_words_and_the_contract_stays(place: Place) 
         (SHELL, "You know shells."),
     ]:
         await place.ask(question)
-        assert place.system.startswith(f"{words}\n{CONTRACT}\nSystem: ")
-        assert ROLE not in place.system
+        assert place.system.startswith(f"{words}\n{wording('contract')}\nSystem: ")
+        assert wording("role") not in place.system
         # What is shown afterwards is what was sent.
         report = place.workspace.shown.next_request()
         assert report.messages()[0].content == place.system

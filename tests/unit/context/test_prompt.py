@@ -12,7 +12,6 @@ from aish_lsp.config.schema import Compress, Preset
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import (
-    CONTRACT,
     Blocks,
     Surroundings,
     as_data,
@@ -25,6 +24,7 @@ from aish_lsp.context.prompt import (
     summary_block,
     tree_part,
     user_text,
+    wording,
 )
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.request import RequestMessage, StoredReasoning, ToolCall
@@ -77,7 +77,7 @@ def test_the_base_prompt_is_worded_so() -> None:
 
 def test_another_wording_keeps_the_contract_and_the_surroundings() -> None:
     prompt = base_prompt(HERE, "  You are terse.\n")
-    assert prompt.startswith(f"You are terse.\n{CONTRACT}\nSystem: ")
+    assert prompt.startswith(f"You are terse.\n{wording('contract')}\nSystem: ")
     assert base_prompt(HERE, " \n") == base_prompt(HERE)
 
 
