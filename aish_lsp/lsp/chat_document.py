@@ -27,35 +27,26 @@ from aish_lsp.chat.markdown import (
     heading_after,
     heading_of,
     last_heading,
-    lines_of,
-    open_heading,
     prompt_after,
     quote,
     without_blank_lines,
 )
-from aish_lsp.chat.transcript import first_line, left_behind, waits
+from aish_lsp.chat.transcript import first_line
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question, plain
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.base_server import EditorFace
-from aish_lsp.lsp.chat_sections import (
-    TITLE,
-    ChatSections,
-    JobWriter,
-    TypedMessage,
-    title_of,
-)
+from aish_lsp.lsp.chat_jobs import ChatJobs, title_of
+from aish_lsp.lsp.chat_sections import ChatSections, TypedMessage
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations.ask import AskParams
 from aish_lsp.operations.dispatch import begin
-from aish_lsp.operations.markdown import FENCE, open_fence
 from aish_lsp.operations.operation import Caller
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
-    from aish_lsp.agent.turn import AskResult
     from aish_lsp.chat.colon import Carried
     from aish_lsp.lsp.base_server import BaseServer
     from aish_lsp.lsp.open_documents import OpenDocuments
@@ -65,11 +56,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
-
-#: What is written below a reply that an earlier server began and never finished.
-_CUT_OFF: Final = (
-    "aish-lsp ended while writing this; what you had typed without sending it is kept above."
-)
 
 #: Seconds between two checks whether an earlier message has been answered.
 _RETRY: Final = 0.05
@@ -93,7 +79,7 @@ class ChatDocument:
         self._claim = Claim(workspace.folder, documents.has_open)
         self._writer = ChatWriter(workspace.folder, documents, self._claim.name)
         self._sections = ChatSections(self._writer)
-        self._jobs = JobWriter(server, self._writer)
+        self._jobs = ChatJobs(server, self._writer, self._sections, self._ready)
         self._making = asyncio.Lock()
         self._has_begun = False
         self._typed = TypedMessage(self._claim.state)
@@ -201,17 +187,9 @@ class ChatDocument:
         """
         if operation.comes == "reply":
             self._sections.unanswered += 1
-            self._follow_turn(job, job.prompt)
+            self._jobs.follow_turn(job, job.prompt)
         else:
-            self._follow(job, self._above(operation, job), title_of(operation, job))
-
-    def _follow_turn(self, job: Job[AskResult], prompt: str | None) -> str:
-        """Write a turn that has just started, after its ``prompt``; return the turn's id.
-
-        The message counts as unanswered already.
-        """
-        self._follow(job, self._turn(job, prompt), "aish answers")
-        return job.id
+            self._jobs.follow(operation, job)
 
     async def send(self, prompt: str | None) -> str | None:
         """Send ``prompt``, or what is under the last heading; return the turn's id.
@@ -239,20 +217,17 @@ class ChatDocument:
             )
         written = message if prompt is not None else None
         draft = None if prompt is not None or message == self._sections.proposed else message
+        self._sections.unanswered += 1
         command = parse(message)
         if command is not None:
-            self._sections.unanswered += 1
             carrying = self._carry_out(command, written, draft, is_open=is_open)
             self._server.spawn(carrying, f":{command.name}")
             return None
-        below = command_below(message, COLON_COMMANDS)
-        if below is not None:
-            self._sections.unanswered += 1
+        if (below := command_below(message, COLON_COMMANDS)) is not None:
             work = partial(self._carry_out, below.command, written, draft, is_open=is_open)
             decide = self._decide(below, message, written, work)
             self._server.spawn(decide, f":{below.command.name}")
             return None
-        self._sections.unanswered += 1
         return await self._ask_message(message, written)
 
     def _message(self, text: str) -> str:
@@ -281,7 +256,7 @@ class ChatDocument:
             self._sections.unanswered -= 1
             raise
         self._selections.follow(job, about)
-        return self._follow_turn(job, written)
+        return self._jobs.follow_turn(job, written)
 
     def _caller(
         self, tell: Callable[[str], object] | None = None, *, is_typed: bool = True
@@ -369,56 +344,14 @@ class ChatDocument:
             has_heading = self._sections.heading is not None and last_heading(text) is not None
             if has_heading or self._sections.lock.locked():
                 return
-            async with self._sections.lock:
-                text = await self._writer.text()
-                if not self._has_begun:
-                    for remark in left_behind(text, self._workspace.shown.jobs.__contains__):
-                        self._writer.withdraw(remark)
-                    await self._writer.flush()
-                    text = await self._writer.text()
-                heading = open_heading(text)
-                lines = lines_of(text)
-                fence = open_fence("\n".join(lines[:heading]))
-                # What was cut off may have left a code block open; above a heading, an output's.
-                if fence and (heading is None or fence == FENCE):
-                    self._writer.insert(f"{fence}\n")
-                # If this server has written here, the editor has yet to read its heading.
-                is_cut_off = heading is None and not self._has_begun
-                is_cut_off = is_cut_off and last_heading(text) is not None
-                if heading is None:
-                    cut_off = f"{quote(_CUT_OFF)}\n" if is_cut_off else ""
-                    fresh = first_text(self._documents.capabilities.keys)
-                    self._writer.begin(f"{cut_off}{YOU}\n\n" if text.strip() else fresh)
-                await self._writer.flush()
-                if not self._has_begun:
-                    self._has_begun = True
-                    # Do not wait for it: an editor that waits for us makes no edits. After a crash
-                    # one sentence is enough.
-                    if not is_cut_off and (line := await first_line(self._workspace)):
-                        self._writer.remark(line)
-
-    # What is written
-
-    def _follow(self, job: Job[R], writing: Coroutine[Any, Any, None], title: str) -> None:
-        self._server.spawn(self._jobs.until_written(job, writing, title), title)
-
-    async def _ready_to_answer(self) -> None:
-        """Prepare the document for an answer; the message counts as answered if that fails.
-
-        Raises:
-            StoreUnavailable: as ``_ready``.
-        """
-        try:
-            await self._ready()
-        except BaseException:
-            self._sections.unanswered -= 1
-            raise
-
-    async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
-        await self._ready_to_answer()
-        waiting = "" if prompt is None else waits(job.id, escaped(prompt.strip())[:TITLE])
-        async with self._sections.answer(prompt, waiting):
-            await self._jobs.reply(job)
+            fresh, jobs = first_text(self._documents.capabilities.keys), self._workspace.shown.jobs
+            is_cut_off = await self._sections.open(fresh, jobs, has_begun=self._has_begun)
+            if not self._has_begun:
+                self._has_begun = True
+                # Do not wait for it: an editor that waits for us makes no edits. After a crash one
+                # sentence is enough.
+                if not is_cut_off and (line := await first_line(self._workspace)):
+                    self._writer.remark(line)
 
     async def _carry_out(
         self, command: ColonCommand, prompt: str | None, draft: str | None, *, is_open: bool
@@ -429,7 +362,7 @@ class ChatDocument:
         says whether an editor had the chat open.
         """
         try:
-            await self._ready_to_answer()
+            await self._jobs.ready_to_answer()
         except AishError as error:
             self._server.tell(error.message, error=True)
             return
@@ -453,17 +386,6 @@ class ChatDocument:
                 job, operation = carried.job, carried.operation
                 writing = self._jobs.result(operation, job, self._writer.append)
                 await self._jobs.until_written(job, writing, title_of(operation, job))
-
-    async def _above(self, operation: Operation, job: Job[Any]) -> None:
-        """Write the output of a command, or what was found, above the open heading."""
-        found = await self._jobs.found(job) if operation.comes == "candidates" else None
-        await self._ready()
-        async with self._sections.lock:
-            if found is None:
-                await self._jobs.output(job, self._writer.insert)
-            else:
-                self._writer.insert(found)
-            await self._sections.keep_heading()
 
 
 def _which_is_meant(line: str) -> Question:

@@ -1,7 +1,5 @@
 """The sections of a chat document: the user's headings and ours, and what is written under them.
 
-The result of a job is a reply, a command's output, or candidates to remember.
-
 This module also knows whether we saw a message being typed. A chat may have come with its folder,
 out of an archive or from another machine, with a command under its last heading that somebody else
 wrote. Sending that looks the same. So what was there before the editor showed it does not count as
@@ -15,38 +13,34 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.agent.events import Command, End, Notice, Output, Step, Tool
-from aish_lsp.agent.turn import WAITS
 from aish_lsp.chat.markdown import (
     AISH,
     YOU,
-    OutputBlock,
     escape_reply,
+    last_heading,
+    lines_of,
     open_heading,
     prompt_after,
     quote,
 )
-from aish_lsp.chat.transcript import ReplyTranscript, calls, run_status, runs
+from aish_lsp.chat.transcript import left_behind
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import read_file, write_atomic
-from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.chat_writer import ChatWriter
-from aish_lsp.operations.markdown import checklist
+from aish_lsp.operations.markdown import FENCE, open_fence
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.execution import RunReport
-    from aish_lsp.agent.extractor import Extracted
-    from aish_lsp.agent.turn import AskResult
-    from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.base_server import BaseServer
-    from aish_lsp.lsp.calls import Progress
-    from aish_lsp.operations.operation import Operation
+    from aish_lsp.foundation.job import JobTable
+
+#: What is written below a reply that an earlier server began and never finished.
+_CUT_OFF: Final = (
+    "aish-lsp ended while writing this; what you had typed without sending it is kept above."
+)
 
 
 class ChatSections:
@@ -117,6 +111,38 @@ class ChatSections:
         else:
             self._writer.begin(message)
         return bool(draft)
+
+    async def open(self, fresh: str, jobs: JobTable, *, has_begun: bool) -> bool:
+        """Write a heading for the user if there is none.
+
+        Args:
+            fresh: what an empty document begins with.
+            jobs: what runs.
+            has_begun: whether this server has written here before. If not, the remarks that an
+                earlier one left on what no longer runs are removed first.
+
+        Returns:
+            Whether an earlier server never finished what it was writing.
+        """
+        async with self.lock:
+            text = await self._writer.text()
+            if not has_begun:
+                for remark in left_behind(text, jobs.__contains__):
+                    self._writer.withdraw(remark)
+                await self._writer.flush()
+                text = await self._writer.text()
+            heading = open_heading(text)
+            fence = open_fence("\n".join(lines_of(text)[:heading]))
+            # What was cut off may have left a code block open; above a heading, an output's.
+            if fence and (heading is None or fence == FENCE):
+                self._writer.insert(f"{fence}\n")
+            # If this server has written here, the editor has yet to read its heading.
+            is_cut_off = heading is None and not has_begun and last_heading(text) is not None
+            if heading is None:
+                cut_off = f"{quote(_CUT_OFF)}\n" if is_cut_off else ""
+                self._writer.begin(f"{cut_off}{YOU}\n\n" if text.strip() else fresh)
+            await self._writer.flush()
+            return is_cut_off
 
     @asynccontextmanager
     async def answer(self, prompt: str | None, waiting: str = "") -> AsyncIterator[None]:
@@ -244,153 +270,3 @@ class TypedMessage:
 
 def _digest(message: str) -> str:
     return hashlib.sha256(message.encode(errors="surrogatepass")).hexdigest()
-
-
-#: The most characters of a command that are shown while it runs.
-TITLE: Final = 80
-
-
-@dataclass(frozen=True, slots=True)
-class JobWriter:
-    """Writes the events of jobs as they arrive; the caller says where in the document."""
-
-    server: BaseServer
-    writer: ChatWriter
-    _begun: set[str] = field(default_factory=set, init=False)
-    _shown: dict[str, Progress] = field(default_factory=dict, init=False)
-
-    async def until_written(
-        self, job: Job[Any], writing: Coroutine[Any, Any, None], title: str
-    ) -> None:
-        """Show progress, where the user can stop the job, until all of the job is written."""
-        progress = self.server.begin_progress(title, on_cancel=job.cancel)
-        self._shown[job.id] = progress
-        try:
-            async with progress.timed(lambda: job.id in self._begun):
-                await writing
-        except AishError as error:
-            # The document cannot be written: say so in a message.
-            self.server.tell(error.message, error=True)
-        finally:
-            job.stop_listening()
-            progress.end()
-            self._begun.discard(job.id)
-            self._shown.pop(job.id, None)
-
-    async def result(
-        self, operation: Operation, job: Job[Any], begin: Callable[[str], None]
-    ) -> None:
-        """Write the result of a job of ``operation``, to its end; ``begin``: as for ``output``."""
-        match operation.comes:
-            case "output":
-                await self.output(job, begin)
-            case "candidates":
-                begin(await self.found(job))
-            case "reply":
-                await self.reply(job)
-
-    async def reply(self, job: Job[AskResult]) -> None:
-        """Write a reply as it arrives, to its end."""
-        self._begun.add(job.id)
-        reply = ReplyTranscript(self.writer.append)
-        calling = ""
-        try:
-            async for event in job.events():
-                # The chat already shows this while the turn waits.
-                if event == Notice("info", WAITS):
-                    continue
-                if calling and not isinstance(event, Command | Output):
-                    self.writer.withdraw(calling)
-                    calling = ""
-                reply.take(event)
-                if isinstance(event, Step) and job.id in self._shown:
-                    self._shown[job.id].reach(f"step {event.number}")
-                if isinstance(event, Tool | Step) and event.status == "running":
-                    calling = calls(job.id, event) if isinstance(event, Tool) else runs(job.id)
-                    self.writer.remark(calling)
-        except asyncio.CancelledError:
-            # The server is shutting down; the next one continues the chat.
-            if calling:
-                self.writer.withdraw(calling)
-            reply.take(End("cancelled"))
-            reply.finish()
-            raise
-        reply.finish()
-        try:
-            await job.result()
-        except AishError as error:
-            self.writer.append(quote(error.message), apart=True)
-
-    async def found(self, job: Job[Extracted]) -> str:
-        """Wait for a search; return its notices and a checklist of what it found."""
-        self._begun.add(job.id)
-        parts = [quote(event.message) async for event in job.events() if isinstance(event, Notice)]
-        try:
-            candidates = (await job.result()).candidates
-        except AishError as error:
-            parts.append(quote(error.message))
-        else:
-            parts += [f"{checklist(candidates)}\n"] if candidates else []
-        return "\n".join(parts)
-
-    async def output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
-        """Write a command's output as it arrives; ``begin`` writes its first piece."""
-        block = OutputBlock(job.label)
-        has_begun, notices = await self._shown_output(job, block, begin)
-        try:
-            report = await job.result()
-        except AishError as error:
-            if has_begun:
-                self.writer.append(block.close(error.message))
-            else:
-                begin(quote(error.message))
-            return
-        if report.finish_reason == "denied":
-            begin(quote("\n\n".join(notices) or f"Not run: {escaped(report.text)}"))
-            return
-        if not has_begun:
-            begin(block.open())
-        self.writer.append(block.finish())
-        self.writer.append(block.close(run_status(report, block.left_out)))
-        for message in notices:
-            self.writer.append(quote(message), apart=True)
-
-    async def _shown_output(
-        self, job: Job[RunReport], block: OutputBlock, begin: Callable[[str], None]
-    ) -> tuple[bool, list[str]]:
-        """Write the output as it arrives, and a remark while the command runs.
-
-        Return whether any output arrived, and the notices.
-        """
-        running = runs(job.id)
-        has_begun = False
-        notices: list[str] = []
-        try:
-            async for event in job.events():
-                if isinstance(event, Notice):
-                    notices.append(event.message)
-                if not isinstance(event, Output):
-                    continue
-                if not has_begun:
-                    # Until now the user was being asked: the command's time starts here.
-                    self._begun.add(job.id)
-                    has_begun = True
-                    begin(block.open())
-                    self.writer.remark(running)
-                self.writer.append(block.feed(event.delta))
-        except asyncio.CancelledError:
-            # The server is shutting down, and the command with it.
-            if has_begun:
-                self.writer.append(block.close("stopped: the server has ended."))
-            raise
-        finally:
-            if has_begun:
-                self.writer.withdraw(running)
-        return has_begun, notices
-
-
-def title_of(operation: Operation, job: Job[Any]) -> str:
-    """Return the title that is shown while a job of ``operation`` runs."""
-    if operation.comes == "output":
-        return f"aish runs {escaped(job.label)[:TITLE]}"
-    return operation.title

@@ -45,7 +45,7 @@ WAY: Final = (
     "models/providers/base.py",
     "models/http.py",
     "foundation/job.py",
-    "lsp/chat_sections.py",
+    "lsp/chat_jobs.py",
 )
 
 _BEGIN: Final = "<!-- {}: drawn from the code by `./dev docs` -->\n"

@@ -175,7 +175,7 @@ def test_the_way_of_a_question_is_one_of_imports() -> None:
     assert set(pairwise(down)) - {by_table} <= wants
     # A call is given its model, and a job its events.
     assert ("models.providers.base", "models.http") in wants
-    assert ("lsp.chat_sections", "foundation.job") in wants
+    assert ("lsp.chat_jobs", "foundation.job") in wants
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
