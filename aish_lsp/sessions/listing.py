@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from aish_lsp.foundation.errors import AishError, NotFound, StoreUnavailable
-from aish_lsp.foundation.files import open_append, open_to_read, read_file, store_errors, sync_dir
+from aish_lsp.foundation.files import (
+    FileStamp,
+    open_append,
+    open_to_read,
+    read_file,
+    stamp_of,
+    store_errors,
+    sync_dir,
+)
 from aish_lsp.foundation.locks import unlock
 from aish_lsp.sessions.log import hold
-from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, load, meta_of
-
-#: These identify, in a line as this version writes it: a message, a question, a step of the
-#: autonomous loop, a question asked again, an event, a reply, a new title or name, a summarizer's
-#: message, a question without an answer, a reply's model, and a line's number and time. Quotation
-#: marks inside a text are escaped, so that no text can look like these.
-_TURN: Final = b'Z", "role": "'
-_QUESTION: Final = b'Z", "role": "user", '
-_STEP: Final = b', "meta": "norris"}'
-_AGAIN: Final = b', "again": '
-_EVENT: Final = b'Z", "event": "'
-_REPLY: Final = b'Z", "role": "assistant", '
-_META: Final = b'Z", "event": "meta", '
-_SUMMARIZER: Final = b'", "meta": "summarize"'
-_UNANSWERED: Final = b'": "unanswered"'
-_MODEL: Final = re.compile(rb'", "model": "([^"\\]*)"')
-_LAST: Final = re.compile(rb'\{"n": ([0-9]{1,9}), "ts": "([^"\\]*)"')
-
-_decode: Final = json.JSONDecoder().decode
+from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +64,7 @@ def list_sessions(
 ) -> list[SessionInfo]:
     """Return the sessions of a folder, the last written to first.
 
-    Each file is read, but only the lines that matter here are parsed. A log that cannot be read, or
-    is from a newer version, is listed with what is known of it.
+    A log that cannot be read, or is from a newer version, is listed with what is known of it.
 
     Args:
         directory: the folder of the workspace's sessions; it may be missing.
@@ -174,14 +163,13 @@ def _info(
     """
     session_id = name.removesuffix(SUFFIX)
     path = f"{folder}/{name}"
-    written = 0
-    try:
-        data, written = _content(path)
-        if not data:
+    written, facts = 0, _UNREADABLE
+    with suppress(OSError, StoreUnavailable, NotFound):
+        status = os.stat(path)  # noqa: PTH116 - for many files
+        if not status.st_size:
             return None
-        facts = _scan(data) or _parse(Path(path))
-    except (OSError, StoreUnavailable, NotFound):
-        facts = _UNREADABLE
+        written = status.st_mtime_ns
+        facts = _facts(path, stamp_of(status))
     meta = facts.meta
     info = SessionInfo(
         id=session_id,
@@ -197,61 +185,14 @@ def _info(
     return info, written
 
 
-def _content(path: str) -> tuple[bytes, int]:
-    """Return what a file holds, and when it was written, in nanoseconds.
-
-    This is the quickest way to read a small file.
-    """
-    # Non-blocking, in case it is a pipe, which then reads as empty.
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        # One byte more, so that a file that has grown is not cut silently: its last line is torn.
-        status = os.fstat(fd)
-        return os.read(fd, status.st_size + 1), status.st_mtime_ns
-    finally:
-        os.close(fd)
-
-
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _scan(data: bytes) -> _Facts | None:
-    """Return what a log says if all its lines are written as by this version, else None.
-
-    They are if the number of messages and events found is the last line's number.
-    """
-    if _SUMMARIZER in data or _UNANSWERED in data:
-        return None
-    last = _LAST.match(data, data.rfind(b"\n", 0, -1) + 1)
-    turns = data.count(_TURN)
-    # If there is none, rfind is much faster than count.
-    events = data.count(_EVENT) if data.rfind(_EVENT) > 0 else 0
-    if last is None or turns + events != int(last[1]) or not data.endswith(b"\n"):
-        return None
-    try:
-        meta = _decode(data[: data.index(b"\n")].decode())["meta"]
-        if not isinstance(meta.get("title"), str):
-            return None
-        if events and data.rfind(_META) > 0:
-            named = [_decode(line.decode()) for line in data.split(b"\n") if _META in line]
-            meta = meta_of(meta, named)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-    reply = data.rfind(_REPLY)
-    model = _MODEL.search(data, reply, data.index(b"\n", reply)) if reply > 0 else None
-    if reply > 0 and model is None:
-        return None
-    name = model[1].decode(errors="replace") if model else None
-    again = data.count(_AGAIN) if data.rfind(_AGAIN) > 0 else 0
-    steps = data.count(_STEP) if data.rfind(_STEP) > 0 else 0
-    questions = data.count(_QUESTION) - again - steps
-    return _Facts(meta, "", last[2].decode(errors="replace"), questions, turns, name)
-
-
-def _parse(path: Path) -> _Facts:
-    """Return what a log says, by parsing each line."""
-    loaded = load(path, newer=True)
+@lru_cache(maxsize=10_000)
+def _facts(path: str, _stamp: FileStamp) -> _Facts:
+    """Return what a log says, which is read again when it has changed."""
+    loaded = load(Path(path), newer=True)
     times = [ts for line in loaded.records if isinstance(ts := line.get("ts"), str)]
     first, last = (times[0], times[-1]) if times else ("", "")
     lines = [line for line in loaded.records if line.get("meta") != SUMMARIZE]

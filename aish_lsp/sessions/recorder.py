@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from aish_lsp.context.usage import MOST, UsageRecord, tokens_of
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.events import camel_case, to_wire
-from aish_lsp.foundation.files import append_line, open_append, read_file
+from aish_lsp.foundation.files import append_line, open_append
 from aish_lsp.foundation.jsonl import json_line, now, read_jsonl
 from aish_lsp.foundation.locks import locked
 from aish_lsp.foundation.validate import structure
@@ -318,38 +316,19 @@ def _call(line: dict[str, Any]) -> UsageRecord | None:
         return None
 
 
-#: A line as this version writes it, if no text in it has an escape; its session and its cost.
-_LINE: Final = re.compile(
-    rb'^\{"ts": "[^"]*", "session": "([^"]*)", .*"cost": (null|[-+.e0-9]+), "local": .*\}$',
-    re.MULTILINE,
-)
-
-
 def read_costs(path: Path) -> dict[str, float | None]:
     """Return the dollars of each session; None if none of its calls had a price.
+
+    What is not a session or a cost is left out.
 
     Raises:
         StoreUnavailable: the file exists and cannot be read.
     """
-    data = read_file(path)
-    # The list of sessions waits for this; parsing each line as JSON would take four times as long.
-    calls = _LINE.findall(data)
-    if len(calls) == data.count(b"\n") and b"\\" not in data:
-        with suppress(ValueError):
-            return _sums(
-                (session.decode(), None if cost == b"null" else float(cost))
-                for session, cost in calls
-            )
-    lines = (line for _, line in read_jsonl(path) if isinstance(line, dict))
-    return _sums((line.get("session"), line.get("cost")) for line in lines)
-
-
-def _sums(calls: Iterable[tuple[Any, Any]]) -> dict[str, float | None]:
-    """Return the dollars by session; what is not a session or a cost is left out."""
     sums: dict[str, float | None] = {}
-    for session, cost in calls:
-        if not isinstance(session, str):
+    for _, line in read_jsonl(path):
+        if not isinstance(line, dict) or not isinstance(session := line.get("session"), str):
             continue
+        cost = line.get("cost")
         before = sums.setdefault(session, None)
         if isinstance(cost, int | float) and cost is not True and 0 <= cost <= MOST:
             sums[session] = (before or 0.0) + cost
