@@ -11,9 +11,7 @@ import json
 import math
 import re
 import shlex
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -31,10 +29,6 @@ _LINE: Final = 24
 #: Marks where the middle of an output was left out.
 _LEFT_OUT: Final = re.compile(r"^(\[aish: \d+ bytes left out here\])$", re.MULTILINE)
 
-_RUN: Final = re.compile(r"\S+")
-
-#: Characters of a piece of a text that is masked.
-_PIECE: Final = 1 << 14
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 #: What servers show in place of a key's middle (``sk-ab...wxyz``), and what delimits its ends.
@@ -75,10 +69,10 @@ class Mask:
         """Return ``text`` with ``mark`` in place of each secret, in linear time."""
         if not self._forms:
             return text
-        squeezed = _Squeezed(text)
-        spans = [span for form in self._forms for span in _places(form, squeezed.text)]
+        squeezed = _squeezed(text)
+        spans = [span for form in self._forms for span in _places(form, squeezed)]
         # Adjacent secrets stay separate.
-        return marked(text, map(squeezed.origin, merged(spans)), mark) if spans else text
+        return marked(text, _origins(text, merged(spans)), mark) if spans else text
 
     def of_output(self, text: str, mark: str) -> str:
         """Do what ``whole`` does for an output, which may have been cut within a secret.
@@ -136,11 +130,11 @@ class Mask:
 
     def _without_end(self, text: str, forms: Iterable[str], mark: str) -> str:
         first = max(0, len(text) - 2 * self._longest)
-        tail = _Squeezed(text[first:])
-        length = max((_overlap(tail.text, form) for form in forms), default=0)
+        tail = _squeezed(text[first:])
+        length = max((_overlap(tail, form) for form in forms), default=0)
         if not length:
             return text
-        start, end = tail.origin((len(tail.text) - length, len(tail.text)))
+        [(start, end)] = _origins(text[first:], [(len(tail) - length, len(tail))])
         return f"{text[: first + start]}{mark}{text[first + end :]}"
 
 
@@ -198,32 +192,16 @@ def _lowered(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
-class _Squeezed:
-    """A text without its white space, in lower case, made of small pieces.
+def _squeezed(text: str) -> str:
+    """Return ``text`` without its white space, in lower case."""
+    return _lowered("".join(text.split()))
 
-    Attributes:
-        text: what is left.
-    """
 
-    def __init__(self, text: str) -> None:
-        self._pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
-        left = ["".join(piece.split()) for piece in self._pieces]
-        self._ends = [*accumulate(map(len, left))]
-        self.text = _lowered("".join(left))
-
-    def origin(self, span: Span) -> Span:
-        """Return the span of the original text that a span of what is left comes from."""
-        start, end = span
-        return self._origin(start), self._origin(end - 1) + 1
-
-    def _origin(self, at: int) -> int:
-        number = bisect_right(self._ends, at)
-        skipped = self._ends[number - 1] if number else 0
-        for run in _RUN.finditer(self._pieces[number]):
-            if at < skipped + len(run[0]):
-                return number * _PIECE + run.start() + at - skipped
-            skipped += len(run[0])
-        raise AssertionError("a place that is not in the text")
+def _origins(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the spans of ``text`` that spans of what is left of it by ``_squeezed`` come from."""
+    origins = [at for at, character in enumerate(text) if not character.isspace()]
+    for start, end in spans:
+        yield origins[start], origins[end - 1] + 1
 
 
 def _places(form: str, text: str) -> Iterator[Span]:
