@@ -275,16 +275,16 @@ _TOPICS: Final = ("all", "offline")
 @dataclass(frozen=True, slots=True)
 class _Help:
     topic: str = ""
+    text: str = ""
 
 
 async def _help(_caller: Caller, params: _Help) -> Answer[Nothing]:
     if params.topic not in ("", *_TOPICS):
-        raise InvalidArgument("Use `:help`, `:help all` or `:help offline`.")
+        raise InvalidArgument("Use `:help`, `:help all` or `:help offline TEXT`.")
     if params.topic == "offline":
-        from aish_lsp.offline.ranking import ranking  # noqa: PLC0415 - for this alone
-        from aish_lsp.offline.table import listed  # noqa: PLC0415
+        from aish_lsp.offline.catalogue import catalogue  # noqa: PLC0415 - for this alone
 
-        return Answer(Nothing(), listed(ranking().table))
+        return Answer(Nothing(), catalogue(params.text))
     names = () if params.topic == "all" else _FIRST
     return Answer(Nothing(), help_text(COLON_COMMANDS, names))
 
@@ -297,9 +297,9 @@ _HELP: Final = Operation(
     (
         Line(
             "help",
-            "[all|offline]",
-            "what can be typed here, or what the offline model knows",
-            lambda _caller, argument: _Help(argument),
+            "[all|offline [TEXT]]",
+            "what can be typed here, or what the offline model knows about something",
+            lambda _caller, argument: _Help(*argument.split(maxsplit=1)),
             choices=_TOPICS,
         ),
     ),

@@ -25,6 +25,7 @@ from aish_lsp.offline.workspace import WorkspaceFacts
 #: A word that bash takes literally without quotes.
 _PLAIN: Final = re.compile(r"[\w@%+=:,./^-][\w@%+=:,./^~-]*", re.ASCII)
 _PIECE: Final = re.compile(r"'(?P<quoted>[^']*)'|\{(?P<name>[a-z]+\d?)(?:\|(?P<form>[a-z]+))?\}")
+_PLACEHOLDER: Final = re.compile(r"<[a-z][a-z0-9 -]*>")
 _PATHS: Final = frozenset(("file", "folder", "path", "archive"))
 #: Kinds that may be any text, even with a dash first: the table puts them after an option.
 _TEXTS: Final = frozenset(("text", "pattern", "name", "command", "glob"))
@@ -304,6 +305,11 @@ class Part:
     commands: tuple[str, ...] = ()
     quote: tuple[str, ...] = ()
     note: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has a command, and no command of it has a placeholder to fill in."""
+        return bool(self.commands) and not any(map(_PLACEHOLDER.search, self.commands))
 
     def lines(self) -> Iterable[str]:
         """Yield the lines; only commands that work in another shell begin with ``CMD: ``."""

@@ -48,11 +48,14 @@ def misfits(
     if ignored:
         yield "left out" if risk == "safe" else "left out of a change"
     changes = risk == "destructive" or (risk == "caution" and bool(does))
+    begins = deeds([first]) & _HARD_DEEDS
+    if begins and not (changes or intent.topic or asked & does or first in verbs_of(intent.number)):
+        yield "another deed first"
     if not (asked & does or terms & verbs_of(intent.number)):
         if changes:
             yield "not asked to"
         elif asked & _HARD_DEEDS and not intent.topic:
-            yield "another deed first" if deeds([first]) & _HARD_DEEDS else "another deed"
+            yield "another deed"
     elif asks and (risk == "destructive" or (changes and not is_asked(intent.number))):
         yield "asked to be told"
     if does and asked and not asked & does:

@@ -31,10 +31,13 @@ from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, kind_of, said
 from aish_lsp.offline.tokens import Token
-from aish_lsp.offline.words import data, group, near, words
+from aish_lsp.offline.words import data, group, words
 
-#: Below this confidence the model says that it does not know; docs/offline.md has the figures.
+#: From this confidence on, an intent is the answer; docs/offline.md has the figures.
 THRESHOLD: Final = 0.55
+
+#: From this confidence on, it is one of at most two that may be meant.
+PERHAPS: Final = 0.25
 
 #: How many phrasings are looked at closely.
 _CANDIDATES: Final = 90
@@ -69,7 +72,7 @@ _UNEXPLAINED: Final = 5.5
 #: ... unless the confidence in it is at least this.
 _SURELY_MEANT: Final = 0.9
 #: The highest confidence in a doubtful one.
-_DOUBTFUL: Final = 0.5
+DOUBTFUL: Final = 0.5
 
 #: How many intents are judged by all the evidence.
 _JUDGED: Final = 16
@@ -117,7 +120,7 @@ def _wholeness(match: Match) -> tuple[float, ...]:
     return -found["named"], match.confidence, match.strength
 
 
-def _are_names(values: Mapping[str, str]) -> bool:
+def are_names(values: Mapping[str, str]) -> bool:
     """Return whether all values that look like any word are known to be names: "htop"."""
     return all(
         value.lower() in group("names") for slot, value in values.items() if kind_of(slot) in FREE
@@ -188,11 +191,8 @@ def _turning(wording: Iterable[str]) -> set[str]:
 def candidates(tokens: Sequence[Token]) -> list[Match]:
     """Return what may be meant, each intent once with its best phrasing, the best first."""
     known = ranking().table
-    _correct(tokens)
     # The name of a file may be a word of the table: "install what package.json lists".
-    terms = [
-        token.near or token.term or token.lower for token in tokens if token.term or token.kinds
-    ]
+    terms = [token.term or token.lower for token in tokens if token.term or token.kinds]
     terms += (f"{{{kind}}}" for token in tokens for kind in _kinds(token))
     best: dict[int, Match] = {}
     framed = ranking().framed([(said(one.text), _looks_like_a_value(one)) for one in tokens])
@@ -233,7 +233,7 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
         [match.evidence for match in judged], [_effect(match) for match in judged]
     )
     judged = [
-        replace(match, confidence=min(one, _DOUBTFUL) if _passes_over(match, one) else one)
+        replace(match, confidence=min(one, DOUBTFUL) if _passes_over(match, one) else one)
         for match, one in zip(judged, likely, strict=True)
     ]
     judged.sort(key=_order, reverse=True)
@@ -290,7 +290,7 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
             risk_of(match.intent) != "destructive"
             or max(found["likeness"], found["like"]) > _ALMOST_THE_SAME
         )
-        and (not found["doubt"] or _are_names(match.values))
+        and (not found["doubt"] or are_names(match.values))
         and not _UNFIT & found.keys()
         and _turning(match.wording) == _turning(asked)
     )
@@ -299,10 +299,10 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
 def evidence(matches: list[Match], tokens: Sequence[Token], question: str) -> Iterator[Match]:
     """Yield the likeliest of ``matches``, each with all the evidence for it and against it."""
     asked = [token for token in tokens if not token.aside]
-    terms = [token.near or token.term for token in asked if token.term]
+    terms = [token.term for token in asked if token.term]
     said = {*terms, *(token.lower for token in asked)} - {""}
     asks = only_asks(question)
-    content = [t.near or t.term for t in asked if t.term and not t.kinds]
+    content = [t.term for t in asked if t.term and not t.kinds]
     branches = {token.text for token in tokens if token.branch}
     files = {
         t.kinds["file"]
@@ -338,14 +338,11 @@ def evidence(matches: list[Match], tokens: Sequence[Token], question: str) -> It
         found["no such branch"] = (
             0.0 if deeds_of(match.intent.number) & _NAMES_ANEW else float(strangers)
         )
-        found.update(
-            dict.fromkeys(
-                misfits(
-                    match.intent, said, next(iter(terms), ""), asks=asks, ignored=match.ignored
-                ),
-                1.0,
-            )
-        )
+        first = next(iter(terms), "")
+        against = {*misfits(match.intent, said, first, asks=asks, ignored=match.ignored)}
+        if "another deed first" in against:
+            continue  # What is to be deleted is not to be listed.
+        found.update(dict.fromkeys(against, 1.0))
         yield replace(match, evidence=found)
 
 
@@ -374,16 +371,6 @@ def _effect(match: Match) -> object:
 
 def _order(match: Match) -> tuple[float, float]:
     return match.confidence, match.strength
-
-
-def _correct(tokens: Sequence[Token]) -> None:
-    """Note which words of the table the unknown words probably misspell: "comit"."""
-    known = ranking().weights
-    unknown = (t for t in tokens if t.term and t.term not in known and not t.kinds)
-    for token, _ in zip(unknown, range(5), strict=False):
-        if 3 < len(token.term) < 20 and token.term.isalpha():
-            like = (term for term in known if term[0] == token.term[0])
-            token.near = near(token.term, like)
 
 
 def weights() -> dict[str, float]:

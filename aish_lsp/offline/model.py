@@ -25,7 +25,7 @@ from aish_lsp.offline.results import (
     result_parts,
     says_no_more,
 )
-from aish_lsp.offline.table import kind_of, spoken, ways_of
+from aish_lsp.offline.table import kind_of, ways_of
 from aish_lsp.offline.understanding import Reading, TypedQuestion, read, read_question
 from aish_lsp.offline.words import data, group, is_foreign, words
 from aish_lsp.offline.workspace import Machine, WorkspaceFacts, steps, to_install
@@ -33,7 +33,10 @@ from aish_lsp.project.manifests import NamedTask
 from aish_lsp.project.manifests.rules import ENTRY_NAMES, Intent, Rank
 
 #: How the answer to a question that the model cannot answer begins.
-_BEYOND: Final = "That is beyond me."
+_UNKNOWN: Final = "I don't know this one."
+
+#: The most commands that are shown where none is sure.
+_MOST_PERHAPS: Final = 2
 
 _HELLO: Final = re.compile(
     r"^\W*(?:help|thanks?(?: you)?"
@@ -85,8 +88,8 @@ class OfflineModel:
 
 
 def is_unknown(reply: str) -> bool:
-    """Return whether ``reply`` says that the question is beyond the model."""
-    return reply.startswith(_BEYOND)
+    """Return whether ``reply`` says that the model does not know the question."""
+    return reply.startswith(_UNKNOWN)
 
 
 def reply(question: TypedQuestion, root: Path, machine: Machine | None = None) -> str:
@@ -133,14 +136,15 @@ def _of_the_conversation(question: TypedQuestion, workspace: WorkspaceFacts) -> 
 
 
 def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequence[Part]:
-    """Return the table's answer, else the result of the last command, else "beyond me"."""
+    """Return the table's answer, else the result of the last command, else what may be meant."""
     text = question.text
     reading = read(text, question.earlier, workspace)
     if reading.meant:
         return [part for meant in reading.meant for part in _answer(meant, workspace)]
     if question.ran_since and asks_of_trouble(text):
         return result_parts(question.ran, workspace)
-    return _as_typed(question, workspace, surely=False) or [_unknown(text, reading)]
+    typed = _as_typed(question, workspace, surely=False)
+    return typed or _unsure(text, reading, workspace)
 
 
 def _help() -> Part:
@@ -149,18 +153,19 @@ def _help() -> Part:
     return Part(
         f"Ask me about everyday tasks in the shell: I know {len(known.intents)}, of {families}; "
         "how to test, build and run this project; what a command means; why the last one "
-        "failed. `:help offline` in the chat lists them."
+        "failed. `:help offline` in the chat shows them."
     )
 
 
-def _unknown(text: str, reading: Reading) -> Part:
-    """Return the answer to an unknown question, with the most similar known ones."""
+def _unsure(text: str, reading: Reading, workspace: WorkspaceFacts) -> Sequence[Part]:
+    """Return the commands that may be meant, ready to run, or say that the question is unknown."""
+    answers = (_answer(match, workspace) for match in reading.perhaps)
+    ready = [parts[0] for parts in answers if len(parts) == 1 and parts[0].is_ready]
+    if ready:
+        return [Part("Perhaps one of these:"), *ready[:_MOST_PERHAPS]]
     if is_foreign(text):
-        return Part(f"{_BEYOND} I only understand English; a language model understands more.")
-    matches = (match for match in reading.nearest if match.confidence > 0)
-    nearest = " · ".join(f"*{spoken(match.intent.example)}*" for match in matches)
-    known = f" The closest questions that I know: {nearest}." if nearest else ""
-    return Part(f"{_BEYOND}{known} `:help offline` in the chat lists what I know.")
+        return [Part(f"{_UNKNOWN} I only understand English; a language model understands more.")]
+    return [Part(f"{_UNKNOWN} `:help offline` in the chat shows what I know.")]
 
 
 def _answer(meant: Match, workspace: WorkspaceFacts) -> Sequence[Part]:

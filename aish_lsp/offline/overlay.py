@@ -215,13 +215,14 @@ class Overlay:
     def _leave_over(self, token: Token) -> None:
         """Count a word against the phrasing, or less if others of its intent have the word."""
         weight = _weight(token)
-        share = ranking().share(self._phrasing.intent, token.near or token.term)
+        share = ranking().share(self._phrasing.intent, token.term)
         evidence = self._evidence
         if not token.term:
             evidence["ignored"] += weight > 0 and not token.aside
             self._lost += weight
         elif share is None or token.quoted:
             evidence["unknown"] += weight
+            evidence["ignored"] += token.limits
             evidence["rarest"] = max(evidence["rarest"], weight)
             self._lost += weight
         elif share:
@@ -256,14 +257,14 @@ class Overlay:
             else:
                 self._used.add(at)
                 self._evidence["matched"] += weight(term)
-                self._gained += weight(term) * (0.8 if self._tokens[at].near == term else 1.0)
+                self._gained += weight(term)
 
     def _at(self, term: str) -> int | None:
         """Return where the question has ``term``, preferably where it cannot also be a value."""
         places = [
             at
             for at, token in enumerate(self._tokens)
-            if at not in self._used and term in (token.term, token.near, token.lower)
+            if at not in self._used and term in (token.term, token.lower)
         ]
         return min(places, key=lambda at: (bool(self._tokens[at].kinds), at), default=None)
 
@@ -443,5 +444,5 @@ def _weight(token: Token) -> float:
         return _LEFT_OVER * aside
     if not token.term:
         return 0.0
-    term = token.near or token.term
+    term = token.term
     return ranking().weight(term) * (_LIGHT if term in words().light else 1) * aside

@@ -61,6 +61,7 @@ class Ranking:
         table: the table that is indexed.
         weights: how much each word says about what is meant.
         unknown: the same for a word that the table does not have.
+        spellings: how many phrasings have each word as it is written.
     """
 
     def __init__(self, known: Table) -> None:
@@ -71,6 +72,7 @@ class Ranking:
         self._lengths, self._words = array("B"), array("B")
         self._bare: list[int] = []
         self._longest = 0
+        self.spellings = Counter(known.phrasings.spellings)
         plain: list[tuple[int, int]] = []
         frames: list[tuple[int, int]] = []
         for number, phrasing in enumerate(known.phrasings):

@@ -1,7 +1,6 @@
 """The table of intents: what the model knows, read from intents/*.toml for the first question.
 
-intents/README.md says how an intent is written; ``listed`` makes a page of them, for
-``:help offline`` and docs/offline.md.
+intents/README.md says how an intent is written.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ import re
 import sys
 import tomllib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -102,14 +102,12 @@ class Intent:
         note: what can go wrong.
         topic: which answer of model.py is given instead; ``task:test`` is the project's task.
         after: what may be asked for next of what it lists: ``delete``, ``count``, and its ways.
-        example: a phrasing as it is written in the table.
         number: which one of the table it is.
     """
 
     family: str
     name: str
     does: str
-    example: str
     ways: tuple[Way, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=lambda: _NONE)
     note: str = ""
@@ -125,6 +123,7 @@ class Phrasings(Sequence[Phrasing]):
     """
 
     def __init__(self) -> None:
+        self.spellings: Counter[str] = Counter()
         self._numbers: dict[str, int] = {}
         self._words: list[str] = []
         self._terms: list[str] = []
@@ -134,6 +133,7 @@ class Phrasings(Sequence[Phrasing]):
 
     def add(self, intent: int, text: str) -> None:
         """Add a phrasing of ``intent``, as written in the table."""
+        self.spellings.update(word for word in text.split() if word.isalpha())
         for part in _PART.finditer(words().plain(text)):
             if part[1] and kind_of(part[1]) not in KINDS:
                 raise ValueError(f"no such kind of slot: {part[1]}")
@@ -191,7 +191,7 @@ class Intents(Sequence[Intent]):
     def add(self, family: str, block: Mapping[str, Any]) -> None:
         """Add a block of a table's file; its intent is made once to check that it is valid."""
         _intent(family, block, len(self))
-        kept = {**block, "ask": block["ask"][:1]}
+        kept = {key: value for key, value in block.items() if key != "ask"}
         self._blocks.append(json.dumps([family, kept], separators=(",", ":")).encode())
 
     def __len__(self) -> int:
@@ -255,7 +255,6 @@ def _intent(family: str, given: Mapping[str, Any], number: int) -> Intent:
         family=sys.intern(family),
         name=given["name"],
         does=given["does"],
-        example=given["ask"][0],
         ways=ways_of(given.get("run", ())),
         defaults=given.get("default", _NONE),
         note=given.get("note", ""),
@@ -278,22 +277,3 @@ def ways_of(given: Any) -> tuple[Way, ...]:
 
 def _way(run: str | list[str], when: str = "", note: str = "") -> Way:
     return Way((run,) if isinstance(run, str) else tuple(run), tuple(when.split()), note)
-
-
-def listed(known: Table) -> str:
-    """Return all intents by family, in Markdown."""
-    return "\n".join(_lines(known))
-
-
-def _lines(known: Table) -> Iterator[str]:
-    for family, title in known.titles.items():
-        yield f"### {title}\n"
-        for intent in known.intents:
-            if intent.family == family:
-                yield f"- *{spoken(intent.example)}*: {intent.does}"
-        yield ""
-
-
-def spoken(phrasing: str) -> str:
-    """Return a phrasing of the table with its slots as words: "rename FILE to FILE"."""
-    return re.sub(r"\{([a-z]+)\d?\}", lambda slot: slot[1].upper(), phrasing)

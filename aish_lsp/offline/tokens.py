@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final
 
 from aish_lsp.offline.deeds import PLAIN_WORD, QUOTED, asides
-from aish_lsp.offline.words import group, is_like, words
+from aish_lsp.offline.words import group, is_like, pattern, words
 from aish_lsp.offline.workspace import WorkspaceFacts
 
 #: How many words of a question are looked at.
@@ -71,9 +71,9 @@ class Token:
         behind: the word immediately before it.
         quoted: whether it was in quotes.
         kinds: the kinds that it may be, each with the value in that case.
-        near: a word of the table that it probably misspells.
         branch: whether the repository has a branch of that name.
         aside: whether it is in a clause that only describes the situation: "my disk is full, ...".
+        limits: whether it says what is not to be done: "without the tests".
         start, end: its position in the question.
     """
 
@@ -86,9 +86,9 @@ class Token:
     after: str = ""
     behind: str = ""
     kinds: dict[str, str] = field(default_factory=dict)
-    near: str = ""
     branch: bool = False
     aside: bool = False
+    limits: bool = False
 
     @property
     def lower(self) -> str:
@@ -110,11 +110,19 @@ def cut(text: str, workspace: WorkspaceFacts) -> list[Token]:
         if len(found) >= _MOST:
             break
     _look_around(found, workspace)
+    _mark_limits(text, found)
     for start, end, tells in asides(text):
         for token in found:
             if start <= token.start < end and (tells or not token.kinds):
                 token.aside = True
     return found
+
+
+def _mark_limits(text: str, tokens: Sequence[Token]) -> None:
+    """Note which words are in a clause that limits the others, from its first word to its end."""
+    for limit in pattern("limits").finditer(QUOTED.sub(lambda one: "x" * len(one[0]), text)):
+        for token in tokens:
+            token.limits |= limit.start() <= token.start < limit.end()
 
 
 def plain(text: str) -> str:

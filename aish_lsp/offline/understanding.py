@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.offline.matching import THRESHOLD, understood
+from aish_lsp.offline.matching import DOUBTFUL, PERHAPS, THRESHOLD, are_names, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.results import Ran
+from aish_lsp.offline.spelling import corrected
 from aish_lsp.offline.table import FREE, SLOT, kind_of
 from aish_lsp.offline.tokens import Token, cut, is_name
 from aish_lsp.offline.words import pattern, words
@@ -103,26 +104,31 @@ _GOING_ON: Final = 0.4
 
 _MOST_SPLITS: Final = 8
 
+#: The most weight of words that what may be meant leaves unexplained, and the least likeness to it.
+_MOST_UNEXPLAINED: Final = 7.5
+_LEAST_LIKE: Final = 0.3
+
 #: Actions that take the output of the command that was suggested last.
 _OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file9}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was understood, or else the most likely intents."""
+    """What was understood, or else what may be meant, the likeliest first."""
 
     meant: tuple[Match, ...]
-    nearest: tuple[Match, ...]
+    perhaps: tuple[Match, ...] = ()
 
 
 def read(text: str, earlier: Sequence[str], workspace: WorkspaceFacts) -> Reading:
     """Return what ``text`` asks for; ``earlier`` has the previous questions, the oldest first."""
+    text = corrected(text, workspace)
     if earlier and any(pattern(one).search(text) for one in ("goes_on", "pronoun", "some_of_them")):
         before = read(earlier[-1], earlier[:-1][-_EARLIER:], workspace)
         if before.meant:
             going_on = _following(text, before.meant[-1], workspace)
             if going_on is not None:
-                return Reading((going_on,), ())
+                return Reading((going_on,))
     return _by_itself(text, workspace)
 
 
@@ -132,10 +138,26 @@ def _by_itself(text: str, workspace: WorkspaceFacts) -> Reading:
     if sure < _SURELY_ONE:
         parts = _in_parts(text, workspace, sure)
         if parts:
-            return Reading(tuple(parts), ())
+            return Reading(tuple(parts))
     if sure >= THRESHOLD:
-        return Reading((whole[0],), tuple(whole[1:3]))
-    return Reading((), tuple(whole[:2]))
+        return Reading((whole[0],))
+    return Reading((), tuple(match for match in whole if _may_be_meant(match)))
+
+
+def _may_be_meant(match: Match) -> bool:
+    """Return whether an intent is likely enough to be shown beside another one.
+
+    Not if it leaves out what the question names, explains little of it, or takes a word for a name
+    that may be none.
+    """
+    found = match.evidence
+    explains = found["unknown"] <= _MOST_UNEXPLAINED and found["like"] >= _LEAST_LIKE
+    return (
+        match.confidence >= PERHAPS
+        and (explains or match.confidence >= DOUBTFUL)
+        and not match.ignored
+        and are_names(match.values)
+    )
 
 
 def _matches(text: str, workspace: WorkspaceFacts) -> list[Match]:

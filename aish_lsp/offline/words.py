@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
-
-#: A word of at least this length may have two mistakes.
-_LONG: Final = 8
+from typing import Any
 
 _VOWEL = re.compile(r"[aeiouy]")
 _KEEPS_ITS_S = ("ss", "us", "is", "as", "os")
@@ -180,35 +177,6 @@ def _undoubled(word: str) -> str:
     """Return ``word`` with a doubled final consonant made single: "runn"."""
     doubled = len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeioulsz"
     return word[:-1] if doubled else word
-
-
-def near(word: str, known: Iterable[str]) -> str:
-    """Return the word of ``known`` that ``word`` misspells; empty if there are none or several."""
-    most = 2 if len(word) >= _LONG else 1
-    best: list[str] = []
-    for other in known:
-        if len(other) < 4 or abs(len(other) - len(word)) > most:
-            continue
-        found = distance(word, other)
-        if found < most:
-            most, best = found, [other]
-        elif found == most:
-            best.append(other)
-    return best[0] if len(best) == 1 else ""
-
-
-def distance(one: str, other: str) -> int:
-    """Return how many letters are wrong, missing, surplus or swapped with the next."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, 1):
-        older, before, row = before, row, [at]
-        for place, against in enumerate(other, 1):
-            same = letter == against
-            cost = min(before[place] + 1, row[-1] + 1, before[place - 1] + (not same))
-            swapped = at > 1 and place > 1 and one[at - 2] == against and letter == other[place - 2]
-            row.append(min(cost, older[place - 2] + 1) if swapped and not same else cost)
-    return row[-1]
 
 
 def is_foreign(text: str) -> bool:

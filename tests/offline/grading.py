@@ -40,6 +40,7 @@ async def grade(entry: Entry) -> list[Grade]:
     """Return what comes of each phrasing of ``entry``; each is asked before anything has run.
 
     Phrasings that are answered with the same commands share a world: it would be the same again.
+    Where two commands may be meant, it is enough that the second one is right.
     """
     grades: dict[str, Grade] = {}
     while waiting := [question for question in entry.ask if question not in grades]:
@@ -49,6 +50,14 @@ async def grade(entry: Entry) -> list[Grade]:
             tried = _to_run(entry, replies[waiting[0]])
             runs = bool(entry.check) and not is_unknown(replies[waiting[0]])
             why = _carried_out(entry, tried, world) if runs else ""
+            if (
+                why
+                and (second := commands_of(replies[waiting[0]])[1:])
+                and _is_unsure(replies[waiting[0]])
+            ):
+                with World(entry.world) as other:
+                    _run_before(entry, other)
+                    why = _carried_out(entry, filled(entry, second), other)
             for question, reply in replies.items():
                 commands = _to_run(entry, reply)
                 if question == waiting[0] or (commands == tried and not is_unknown(reply)):
@@ -80,6 +89,11 @@ def _run_before(entry: Entry, world: World) -> ExecOutput | None:
         return ExecOutput(before.command, before.exit, before.output)
     done = world.run(before.command)
     return ExecOutput(before.command, done.status, done.output.rstrip("\n"))
+
+
+def _is_unsure(reply: str) -> bool:
+    """Return whether ``reply`` shows commands of which only one may be meant."""
+    return reply.startswith("Perhaps one of these:")
 
 
 def _to_run(entry: Entry, reply: str) -> tuple[str, ...]:

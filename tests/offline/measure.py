@@ -13,30 +13,44 @@ import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Final, get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from corpus import Entry, entries
-from grading import Grade, grade
+from grading import Grade, Outcome, grade
 from outcomes import record
+
+#: What docs/offline.md calls the questions, by the beginning of their families' names.
+_KINDS: Final = {
+    "written with the table": "",
+    "written without it, and used to improve it": "blind_",
+    "**written without it, and never looked at**": "unseen_",
+}
 
 
 def main(families: list[str], *, totals: bool = False) -> None:
     """Measure and print."""
     chosen = [entry for entry in entries() if not families or entry.family in families]
-    counts: Counter[str] = Counter()
     grades: list[Grade] = []
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 4)) as pool:
         for found in pool.map(_grade, chosen, chunksize=4):
             for one in found:
                 grades.append(one)
-                counts[one.outcome] += 1
                 if one.outcome != "right" and not totals:
                     sys.stdout.write(_told(one))
     record(grades)
-    asked = sum(counts.values())
-    for outcome, count in counts.items():
-        sys.stdout.write(f"{outcome}: {count} of {asked} ({count / asked:.1%})\n")
+    sys.stdout.write("| | phrasings | right | silent | wrong |\n|---|---:|---:|---:|---:|\n")
+    for name, prefix in _KINDS.items():
+        counts = Counter(one.outcome for one in grades if _kind(one.entry) == prefix)
+        asked = counts.total()
+        shares = (f"{counts[one] / max(1, asked):.1%}" for one in get_args(Outcome))
+        sys.stdout.write(f"| {name} | {asked} | {' | '.join(shares)} |\n")
+
+
+def _kind(entry: Entry) -> str:
+    """Return the prefix of the entry's family: what was used to improve the table, and what not."""
+    return next((prefix for prefix in ("blind_", "unseen_") if entry.family.startswith(prefix)), "")
 
 
 def _told(one: Grade) -> str:

@@ -1,6 +1,6 @@
 """Each answer's command is run in a scratch world, and what came of it is checked.
 
-What fails is known by name: `outcomes.json`, which `measure.py` writes, and docs/offline.md. A
+What fails is known by name: `outcomes.json`, which `measure.py` writes. A
 slice of the corpus is asked each time; all of it with TESTS_FULL set.
 """
 

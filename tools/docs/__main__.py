@@ -24,7 +24,6 @@ PAGES: Final[Mapping[str, Sequence[str]]] = {
     "docs/risk.md": ("tests/unit/shell/risk_page.py",),
     "docs/architecture.md": ("tests/kit/rooms.py",),
     "docs/tasks.md": ("tests/unit/project/tasks_page.py",),
-    "docs/offline.md": ("tests/offline/page.py",),
     "editors/nvim/lua/aish/protocol.lua": ("tools/lua_types",),
     "editors/vscode/src/protocol.ts": ("tools/ts_types", "types"),
     "editors/vscode/package.json": ("tools/ts_types", "manifest"),

@@ -4,7 +4,7 @@
 
 These are the strings of the code and of its TOML tables that read like words, each with its place:
 errors, notices, labels, help. Placeholders are shown as ``{}``. Docstrings, patterns, log records
-and the answers of the offline model (``docs/offline.md`` has those) are left out.
+and the answers of the offline model (``aish_lsp/offline/intents`` has those) are left out.
 """
 
 from __future__ import annotations

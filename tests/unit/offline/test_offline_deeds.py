@@ -9,7 +9,6 @@ from aish_lsp.offline.deeds import deeds_of, only_asks, risk_of, verbs_of
 from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.table import SLOT, table
 from aish_lsp.offline.understanding import TypedQuestion
-from aish_lsp.offline.words import near
 from aish_lsp.shell.risk import classify
 
 
@@ -107,18 +106,6 @@ def test_each_value_of_a_phrasing_is_used() -> None:
 )
 def test_a_question_is_told_from_a_task(question: str, *, asks: bool) -> None:
     assert only_asks(question) is asks
-
-
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [("emtpy", "empty"), ("brnach", "branch"), ("comit", "commit"), ("xyzzy", "")],
-)
-def test_a_slip_of_the_pen(word: str, meant: str) -> None:
-    assert near(word, ["empty", "branch", "commit", "folder", "cart", "card"]) == meant
-
-
-def test_a_slip_that_may_be_two_words_is_neither() -> None:
-    assert not near("bandh", ["bands", "bandt"])
 
 
 def test_no_two_intents_are_asked_for_in_the_same_words() -> None:

@@ -113,9 +113,7 @@ def test_commands_that_act_on_their_shell(command: str, does: bool) -> None:
         "who won the football game yesterday?",
     ],
 )
-def test_what_no_command_answers_is_unknown_with_what_comes_nearest(
-    tmp_path: Path, question: str
-) -> None:
+def test_what_no_command_answers_is_unknown(tmp_path: Path, question: str) -> None:
     answer = asked(tmp_path, question)
     assert is_unknown(answer), answer
     assert "CMD: " not in answer

@@ -175,12 +175,6 @@ async def test_an_unknown_question_is_answered_honestly(project: Path, question:
     assert "\n" not in reply
 
 
-async def test_what_comes_nearest_is_named(project: Path) -> None:
-    reply = await ask(project, "delete the moon of Jupiter with a rocket")
-    assert "The closest questions that I know: *" in reply
-    assert reply.count("*") == 4
-
-
 async def test_another_language_is_told_so(project: Path) -> None:
     for question in ("wie lösche ich die Datei nicht", "如何删除文件"):
         assert "only understand English" in await ask(project, question)

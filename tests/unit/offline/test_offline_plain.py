@@ -103,7 +103,7 @@ def test_what_turns_the_sense_is_heeded() -> None:
     phrasings = [known.phrasings[number] for number in ranking().saying_just(asked)]
     assert phrasings
     tokens = cut("delete merged branches", WorkspaceFacts(Path("/nowhere")))
-    assert "merged" in understood(tokens, "delete merged branches")[0].intent.example
+    assert "merged" in understood(tokens, "delete merged branches")[0].intent.name
 
 
 @pytest.mark.parametrize("question", ["delete files", "remove files", "delete the branches"])

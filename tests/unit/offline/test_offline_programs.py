@@ -44,7 +44,7 @@ def test_what_is_named_is_what_it_is_done_with(root: Path, question: str, progra
 
 def test_a_way_of_the_program_serves_whatever_is_installed() -> None:
     ways = (Way(("brew install {package}",), ("on:darwin", "given:package")), Way(("apt install",)))
-    intent = Intent("packages", "install", "Installs it.", "install {package}", ways)
+    intent = Intent("packages", "install", "Installs it.", ways)
     assert ways_with(intent, ["brew"]) == (
         ways[0],
         Way(("brew install {package}",), ("given:package",)),
