@@ -46,7 +46,7 @@ _HEAD: Final = """\
 <!-- Made by `./dev docs`. Do not edit. -->
 # When a model fails
 
-This page shows what you see of every fault of a model server, or of anything in front of it: as a
+A reference page: what you see of every fault of a model server, or of anything in front of it: as a
 quote under your question in the chat document, or as the `error` of the `end` event in a client of
 your own.
 
