@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from aish_lsp.chat.markdown import AISH, YOU, lines_of, open_heading, without_blank_lines
+from aish_lsp.chat.markdown import AISH, YOU, open_heading, without_blank_lines
+from aish_lsp.foundation.text import line_start
 
 #: The beginning of a section that is written again.
 LOST: Final = (
@@ -157,7 +158,7 @@ def _standing(text: str, standing: str) -> int | None:
     heading = open_heading(text)
     if heading is None:
         return None
-    under = _line_start(text, heading + 1)
+    under = line_start(text, heading + 1)
     if without_blank_lines(text[under:]) != standing:
         return None
     return text.index(standing, under)
@@ -166,12 +167,7 @@ def _standing(text: str, standing: str) -> int | None:
 def _open_heading(text: str) -> int:
     """Return the offset of the heading that the user writes under, or else the end of ``text``."""
     heading = open_heading(text)
-    return len(text) if heading is None else _line_start(text, heading)
-
-
-def _line_start(text: str, number: int) -> int:
-    """Return the offset of a line; beyond the last line, the end of ``text``."""
-    return min(len(text), sum(len(line) + 1 for line in lines_of(text)[:number]))
+    return len(text) if heading is None else line_start(text, heading)
 
 
 def _blank_line(before: str) -> str:

@@ -39,6 +39,9 @@ _VARIATIONS: Final = "\ufe0e\ufe0f"
 #: Runs that may contain invisible characters; most texts have few of them.
 _SUSPECT: Final = re.compile(r"[^\t\n -~]+")
 
+#: Characters that are searched for each line end; halving pays for itself above that.
+_NEAR: Final = 1 << 12
+
 _LINE_END: Final = re.compile(f"\r\n|[\n\r{ODD_LINE_ENDS}]")
 
 
@@ -162,6 +165,27 @@ def one_line(text: str) -> str:
 def with_line_feeds(text: str) -> str:
     """Return ``text`` with LF for each line end that LSP defines."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def line_start(text: str, line: int) -> int:
+    """Return the offset at which a line begins, counted from 0; the end if there are fewer lines.
+
+    Halving takes a hundredth of the time that finding each line end takes in a text of 10 MB, and
+    an editor that pastes one reports a thousand changes.
+    """
+    begin, end = 0, len(text)
+    while line and end - begin > _NEAR:
+        middle = (begin + end) // 2
+        before = text.count("\n", begin, middle)
+        if before < line:
+            begin, line = middle, line - before
+        else:
+            end = middle
+    for _ in range(line):
+        begin = text.find("\n", begin) + 1
+        if begin == 0:
+            return len(text)
+    return begin
 
 
 def well_formed(text: str) -> str:

@@ -31,7 +31,7 @@ from aish_lsp.chat.insertion import (
     shifted,
 )
 from aish_lsp.chat.markdown import Change, ClientPosition
-from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.foundation.text import line_start, with_line_feeds
 from aish_lsp.lsp.open_documents import (
     ANSWER_TIMEOUT,
     OpenDocument,
@@ -254,7 +254,9 @@ class ChatEdits:
         for change in changes:
             start, end = 0, len(self._shown)
             if change.start is not None and change.end is not None:
-                start, end = (self._offset(self._shown, at) for at in (change.start, change.end))
+                start = self._offset(self._shown, change.start)
+                is_insertion = change.end == change.start
+                end = start if is_insertion else self._offset(self._shown, change.end)
             edit = Edit(start, end, with_line_feeds(change.text))
             self._follow(self._shown, edit)
             self._shown = edit.made_in(self._shown)
@@ -410,11 +412,7 @@ class ChatEdits:
 
     def _offset(self, text: str, at: ClientPosition | types.Position) -> int:
         """Return the offset in ``text`` of a position in the client's units, at most its end."""
-        begin = 0
-        for _ in range(at.line):
-            begin = text.find("\n", begin) + 1
-            if begin == 0:
-                return len(text)
+        begin = line_start(text, at.line)
         end = text.find("\n", begin)
         line = text[begin:] if end < 0 else text[begin:end]
         return begin + self._editor.characters(line, at.character)

@@ -62,7 +62,7 @@ def test_block_goes_where_its_file_has_these_lines_once_its_diff_is_agreed_to(
     assert (place.folder / "cart.py").read_text() == CART
     neovim.keys("2")
     neovim.until("the file", lambda: (place.folder / "cart.py").read_text() == MENDED)
-    neovim.until("a word", lambda: "cart.py is changed" in neovim.messages)
+    neovim.until("a word", lambda: "cart.py has changed" in neovim.messages)
 
 
 def test_block_that_is_refused_changes_nothing(neovim: Neovim, place: Place, model: Model) -> None:

@@ -10,7 +10,7 @@ from editor_parts import Place
 from fault_server import served
 from test_neovim import READY, Neovim, opened, place
 from test_neovim_faults import Model, kill, talking
-from test_neovim_plugin import FLOAT, ask, fixture_profile, opened_chat
+from test_neovim_plugin import FLOAT, VIRTUAL, ask, fixture_profile, opened_chat
 
 __all__ = ["fixture_profile", "place"]
 
@@ -300,3 +300,16 @@ def test_a_question_that_cannot_be_shown_is_a_no(place: Place, profile: Path) ->
         neovim.until("a file", lambda: neovim.lua("return vim.fn.getcmdwintype()") == "")
         approve(neovim, "two")
         neovim.until("the question", lambda: "two" in neovim.lua(FLOAT))
+
+
+def test_run_far_above_the_end_goes_to_where_the_output_comes(place: Place, profile: Path) -> None:
+    model = Model("CMD: echo here\n\n" + "And so on.\n\n" * 100)
+    with talking(place, profile, model) as neovim:
+        ask(neovim, "what?", 2)
+        neovim.keys("gg/^CMD:<CR>")
+        neovim.until("a suggestion", lambda: neovim.lua(VIRTUAL))
+        neovim.keys("gx")
+        neovim.until("the output", lambda: "here" in neovim.lines)
+        neovim.until("the end", lambda: neovim.lua("return vim.fn.line('.') == vim.fn.line('$')"))
+        neovim.keys("``")
+        neovim.until("back", lambda: neovim.lua("return vim.fn.getline('.')") == "CMD: echo here")

@@ -14,6 +14,7 @@ from aish_lsp.foundation.text import (
     escaped,
     hidden_characters,
     is_seen,
+    line_start,
     nearest,
     one_line,
     shown,
@@ -140,3 +141,12 @@ def test_accepted_in_words() -> None:
     assert accepted(int, 1, None) == "a whole number of at least 1"
     assert accepted(list[str]) == "a list of strings"
     assert accepted(str | None) == "a string"
+
+
+@given(st.lists(st.sampled_from(["", "a", "é漢🎉", "x" * 3000])), st.integers(0, 40))
+def test_line_start_in_short_and_long_texts_counts_line_feeds_only(
+    lines: list[str], number: int
+) -> None:
+    text = "\n".join(lines)
+    expected = sum(len(line) + 1 for line in text.split("\n")[:number])
+    assert line_start(text, number) == min(expected, len(text))

@@ -214,7 +214,7 @@ local function change(name, path, buffer, after)
       text = name,
       cwd = vim.uri_from_fname(vim.fs.dirname(path)),
       risk = "caution",
-      reasons = { "the block of the reply goes there" },
+      reasons = { "a block of the reply goes there" },
       undo = "",
       covers = "",
       labels = { "Cancel", "Change it" },
@@ -239,7 +239,7 @@ local function change(name, path, buffer, after)
         vim.cmd("silent write")
       end)
     end
-    client.tell(("%s is changed; u there takes it back"):format(name), vim.log.levels.INFO)
+    client.tell(("%s has changed; `u` there takes it back"):format(name), vim.log.levels.INFO)
   end)()
 end
 

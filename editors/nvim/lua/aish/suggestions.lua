@@ -278,6 +278,10 @@ function M.run()
   local command = one.run or one.edit
   if command then
     execute(command)
+    -- The output comes at the end: where that is out of sight, nothing would seem to happen.
+    if vim.fn.line("w$") < vim.fn.line("$") then
+      vim.cmd("normal! G")
+    end
   end
   return true
 end
