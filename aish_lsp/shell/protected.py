@@ -185,19 +185,13 @@ def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
         os.fspath(at) for one in elsewhere for at in reversed(one.parents) if root in at.parents
     )
     tops = dict.fromkeys(os.path.join(root, name) for name in ["", *projects[:_MOST_PROJECTS]])
-    for top in tops:
-        for below, last in _placeholders():
-            above = [os.path.join(top, name) for name in below]
-            if link := next((folder for folder in above if os.path.islink(folder)), None):
-                msg = f"{link} is a symbolic link, so that what is in it cannot be protected"
-                raise ValueError(msg)
-            held |= dict.fromkeys(above)
-            place = os.path.join(top, last)
-            if not os.path.lexists(place):
-                missing |= dict.fromkeys(one for one in above if not os.path.exists(one))
-                missing[place] = protected[place] = None
-            elif _is_placeholder(place):
-                missing[place] = left[place] = None
+    for above, place in _places_in(tops):
+        held |= dict.fromkeys(above)
+        if not os.path.lexists(place):
+            missing |= dict.fromkeys(one for one in above if not os.path.exists(one))
+            missing[place] = protected[place] = None
+        elif _is_placeholder(place):
+            missing[place] = left[place] = None
     git = [root / name for name, row, _ in found if row == table[3][0]]
     plan = {
         "root": os.fsencode(root),
@@ -222,6 +216,21 @@ def _placeholders() -> tuple[tuple[tuple[str, ...], str], ...]:
     return tuple(
         (tuple(name[: match.start()] for match in re.finditer("/", name)), name) for name in names
     )
+
+
+def _places_in(tops: Iterable[str]) -> Iterator[tuple[list[str], str]]:
+    """Yield what is protected in folders even where it is missing, each after what it is in.
+
+    Raises:
+        ValueError: one of the folders that it is in is a link.
+    """
+    for top in tops:
+        for below, last in _placeholders():
+            above = [os.path.join(top, name) for name in below]
+            if link := next((folder for folder in above if os.path.islink(folder)), None):
+                msg = f"{link} is a symbolic link, so that what is in it cannot be protected"
+                raise ValueError(msg)
+            yield above, os.path.join(top, last)
 
 
 def _is_placeholder(place: str) -> bool:
