@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from acp import RequestError
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 #: Seconds for the client to end a command and to say what it printed.
 _ENDING: Final = 10
-
-#: What ends terminals that nobody waits for any more.
-_LATE: Final[set[asyncio.Future[Any]]] = set()
 
 
 async def run_in_terminal(arguments: Sequence[str], cwd: Path, seconds: float) -> RunResult | None:
@@ -44,12 +41,16 @@ async def run_in_terminal(arguments: Sequence[str], cwd: Path, seconds: float) -
         )
     )
     try:
-        terminal = (await asyncio.shield(making)).terminal_id
-    except (RequestError, ConnectionError, ValueError):
-        return None
+        await asyncio.wait([making])
     except asyncio.CancelledError:
-        making.add_done_callback(lambda made: _end_late(updates, made))
+        # It may run by now, and has to be ended.
+        await run_uncancellable(asyncio.wait([making], timeout=_ENDING))
+        if making.done() and making.exception() is None:
+            await run_uncancellable(_end(updates, making.result().terminal_id, kill=True))
         raise
+    if making.exception() is not None:
+        return None
+    terminal = making.result().terminal_id
     begun = time.monotonic()
     waiting = asyncio.ensure_future(
         updates.client.wait_for_terminal_exit(updates.session_id, terminal)
@@ -87,11 +88,3 @@ async def _end(updates: Updates, terminal: str, *, kill: bool) -> tuple[str, boo
             output, truncated = shown.output, shown.truncated
             await client.release_terminal(*named)
     return output, truncated
-
-
-def _end_late(updates: Updates, made: asyncio.Future[Any]) -> None:
-    """End the command of a terminal that was made although the prompt was canceled."""
-    if not made.cancelled() and made.exception() is None:
-        ending = asyncio.ensure_future(_end(updates, made.result().terminal_id, kill=True))
-        _LATE.add(ending)
-        ending.add_done_callback(_LATE.discard)

@@ -206,8 +206,9 @@ async def test_a_cancel_kills_the_command_in_the_client_s_terminal_and_keeps_its
     async with connected(place.folder, client_capabilities={"terminal": True}) as client:
         await client.open()
         asking = asyncio.create_task(client.prompt("/run echo seen; touch made; exec sleep 600"))
+        shown = [{"type": "terminal", "terminalId": "0"}]
         await client.seen.until(
-            lambda: any(one.get("status") == "in_progress" for one in client.seen.updates)
+            lambda: any(one.get("content") == shown for one in client.seen.updates)
         )
         while not (place.folder / "made").exists():
             await asyncio.sleep(0.01)
