@@ -72,6 +72,7 @@ async def _asked(
         kind=kind,
         status="pending",
         content=_content(asked, approval),
+        locations=_locations(approval),
         raw_input=_parts(approval) if approval else None,
     )
     options = [
@@ -101,17 +102,24 @@ def _kind(asked: Question | Choice, name: str) -> schema.PermissionOptionKind:
 
 
 def _content(asked: Question | Choice, approval: Approval | None) -> list[Any]:
-    """Return a question as the content of its tool call, with the change that it is about."""
+    """Return a question as the content of its tool call, below the change that it is about.
+
+    CodeCompanion looks for a change in the first place alone.
+    """
     text = "\n\n".join(filter(None, (asked.message, asked.whole)))
     content: list[Any] = [
         helpers.tool_content(helpers.text_block(well_formed(clipped(text, _LONGEST))))
     ]
     if approval is not None and (diff := approval.diff):
         before = well_formed(diff.before) or None
-        content.append(
-            helpers.tool_diff_content(os.fspath(diff.path), well_formed(diff.after), before)
-        )
+        change = helpers.tool_diff_content(os.fspath(diff.path), well_formed(diff.after), before)
+        content.insert(0, change)
     return content
+
+
+def _locations(approval: Approval | None) -> list[schema.ToolCallLocation] | None:
+    diff = approval.diff if approval else None
+    return [schema.ToolCallLocation(path=os.fspath(diff.path))] if diff else None
 
 
 def _parts(approval: Approval) -> dict[str, object]:

@@ -90,6 +90,7 @@ class AcpSession(Face):
         self._answering: asyncio.Task[schema.StopReason] | None = None
         self._job: Job[Any] | None = None
         self._is_cancelled = False
+        self._turn = asyncio.Lock()
         self.request_id: int | str | None = None
         self._asking: set[asyncio.Future[Any]] = set()
         self._attached = Subject()
@@ -176,13 +177,19 @@ class AcpSession(Face):
             raise Busy("A prompt is being answered in this session. Wait for it, or cancel it.")
 
     async def prompt(self, blocks: Sequence[Any]) -> schema.StopReason:
-        """Answer a prompt; return the reason why it ended.
+        """Answer a prompt, after one that was canceled; return the reason why it ended.
 
         Raises:
             Busy: another prompt is being answered.
             AishError: the operation refused or failed.
         """
-        self.refuse_while_answering()
+        # Some clients let the user go on before a cancel is answered.
+        if not self._is_cancelled:
+            self.refuse_while_answering()
+        async with self._turn:
+            return await self._answer(blocks)
+
+    async def _answer(self, blocks: Sequence[Any]) -> schema.StopReason:
         content = content_of(blocks, self.workspace.folder)
         self.request_id = REQUEST.get()
         ASKING.set(self)

@@ -220,7 +220,8 @@ async def test_in_act_an_edit_is_asked_about_with_its_diff(place: Place, *, answ
         assert await client.prompt("Change it.") == "end_turn"
         [asked] = client.seen.asked
         [call] = client.seen.calls().values()
-    diff = asked["call"]["content"][-1]
+    diff = asked["call"]["content"][0]
+    assert asked["call"]["locations"] == [{"path": str(file)}]
     assert (diff["type"], diff["path"]) == ("diff", str(file))
     assert (diff["oldText"], diff["newText"]) == ("bread\n", "milk\n")
     assert asked["call"]["toolCallId"] == call["toolCallId"] == "c1"
@@ -244,6 +245,19 @@ async def test_a_cancel_in_mid_reply_is_answered_cancelled(place: Place) -> None
         model.hold = None
         assert await client.prompt("Go on.") == "end_turn"
     assert any("One" in message["content"] for message in model.sent[-1][:-1])
+
+
+async def test_a_prompt_right_after_a_cancel_is_answered_once_that_is_done(place: Place) -> None:
+    model = Model("One two three", "Fine.")
+    model.hold = asyncio.Event()
+    async with in_session(place, model) as client:
+        asking = asyncio.create_task(client.prompt("Count."))
+        await client.seen.until(lambda: "One" in client.seen.text())
+        model.hold = None
+        await client.acp.cancel(session_id=client.session)
+        assert await client.prompt("Go on.") == "end_turn"
+        assert asking.done()
+        assert await asking == "cancelled"
 
 
 async def test_a_cancel_while_a_permission_is_open_ends_the_prompt(place: Place) -> None:
