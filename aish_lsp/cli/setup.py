@@ -1,18 +1,16 @@
-"""``aish-lsp setup``: find a model, write it into ``config.toml``, and ask it one question.
-
-``aish-lsp models``: list the models, with what their servers say about themselves.
-"""
+"""``aish-lsp setup``: find a model, write it into ``config.toml``, and ask it one question."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import signal
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Text
 from aish_lsp.cli import terminal
-from aish_lsp.cli.command import add_command, open_workspace, write_result
+from aish_lsp.cli.command import add_command, open_workspace
 from aish_lsp.cli.terminal import read_line, read_secret
 from aish_lsp.config.writing import lines_of
 from aish_lsp.foundation.errors import AishError
@@ -28,8 +26,10 @@ from aish_lsp.operations.models import (
     at_address,
     candidates,
     configured_as,
+    in_file,
     lacking,
     needs_default,
+    on_this_machine,
     try_out,
     write,
 )
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.events import Usage
-    from aish_lsp.models.catalog import ModelInfo
+    from aish_lsp.config.schema import Preset
     from aish_lsp.models.endpoint import KeyOffer
+    from aish_lsp.models.fetching import Fetcher, SmallModel
 
 _DESCRIPTION: Final = (
     "Look for model servers on this machine and for keys in the environment, ask which model"
@@ -51,9 +52,9 @@ _DESCRIPTION: Final = (
 )
 
 _START: Final = """\
-Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), or get a provider's key, and run
-`aish-lsp setup` again. Until then the offline model answers what it can: everyday shell tasks, and
-those of your project."""
+Run `aish-lsp setup` again to get a small model for this machine, or when you have a provider's key
+or started a server (`llama-server -m MODEL.gguf`, `ollama serve`). Until then the offline model
+answers what it can: everyday shell tasks, and those of your project."""
 
 
 class _Stopped(Exception):
@@ -61,11 +62,10 @@ class _Stopped(Exception):
 
 
 def add_parser(commands: Any) -> None:
-    """Add ``setup`` and ``models`` to the command line."""
+    """Add ``setup`` to the command line."""
     description = f"{_DESCRIPTION} With --json, only report what was found."
     help_ = "find a model, write config.toml, try it"
     add_command(commands, "setup", run, help_, description)
-    add_command(commands, "models", _models, "list the models", _MODELS)
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -110,7 +110,8 @@ async def _set_up(workspace: Workspace, listed: Sequence[ModelCandidate]) -> str
     if chosen is None:
         _say(f"Nothing needed to be written. {_START}")
         return ""
-    chosen = await _with_window(workspace, chosen.serving(await _model(chosen)))
+    if chosen.preset.file is None and chosen.preset.provider != "ollama":
+        chosen = await _with_window(workspace, chosen.serving(await _model(chosen)))
     configured = workspace.config.models
     if known := configured_as(workspace.config, chosen.preset):
         _say(f"It is already configured as {escaped(known)}.")
@@ -144,8 +145,9 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
     _say("")
     for number, one in enumerate(listed, 1):
         _say(f"  {number}  {one}")
-    other, offline = len(listed) + 1, len(listed) + 2
-    _say(f"  {other}  another server, by its address")
+    other, small, offline = (len(listed) + more for more in (1, 2, 3))
+    _say(f"  {other}  another server, by its address, or a model in a GGUF file, by its path")
+    _say(f"  {small}  a small model that is fetched and runs on this machine")
     _say(f"  {offline}  none: the offline model answers, from the project's own files\n")
     providers = lacking(workspace)
     if providers:
@@ -162,6 +164,8 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
             return None
         if number == other:
             found = await _elsewhere(workspace)
+        elif number == small:
+            found = await _small(workspace)
         else:
             found = await _with_key(workspace, providers[number - offline - 1])
         if found:
@@ -219,15 +223,65 @@ async def _store_key(workspace: Workspace, variable: str) -> None:
 
 async def _elsewhere(workspace: Workspace) -> ModelCandidate | None:
     """Ask for the address of a server; return it, or None if it cannot be used."""
-    address = await _asked("Its address (such as 127.0.0.1:8080):", "")
-    variable = await _asked(
-        "The environment variable that holds its key (if none, press Enter)", ""
-    )
+    address = await _asked("Its address (such as 127.0.0.1:8080), or the file's path:", "")
+    variable = ""
+    if not address.endswith(".gguf"):
+        variable = await _asked(
+            "The environment variable that holds its key (if none, press Enter)", ""
+        )
     try:
+        if address.endswith(".gguf"):
+            return await in_file(workspace, address)
         return await at_address(workspace, address, variable)
     except AishError as error:
         _say(error.message)
         return None
+
+
+async def _small(workspace: Workspace) -> ModelCandidate | None:
+    """Fetch a small model, if the user agrees; return it, or None if there is none."""
+    from aish_lsp.models.fetching import NO_ENGINE, Fetcher, small_models  # noqa: PLC0415 - for this
+
+    fetcher = await Fetcher.find(workspace.services.http, workspace.services.environ)
+    if fetcher is None:
+        _say(f"\n{NO_ENGINE}")
+        return None
+    models = small_models()
+    if not models:
+        _say("This machine has too little memory for a model that would be of use.")
+        return None
+    for number, one in enumerate(models, 1):
+        _say(f"  {number}  {one.name}: {one.size:g} GB, {one.license}; {one.expect}")
+    model = models[await _number("Which model?", len(models)) - 1]
+    if problem := fetcher.lacking_space(model):
+        _say(problem)
+        return None
+    kept = f" to {terminal.from_home(Path(fetcher.folder))}" if fetcher.folder else ""
+    if not await _yes(f"Fetch {model.size:g} GB from {fetcher.host}{kept}?", default=False):
+        return None
+    preset = await _fetched(fetcher, model)
+    return on_this_machine(workspace, preset) if preset else None
+
+
+async def _fetched(fetcher: Fetcher, model: SmallModel) -> Preset | None:
+    """Fetch a model; None if that fails, or after Ctrl-C. A second Ctrl-C ends the program."""
+    loop = asyncio.get_running_loop()
+    fetching = asyncio.create_task(fetcher.fetch(model, _say))
+
+    def stop() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        fetching.cancel()
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        return await fetching
+    except asyncio.CancelledError:
+        _say("\nStopped. What has arrived is kept: choose the model again to go on.")
+    except AishError as error:
+        _say(error.message)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    return None
 
 
 async def _model(chosen: ModelCandidate) -> str:
@@ -298,8 +352,9 @@ async def _asked(question: str, default: str) -> str:
     return answer.strip() or default
 
 
-async def _yes(question: str) -> bool:
-    return (await _asked(f"{question} [Y/n]", "")).lower() in ("", "y", "yes")
+async def _yes(question: str, *, default: bool = True) -> bool:
+    answer = await _asked(f"{question} [{'Y/n' if default else 'y/N'}]", "")
+    return answer.lower() in ("y", "yes") if answer else default
 
 
 def _file() -> str:
@@ -308,54 +363,3 @@ def _file() -> str:
 
 def _say(text: str) -> None:
     terminal.err.line(terminal.wrapped(text) if terminal.can_ask() else text)
-
-
-_MODELS: Final = (
-    "List the models: those that are configured, found on this machine or available with a key in"
-    " the environment, and the offline model. For configured models, the servers report their kind,"
-    " their models and the size of the context window."
-)
-
-#: Timeout in seconds for all questions to one server about itself.
-_TIMEOUT: Final = 10.0
-
-
-async def _models(arguments: argparse.Namespace) -> int:
-    """Ask and list; return the exit code."""
-    async with open_workspace(arguments) as workspace:
-        for problem in await workspace.refresh():
-            terminal.tell(problem)
-        rows = await workspace.services.catalog.list(workspace.config)
-        models = await asyncio.gather(*(_with_server(workspace, row) for row in rows))
-        active = workspace.shown.active_model
-    lines = (f"{'*' if row['name'] == active else ' '} {_model_line(row)}" for row in models)
-    return write_result(arguments, {"active": active, "models": models}, "\n".join(lines))
-
-
-async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
-    """Return a row with its server's data; only servers of configured models are asked."""
-    from aish_lsp.models.endpoint import EndpointInfo  # noqa: PLC0415 - imports httpx
-
-    info = EndpointInfo()
-    preset = workspace.config.models.get(row.name)
-    if preset is not None and row.provider != "offline":
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_TIMEOUT):
-                info = await describe(workspace.services.http, preset, workspace.services.keys)
-    server = {
-        "server": info.kind,
-        "contextWindow": (preset.context_window if preset else None) or info.context_window,
-        "serves": list(info.models),
-    }
-    return {**to_wire(row), **server}
-
-
-def _model_line(row: dict[str, Any]) -> str:
-    parts = [f"{row['name']} ({row['source']}, {row['provider']})"]
-    at = f" at {row['endpoint']}" if row["endpoint"] else ""
-    parts.append(f"{row['model'] or 'its only model'}{at}")
-    if row["server"]:
-        parts.append(row["server"])
-    if row["contextWindow"]:
-        parts.append(f"window {row['contextWindow']:,}")
-    return escaped(": ".join([parts[0], ", ".join(parts[1:])]))

@@ -8,6 +8,7 @@ environment variable that holds it.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -22,9 +23,9 @@ from aish_lsp.foundation.errors import (
     InvalidArgument,
     NotFound,
 )
-from aish_lsp.foundation.files import config_file
+from aish_lsp.foundation.files import config_file, expanded
 from aish_lsp.foundation.ports import Choice
-from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.models.address import api_url, host, is_loopback
 from aish_lsp.models.catalog import ModelInfo
 from aish_lsp.models.providers import describe
@@ -161,15 +162,17 @@ _ADDRESS: Final = re.compile(r"\S*[.:/]|localhost\b")
 
 _HOW_TO_ADD: Final = """\
 `:model add 1` adds the first of them, `:model add 1 NAME` another model of the same server.
-`:model add HOST:PORT` adds a server that is not listed. A key is never written down: the \
-file names the environment variable that holds it."""
+`:model add HOST:PORT` adds a server that is not listed, `:model add PATH.gguf` a model in a file. \
+A key is never written down: config.toml names the environment variable that holds it."""
 
 _NOTHING: Final = """\
 No model server was found on this machine, and no key in the environment.
 
 - Start a server (`llama-server -m MODEL.gguf`, `ollama serve`) and write `:model add` again.
-- `:model add HOST:PORT` adds a server elsewhere.
-- Or use a provider: get a key, and set its variable in the environment that this is started in."""
+- `:model add HOST:PORT` adds a server elsewhere, `:model add PATH.gguf` a model in a file.
+- `aish-lsp setup` in a terminal gets a small model for this machine.
+- Or use a provider: get a key, and paste it into `aish-lsp setup`, or set its variable in the
+  environment that this is started in."""
 
 
 async def _chosen(workspace: FolderContext, argument: str) -> ModelCandidate | str:
@@ -179,6 +182,8 @@ async def _chosen(workspace: FolderContext, argument: str) -> ModelCandidate | s
         InvalidArgument, NotFound: there is nothing with that number or at that address.
     """
     which, _, model = argument.partition(" ")
+    if argument.endswith(".gguf"):
+        return await in_file(workspace, argument)
     if _ADDRESS.match(which):
         chosen = await at_address(workspace, which)
     else:
@@ -262,6 +267,8 @@ class ModelCandidate:
     def place(self) -> str:
         """Where the model answers, in words."""
         preset = self.preset
+        if preset.file is not None:
+            return f"a file on this machine, {shown_path(preset.path)}"
         if is_loopback(preset.endpoint):
             return escaped(f"a server on this machine, {preset.endpoint}")
         key = f", with the key in {preset.api_key_env}" if preset.api_key_env else ""
@@ -343,6 +350,26 @@ async def at_address(
     name = _LOCAL if is_loopback(endpoint) else host(endpoint).split(":")[0] or _LOCAL
     preset = replace(preset, model=info.models[0])
     return _candidate(preset, name, info.models, config, [*config.models, "offline"])
+
+
+async def in_file(workspace: FolderContext, path: str) -> ModelCandidate:
+    """Return the model in a GGUF file as a candidate.
+
+    Raises:
+        BackendUnavailable: there is none at that path, or nothing to serve it.
+    """
+    from aish_lsp.models.local_server import model_file  # noqa: PLC0415 - as above
+
+    # An absolute path: this one is as in a shell.
+    preset = Preset(name=_LOCAL, file=os.fspath(expanded(path).absolute()))
+    await asyncio.to_thread(model_file, preset)
+    return on_this_machine(workspace, preset)
+
+
+def on_this_machine(workspace: FolderContext, preset: Preset) -> ModelCandidate:
+    """Return a model that needs no key as a candidate, with a name that is free."""
+    config = workspace.config
+    return _candidate(preset, _LOCAL, (preset.model,), config, [*config.models, "offline"])
 
 
 def _refused_key(endpoint: str, variable: str) -> str:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import select
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, run_main
+from command_line import CommandLine, at_terminal, run_main
 from fault_server import Peer, Request, chunk_of, served
 
 from aish_lsp.cli.terminal import edit_command
@@ -419,53 +415,3 @@ def test_an_editor_of_blanks_is_none(
     monkeypatch.setenv("VISUAL", editor)
     monkeypatch.setenv("EDITOR", editor)
     assert edit_command("ls\npwd") == "edited"
-
-
-def at_terminal(
-    environment: dict[str, str],
-    arguments: list[str],
-    answers: dict[str, str],
-    *,
-    code: int = 0,
-) -> str:
-    """Run the command line at a pseudo terminal; type an answer at each prompt, once.
-
-    It must end with ``code``.
-    """
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execvpe(COMMAND[0], [*COMMAND, *arguments], {"TERM": "xterm", **environment})
-    said, waiting = "", dict(answers)
-    deadline = time.monotonic() + 60
-    try:
-        while time.monotonic() < deadline:
-            readable, _, _ = select.select([terminal], [], [], 1)
-            if not readable:
-                continue
-            try:
-                piece = os.read(terminal, 4096)
-            except OSError:
-                break
-            if not piece:
-                break
-            said += piece.decode(errors="replace")
-            for prompt in [prompt for prompt in waiting if prompt in said]:
-                os.write(terminal, waiting.pop(prompt).encode())
-    finally:
-        os.close(terminal)
-        status = _ended(pid)
-    assert not waiting, f"never asked {list(waiting)}:\n{said}"
-    assert status == code, said
-    return said
-
-
-def _ended(pid: int) -> int:
-    """Return the exit code of a process that should be at its end; a signal's number is < 0."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, at_terminal
 from fault_server import Peer, Request, chunk_of, served
-from test_ask_command import at_terminal, environment, project, run
+from test_ask_command import environment, project, run
 
 __all__ = ["environment", "project", "run"]
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from command_line import run_main
+from command_line import at_terminal, run_main
 from fault_server import FaultServer, Peer, Request, chunk_of
-from test_ask_command import at_terminal
 
 from aish_lsp.models import endpoint
 from aish_lsp.models.endpoint import LOCAL_PORTS
@@ -122,7 +121,7 @@ async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
         assert "Nothing was written." in await terminal(environment, no, 1, tmp_path)
         end = address | {"its key": "hunter2\n", "Which one, then?": "\x04"}
         assert "Nothing was written." in await terminal(environment, end, 1, tmp_path)
-    assert "offline model" in await terminal(environment, {"answer? [1]": "2\n"}, 0, tmp_path)
+    assert "offline model" in await terminal(environment, {"answer? [1]": "3\n"}, 0, tmp_path)
     assert not (tmp_path / "config.toml").exists()
 
 
@@ -133,9 +132,9 @@ async def test_a_provider_without_a_key_says_where_to_get_one_and_no_key_writes_
     asking = {key: value for key, value in environment.items() if key != "MISTRAL_API_KEY"}
     answers = {
         "Mistral, mistral-small-latest": "",
-        "one should answer?": "8\n",
+        "one should answer?": "9\n",
         "Paste the key": "\n",
-        "one, then?": "2\n",
+        "one, then?": "3\n",
     }
     said = await terminal(asking, answers, 0, tmp_path)
     assert "Mistral: get a key at https://console.mistral.ai/api-keys" in said
@@ -168,7 +167,7 @@ async def test_a_pasted_key_is_not_shown_and_another_one_is_asked_for_where_it_i
             " *a, **k)\n"
         )
         answers = {
-            "should answer? [1]": "3\n",
+            "should answer? [1]": "4\n",
             "Paste the key": " sk-wrong\r\n",
             "Which model?": "b\n",
             "A name for it": "cloud\n",
