@@ -814,7 +814,7 @@ local M = {}
 ---@type table<string, { help: string, verbs: string[] }>
 M.lines = {
   help = {
-    help = "what can be typed here, or what the offline model knows",
+    help = "what can be typed here, or what the offline model knows about something",
     verbs = { "all", "offline" },
   },
   retry = {
