@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -71,9 +72,7 @@ class Catalog:
         self._environ = environ
         self._found: Discovered | None = None
         self._found_at = 0.0
-        self._windows: dict[tuple[str, str], _Window] = {}
-        self._prices: dict[tuple[str, str], _Price] = {}
-        self._without_tools: set[tuple[str, str]] = set()
+        self._known: defaultdict[tuple[str, str], _Known] = defaultdict(_Known)
         # Held while the user is asked, so that questions at the same time ask once.
         self._asking = asyncio.Lock()
         self._answers: dict[tuple[Consent, str, str], bool] = {}
@@ -142,51 +141,49 @@ class Catalog:
             first_of_name.setdefault(row.name, row)
         return [*first_of_name.values()]
 
+    def _of(self, preset: Preset) -> _Known:
+        return self._known[preset.endpoint, preset.model]
+
     async def window(self, preset: Preset) -> int | None:
         """Return the context window in tokens, asking the server if it is not configured.
 
         None if the server does not say.
         """
-        known = self._windows.get((preset.endpoint, preset.model))
-        fresh = known is not None and time.monotonic() < known.until
+        fresh = time.monotonic() < self._of(preset).window_until
         if preset.context_window is None and preset.provider != OFFLINE.provider and not fresh:
-            await self._ask_window(preset)
+            await self._ask(preset)
         return self.known_window(preset)
 
     def known_window(self, preset: Preset) -> int | None:
         """Return the context window in tokens, or None if unknown, without asking the server."""
-        known = self._windows.get((preset.endpoint, preset.model))
-        reported = known.tokens if known else None
-        if preset.context_window is None or known is None or reported is None:
-            return preset.context_window or reported
+        known = self._of(preset)
+        if preset.context_window is None or known.window is None:
+            return preset.context_window or known.window
         # Once expired: the server may have been restarted with the configured window.
-        fresh = time.monotonic() < known.until
-        return min(preset.context_window, reported) if fresh else preset.context_window
+        fresh = time.monotonic() < known.window_until
+        return min(preset.context_window, known.window) if fresh else preset.context_window
 
     def asked_window(self, preset: Preset) -> bool:
         """Return whether the window is known, or the server answered without reporting one."""
-        known = self._windows.get((preset.endpoint, preset.model))
-        return preset.context_window is not None or (known is not None and known.answered)
+        return preset.context_window is not None or self._of(preset).answered
 
     def refuses_key(self, preset: Preset) -> bool:
         """Return whether the server would say more with another key, as far as is known."""
-        known = self._windows.get((preset.endpoint, preset.model))
-        return known is not None and known.refuses_key
+        return self._of(preset).refuses_key
 
     def told_window(self, preset: Preset, tokens: int) -> None:
         """Remember the window that a server reported when it refused a request as too long."""
-        until = time.monotonic() + _WINDOW_TTL
-        self._windows[preset.endpoint, preset.model] = _Window(tokens, until)
+        known = self._of(preset)
+        known.window, known.window_until = tokens, time.monotonic() + _WINDOW_TTL
+        known.answered, known.refuses_key = True, False
 
     def takes_tools(self, preset: Preset) -> bool:
         """Return whether to offer the model tools: true until its server refuses them."""
-        if preset.provider == OFFLINE.provider:
-            return False
-        return (preset.endpoint, preset.model) not in self._without_tools
+        return preset.provider != OFFLINE.provider and self._of(preset).takes_tools
 
     def refused_tools(self, preset: Preset) -> None:
         """Stop offering tools to a model whose server has refused them."""
-        self._without_tools.add((preset.endpoint, preset.model))
+        self._of(preset).takes_tools = False
 
     async def price(self, preset: Preset) -> Price | None:
         """Return the model's price in its server's list of models, fetching the list if needed.
@@ -195,31 +192,28 @@ class Catalog:
         """
         if preset.price is not None or not lists_prices(preset.endpoint):
             return None
-        known = self._prices.get((preset.endpoint, preset.model))
-        if known is None or time.monotonic() >= known.until:
-            await self._ask_window(preset)
+        if time.monotonic() >= self._of(preset).price_until:
+            await self._ask(preset)
         return self.known_price(preset)
 
     def known_price(self, preset: Preset) -> Price | None:
         """Return the model's price in its server's list, or None if that was not fetched."""
-        known = self._prices.get((preset.endpoint, preset.model))
-        return known.price if known else None
+        return self._of(preset).price
 
-    async def _ask_window(self, preset: Preset) -> None:
+    async def _ask(self, preset: Preset) -> None:
         """Ask the server for the window, and for the price if it lists prices."""
         info = await describe(self._http, preset, self._environ)
-        key, now = (preset.endpoint, preset.model), time.monotonic()
+        known, now = self._of(preset), time.monotonic()
         if preset.context_window is None:
-            reported = info.context_window
             # A server that is briefly down must not shrink the budget, or turns would be evicted.
-            tokens = reported or self.known_window(preset)
-            until = now + (_WINDOW_TTL if reported else _DISCOVERY_TTL)
-            answered = bool(tokens or info.models)
-            self._windows[key] = _Window(tokens, until, answered, info.refuses_key)
+            known.window = info.context_window or known.window
+            known.window_until = now + (_WINDOW_TTL if info.context_window else _DISCOVERY_TTL)
+            known.answered = bool(known.window or info.models)
+            known.refuses_key = info.refuses_key
         if lists_prices(preset.endpoint):
-            listed = bool(info.models)
-            price = info.price if listed else self.known_price(preset)
-            self._prices[key] = _Price(price, now + (_PRICE_TTL if listed else _DISCOVERY_TTL))
+            if info.models:
+                known.price = info.price
+            known.price_until = now + (_PRICE_TTL if info.models else _DISCOVERY_TTL)
 
     def drain_warnings(self) -> tuple[str, ...]:
         """Return and clear the warnings about answers of the user that could not be stored."""
@@ -286,26 +280,21 @@ class Catalog:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """The window that a server reported, in tokens, and when this expires (monotonic seconds).
+@dataclass(slots=True)
+class _Known:
+    """What is known of a model from its server; what expires does so at monotonic seconds.
 
-    ``answered`` is whether the server answered at all, ``refuses_key`` whether only that it wants
-    another key.
+    ``window`` is in tokens, and ``price`` is that of the server's list. ``answered`` is whether the
+    server answered at all, ``refuses_key`` whether only that it wants another key.
     """
 
-    tokens: int | None
-    until: float
-    answered: bool = True
+    window: int | None = None
+    window_until: float = 0.0
+    answered: bool = False
     refuses_key: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Price:
-    """The price in a server's list, if any, and when this expires (monotonic seconds)."""
-
-    price: Price | None
-    until: float
+    price: Price | None = None
+    price_until: float = 0.0
+    takes_tools: bool = True
 
 
 _OFFLINE_NOTICE = (
