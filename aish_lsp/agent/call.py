@@ -118,6 +118,15 @@ class Fitting(ABC):
         self.category: Category = category
         self.emit = emit
 
+    async def notice(self, level: Level, message: str) -> None:
+        """Tell the user something."""
+        await self.emit(Notice(level, message))
+
+    async def fact(self, level: Level, message: str) -> None:
+        """Tell the user something that is true of a setup, once a day."""
+        if await self.session.is_news(message):
+            await self.notice(level, message)
+
     @abstractmethod
     async def fit(self, preset: Preset) -> ModelRequest:
         """Return the request to ``preset``.
@@ -250,7 +259,7 @@ class ModelCall:
                     await self._mend(_no_reply(self.preset, limit - now, in_all=limit == end))
                 else:
                     ending = Finish("timeout")
-                    await self._notice("warning", _cut_off(self.preset))
+                    await self._fitting.notice("warning", _cut_off(self.preset))
             except AishError as error:
                 if started:
                     raise
@@ -288,7 +297,8 @@ class ModelCall:
             return False
         self._was_empty = True
         await self._charge_attempt()
-        await self._notice("info", f"The answer from {self.preset.name} is empty. Trying again.")
+        message = f"The answer from {self.preset.name} is empty. Trying again."
+        await self._fitting.notice("info", message)
         return True
 
     async def _charge_attempt(self) -> None:
@@ -343,7 +353,7 @@ class ModelCall:
             case "less":
                 self._request = await self._fitting.fit_less(error)
                 too_long = f"The question is too long for {self.preset.name}."
-                await self._notice("warning", f"{too_long} It is sent again with less.")
+                await self._fitting.notice("warning", f"{too_long} It is sent again with less.")
             case "again":
                 return await self._wait(error, time)
             case "another model":
@@ -357,8 +367,7 @@ class ModelCall:
         if told:
             self._told.append(told)
             message = f"{self.preset.name} is asked again in another form: {told}."
-            if await self._session.is_news(message):
-                await self._notice("info", message)
+            await self._fitting.fact("info", message)
         return True
 
     async def _offer_other_tools(self, error: AishError) -> bool:
@@ -367,8 +376,7 @@ class ModelCall:
         said = " ".join(str(error.data.get(key) or "") for key in ("param", "provider_message"))
         if not offered or not (told := self._session.tools.adapt(self.preset, said, offered)):
             return False
-        if await self._session.is_news(told):
-            await self._notice("warning", told)
+        await self._fitting.fact("warning", told)
         await self.fit()
         self._restart_clock()
         return True
@@ -379,8 +387,7 @@ class ModelCall:
             return False
         self._session.workspace.services.catalog.refused_tools(self.preset)
         message = f"{self.preset.name} does not support tools here, so it answers without them."
-        if await self._session.is_news(message):
-            await self._notice("info", message)
+        await self._fitting.fact("info", message)
         await self.fit()
         self._restart_clock()
         return True
@@ -392,7 +399,7 @@ class ModelCall:
         patience = min(PATIENCE, self.preset.total_timeout)
         if pause is None or now + pause > self._begun + patience:
             return False
-        await self._notice("info", f"{error.cause} Trying {self.preset.name} again.")
+        await self._fitting.notice("info", f"{error.cause} Trying {self.preset.name} again.")
         await asyncio.sleep(pause)
         return True
 
@@ -408,7 +415,7 @@ class ModelCall:
             failed, preset = self.preset.name, self._chain.current
             name = "the offline model" if preset.provider == "offline" else preset.name
             message = f"{failed} does not answer; {name} answers instead. {error.cause}"
-            await self._notice("warning", message)
+            await self._fitting.notice("warning", message)
             self._begin(preset)
             try:
                 await self.fit()
@@ -417,9 +424,6 @@ class ModelCall:
             else:
                 return True
         raise self._chain.error from error
-
-    async def _notice(self, level: Level, message: str) -> None:
-        await self._fitting.emit(Notice(level, message))
 
     def account(self) -> Usage:
         """Charge the call to the session and return its usage, with its cost.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.call import Fitting
 from aish_lsp.agent.compaction import Summarizer
-from aish_lsp.agent.events import Notice
 from aish_lsp.context.budget import Budget, Limits, Prepared, bounded
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.providers import reply_limit
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.conversation import Conversation
     from aish_lsp.foundation.errors import AishError
-    from aish_lsp.foundation.events import FinishReason, Level, Usage
+    from aish_lsp.foundation.events import FinishReason, Usage
     from aish_lsp.foundation.job import Emit
 
 #: Finish reasons that say nothing about an empty answer.
@@ -107,8 +106,7 @@ class ConversationFitting(Fitting):
             f" than {self._limit.window:,} are used: set `context_window` in"
             f" `[models.{preset.name}]`."
         )
-        if await self.session.is_news(message):
-            await self._notice("info", message)
+        await self.fact("info", message)
 
     def _request(self) -> ModelRequest:
         return ModelRequest(self._preset, self._fitted.messages, self._fitted.draft.tools)
@@ -208,11 +206,11 @@ class ConversationFitting(Fitting):
                 self.session.pursuit.evicted(prepared.evicted)
             await self.session.recorder.evicted(prepared.evicted, prepared.summary)
             ending = "were left out" if prepared.summary is None else "went into the summary"
-            await self._notice("info", f"{len(prepared.evicted)} old messages {ending}.")
+            await self.notice("info", f"{len(prepared.evicted)} old messages {ending}.")
         if prepared.cut:
             cut = ", ".join(prepared.cut)
             message = f"To fit the budget, some content was cut or left out: {cut}."
-            await self._notice("warning", message)
+            await self.notice("warning", message)
 
     def size(self, received: Received) -> int:
         """Return the measured tokens, without tools if the model's template leaves them out."""
@@ -227,11 +225,11 @@ class ConversationFitting(Fitting):
         self._leaves_out_tools = without is not None
         return without or self.tokens
 
-    async def verify(self, reported: Usage) -> str:
+    async def verify(self, reported: Usage) -> None:
         """Compare our estimates with what the server ``reported``, and learn from that.
 
         Before that, ``size`` must be called, and the reply, if any, be appended to the
-        conversation. Return a warning for the user, each once; empty if there is none.
+        conversation. The user is warned if the server leaves out what it is sent.
         """
         workspace = self._workspace
         accounting, prepared = self.session.accounting, self._fitted
@@ -243,25 +241,20 @@ class ConversationFitting(Fitting):
             limit = accounting.silent_limit(self._conversation, prepared, self.counter, read)
         if self._conversation is self.session.conversation and not self._leaves_out_tools:
             self.session.meter.verified(self._preset, reported, prepared.measure)
-        message = ""
         if self._leaves_out_tools:
             # This count says nothing about later requests, which have no tools.
             workspace.services.catalog.refused_tools(self._preset)
             message = (
-                f"{self._preset.name} cannot use tools (its chat template leaves them out), so none"
-                " are offered to it."
+                "cannot use tools (its chat template leaves them out), so none are offered to it"
             )
+            await self.fact("warning", f"{self._preset.name} {message}.")
         elif limit is not None:
-            message = cut_silently(self._preset, self.tokens, read, limit)
+            await self.fact("warning", cut_silently(self._preset, self.tokens, read, limit))
         elif self._plausible:
             if self._counted is not None and known:
                 accounting.counted(self._preset, self._config, self._counted, read)
             accounting.answered(self._conversation, prepared, self.counter, reported)
             workspace.services.keep_calibration()
-        return message if message and await self.session.is_news(message) else ""
-
-    async def _notice(self, level: Level, message: str) -> None:
-        await self.emit(Notice(level, message))
 
 
 def finish_notice(call: ModelCall, finish: FinishReason, *, spoke: bool) -> str | None:

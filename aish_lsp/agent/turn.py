@@ -395,8 +395,8 @@ class Turn:
             await self._record_reply(call)
         else:
             await self._withdraw()
-        if received.usage and (warning := await self._fitting.verify(received.usage)):
-            await self._notice("warning", warning)
+        if received.usage:
+            await self._fitting.verify(received.usage)
         # This comes last, since another process may lock that file for seconds.
         await call.record_usage()
         await self._emit(usage)
