@@ -127,7 +127,7 @@ class ChatFile:
         return data.decode(errors=_ODD_BYTES)
 
     def write(self, expected: str, text: str, *, appends: bool) -> bool:
-        """Append or replace, unless the file no longer holds ``expected``.
+        """Append ``text``, or replace all by it, unless the file no longer holds ``expected``.
 
         Return whether it was written.
 
@@ -136,28 +136,14 @@ class ChatFile:
         """
         if self.read() != expected:
             return False
-        (self.append if appends else self.replace)(text)
+        self._prepare()
+        with store_errors(self.path, "write"):
+            if appends:
+                self._append(text)
+            else:
+                data = text.encode(errors=_ODD_BYTES)
+                put_in_place(self.path, data, prefix=f".{self.path.name}.")
         return True
-
-    def append(self, text: str) -> None:
-        """Write ``text`` at the end, in one piece; create the file if it is missing.
-
-        Raises:
-            StoreUnavailable: it cannot be written, or must not be used.
-        """
-        self._prepare()
-        with store_errors(self.path, "write"):
-            self._append(text)
-
-    def replace(self, text: str) -> None:
-        """Replace the file's whole content by ``text``, or leave the file as it is.
-
-        Raises:
-            StoreUnavailable: it cannot be written, or must not be used.
-        """
-        self._prepare()
-        with store_errors(self.path, "write"):
-            put_in_place(self.path, text.encode(errors=_ODD_BYTES), prefix=f".{self.path.name}.")
 
     def _prepare(self) -> None:
         """Make the folder ready to be written in.

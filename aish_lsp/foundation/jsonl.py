@@ -47,7 +47,6 @@ def _finite(digits: str) -> float:
 
 # A hook for integers would cost as much as everything else together.
 _decoder: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
-_parse_first: Final = _decoder.raw_decode
 
 # Created once: json.dumps creates an encoder for each call that has options.
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -150,9 +149,7 @@ def _record(line: bytes, number: int) -> dict[str, Any] | BadLine | None:
         return None
     try:
         text = line.decode()
-        record, end = _parse_first(text)
-        if end < len(text):
-            _decoder.decode(text)  # Raises an error that describes the rest.
+        record = _decoder.decode(text)
         if type(record) is not dict:
             return BadLine(number, "it is not an object")
     except (ValueError, RecursionError) as error:

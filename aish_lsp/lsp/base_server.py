@@ -137,12 +137,8 @@ class BaseServer(LanguageServer):
         """Let ``handler`` answer the command ``name``, with params of the type that it specifies.
 
         Raises:
-            ValueError: the command is not specified, or is bound already.
+            KeyError, CommandAlreadyRegisteredError: it is not specified, or is bound already.
         """
-        if name not in self._specs:
-            raise ValueError(f"{name} has no CommandSpec")
-        if name in self.protocol.fm.commands:
-            raise ValueError(f"{name} is bound twice")
         self.command(name)(partial(self._answer, name, self._specs[name].params, handler))
 
     async def _answer(

@@ -16,7 +16,6 @@ from aish_lsp.foundation.files import (
     FileStamp,
     open_append,
     open_to_read,
-    read_file,
     stamp_of,
     store_errors,
     sync_dir,
@@ -254,19 +253,11 @@ def search(directory: Path, infos: Sequence[SessionInfo], query: str) -> list[Se
 def _snippet_in_log(path: Path, words: Sequence[str]) -> str | None:
     """Return a snippet of the first text in a log that contains all ``words``, or None."""
     try:
-        if not _may_hold(read_file(path), words):
-            return None
         records = load(path, newer=True).records
     except AishError:
         return None
     snippets = (_snippet(text, words) for record in records for text in _texts(record))
     return next((snippet for snippet in snippets if snippet is not None), None)
-
-
-def _may_hold(data: bytes, words: Sequence[str]) -> bool:
-    """Return whether a log could contain ``words``: parsing it takes much longer than this."""
-    lower = data.lower()
-    return all(word.encode() in lower for word in words if word.isascii() and word.isalnum())
 
 
 def _texts(record: Record) -> Iterator[str]:

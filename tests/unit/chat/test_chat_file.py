@@ -38,10 +38,11 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
 
 def test_append_and_replace(tmp_path: Path) -> None:
     chat = ChatFile(tmp_path)
-    chat.append("a\r\n")
-    chat.append("é")
+    assert chat.write("", "a\r\n", appends=True)
+    assert chat.write("a\r\n", "é", appends=True)
     assert chat.path.read_bytes() == b"a\r\n\xc3\xa9"
-    chat.replace("new\n")
+    assert not chat.write("something else", "new\n", appends=False)
+    assert chat.write("a\r\né", "new\n", appends=False)
     assert chat.read() == "new\n"
     assert sorted(path.name for path in chat.folder.iterdir()) == [".gitignore", "chat.md"]
 
@@ -50,15 +51,16 @@ def test_bytes_that_are_no_utf8_survive(tmp_path: Path) -> None:
     chat = ChatFile(tmp_path)
     chat.ensure()
     chat.path.write_bytes(b"caf\xe9\n")
-    chat.replace(f"{chat.read()}more\n")
+    before = chat.read()
+    assert chat.write(before, f"{before}more\n", appends=False)
     assert chat.path.read_bytes() == b"caf\xe9\nmore\n"
 
 
 ACTIONS: list[Callable[[ChatFile], object]] = [
     ChatFile.ensure,
     ChatFile.read,
-    lambda chat: chat.append("x"),
-    lambda chat: chat.replace("x"),
+    lambda chat: chat.write(chat.read(), "x", appends=True),
+    lambda chat: chat.write(chat.read(), "x", appends=False),
 ]
 
 
@@ -263,7 +265,8 @@ def test_two_servers_on_one_folder(tmp_path: Path) -> None:
         chat = ChatFile(tmp_path)
         for _ in range(20):
             chat.ensure()
-            chat.append(f"line of {number}\n")
+            while not chat.write(chat.read(), f"line of {number}\n", appends=True):
+                pass
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(serve, range(4)))

@@ -36,6 +36,12 @@ BAD: tuple[Manner, ...] = ("refuse", "error", "silent", "lie")
 FULL = EditorCapabilities(apply_edit=True, document_changes=True, show_document=True)
 
 
+def appended(root: Path, text: str) -> None:
+    """Append to the chat's file, as another program does."""
+    file = ChatFile(root)
+    assert file.write(file.read(), text, appends=True)
+
+
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch.setattr)
@@ -581,7 +587,7 @@ async def test_a_remark_that_went_before_it_was_loaded_hides_nothing_that_is_typ
 ) -> None:
     editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
     writer = chat_in(tmp_path, editor)
-    ChatFile(tmp_path).append(OPEN)
+    appended(tmp_path, OPEN)
     writer.remark("> Waits.\n")
     writer.withdraw("> Waits.\n")
     await writer.flush()
@@ -696,7 +702,7 @@ async def test_a_document_that_is_closed_in_the_middle(tmp_path: Path) -> None:
     writer.append("one ")
     await writer.flush()
     assert editor.buffer is not None
-    ChatFile(tmp_path).append(editor.buffer)  # the user saves it
+    appended(tmp_path, editor.buffer)  # the user saves it
     editor.change(None)
     writer.append("two")
     await writer.flush()
@@ -820,7 +826,7 @@ async def test_two_beginnings_in_one_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_an_output_comes_above_what_the_user_writes(tmp_path: Path, is_open: bool) -> None:
     text = f"{AISH}\n\nreply\n\n{YOU}\n\nhalf a que"
-    ChatFile(tmp_path).append(text)
+    appended(tmp_path, text)
     editor = FakeEditor(text if is_open else None)
     writer = chat_in(tmp_path, editor)
     writer.insert("````console\n$ ls\n")
