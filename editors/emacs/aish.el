@@ -78,12 +78,25 @@ It reads them from the disk."
   (setq-local font-lock-defaults '(aish-chat-font-lock-keywords t))
   (setq-local mode-line-process '(:eval (aish--mode-line)))
   (setq-local project-find-functions (list #'aish--project))
+  (add-hook 'eglot-managed-mode-hook #'aish--managed nil t)
   (visual-line-mode))
 
 (put 'aish-chat-mode 'eglot-language-id "markdown")
 
 ;;;###autoload
 (add-to-list 'auto-mode-alist '("/\\.aish/chat\\(-[0-9]+\\)?\\.md\\'" . aish-chat-mode))
+
+(defvar-local aish--was-served nil
+  "Whether a server has managed this chat already.")
+
+(defun aish--managed ()
+  "Have a server that follows another one end what that one was writing."
+  (when (eglot-managed-p)
+    (when aish--was-served
+      ;; Eglot opens the document next.
+      (run-at-time 0 nil #'aish--when-served (current-buffer)
+                   (lambda () (aish-execute "aish.chat.open"))))
+    (setq aish--was-served t)))
 
 (defun aish--project (folder)
   "Return the project of this chat, whose file lies in FOLDER, a repository or not."
@@ -163,7 +176,7 @@ Nothing waits for its end."
 
 (cl-defmethod eglot-execute-command ((server aish-server) command arguments)
   "Have SERVER execute COMMAND with ARGUMENTS, without waiting for its end."
-  (unless (equal (format "%s" command) "aish.cancel")
+  (unless (member (format "%s" command) '("aish.cancel" "aish.chat.open"))
     (save-some-buffers (not aish-ask-about-save)
                        (lambda () (memq (current-buffer) (aish--files server)))))
   (jsonrpc-async-request
@@ -209,11 +222,20 @@ Point goes to its end, where it follows the reply until it is moved."
       (aish-run)
     (aish-send)))
 
+(defun aish--to-output (window)
+  "Go to the end of the chat in WINDOW, where output comes, if it is out of sight."
+  (with-selected-window window
+    (unless (pos-visible-in-window-p (point-max))
+      (push-mark nil t)
+      (goto-char (point-max)))))
+
 (defun aish-run ()
   "Run the suggestion on this line."
   (interactive)
   (let* ((server (eglot--current-server-or-lose))
          (here (eglot--pos-to-lsp-position (line-beginning-position)))
+         (window (selected-window))
+         (chat (current-buffer))
          (place (list :textDocument (eglot--TextDocumentIdentifier)
                       :range (list :start here :end here)
                       :context (list :diagnostics []))))
@@ -226,8 +248,11 @@ Point goes to its end, where it follows the reply until it is moved."
                                 actions))
               (command (plist-get action :command)))
          (if command
-             (eglot-execute-command server (plist-get command :command)
-                                    (plist-get command :arguments))
+             (progn
+               (when (and (window-live-p window) (eq (window-buffer window) chat))
+                 (aish--to-output window))
+               (eglot-execute-command server (plist-get command :command)
+                                      (plist-get command :arguments)))
            (message "aish: there is nothing to run on this line")))))))
 
 (defun aish-stop ()

@@ -384,6 +384,33 @@ def test_point_follows_a_long_reply_and_stays_where_it_is_moved(emacs: Emacs) ->
     assert emacs.evaluate("(= (point) (point-min))") == "t"
 
 
+def test_reply_that_a_killed_server_was_writing_is_ended_by_the_next_one(
+    emacs: Emacs, place: Place
+) -> None:
+    place.config.write_text("")
+    in_the_chat(emacs)
+    emacs.keys(":run echo begun; sleep 600^c as")
+    emacs.until("it runs", '(string-match-p "^begun" (buffer-string))')
+    process = "(jsonrpc--process (eglot-current-server))"
+    emacs.evaluate(f"(signal-process (process-id {process}) 'SIGKILL)")
+    emacs.until("its end", '(string-match-p "^> aish-lsp ended while writing" (buffer-string))')
+    emacs.until("a heading", headings(2))
+
+
+def test_run_far_above_the_end_goes_to_where_the_output_comes(emacs: Emacs, place: Place) -> None:
+    place.config.write_text("")
+    in_the_chat(emacs)
+    emacs.keys(f"{CONVERSATION.question}^c ^c ")
+    emacs.until("a reply", headings(2))
+    emacs.keys("\x1b>:run seq 200^c ^c ")
+    emacs.until("the output", headings(3))
+    emacs.keys("\x1b<^s CMD: \r")
+    emacs.until("it is far from the end", "(not (pos-visible-in-window-p (point-max)))")
+    emacs.keys("^c ^c ")
+    emacs.until("the output", '(string-match-p "^tests ran" (buffer-string))')
+    emacs.until("the end is seen", "(and (eobp) (pos-visible-in-window-p (point-max)))")
+
+
 def test_buffer_of_a_file_that_a_command_changes_is_read_again(emacs: Emacs, place: Place) -> None:
     in_the_chat(emacs)
     emacs.keys(":run echo changed > main.py^c as")
