@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from acp import helpers, schema
 
-from aish_lsp.acp.asking import ASKING, ask_user
+from aish_lsp.acp.asking import ASKING
 from aish_lsp.acp.content import Content, content_of
 from aish_lsp.acp.options import Mode, options_of
 from aish_lsp.acp.reply import ShownReply
@@ -22,9 +22,7 @@ from aish_lsp.agent.turn import AskResult
 from aish_lsp.chat.colon import COLON_COMMANDS, ColonCommand, carry_out, parse
 from aish_lsp.chat.markdown import quote
 from aish_lsp.chat.transcript import run_ending
-from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFound
-from aish_lsp.foundation.ports import CALL, Approval, Question
 from aish_lsp.models.catalog import OFFLINE
 from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import AskParams
@@ -55,9 +53,6 @@ _STOPS: Final[dict[str, schema.StopReason]] = {
     "refusal": "refusal",
     "cancelled": "cancelled",
 }
-
-#: The exit status of a command that could not be run, in a shell.
-_NOT_RUN: Final = 126
 
 
 class AcpSession(Face):
@@ -306,49 +301,21 @@ class AcpSession(Face):
 
     async def _offer(self, info: CommandInfo) -> None:
         """Ask about a suggested command, and run it if the user agrees."""
+        given = {"command": info.text, "risk": info.risk}
+        await self.updates.begin_call(info.id, info.text, "execute", given)
+        params = RunParams(session=self.session.id, command_id=info.id)
         try:
-            await self.updates.begin_call(
-                info.id, info.text, "execute", {"command": info.text, "risk": info.risk}
-            )
-            # Before any other command, the operation itself asks.
-            if info.risk == "safe" and not await self._agreed(info):
-                await self._refused(info)
-                return
-            caller = self.caller("" if info.risk == "safe" else "unseen")
-            params = RunParams(session=self.session.id, command_id=info.id)
-            self._job = await begin("run", params, caller)
-            await self._show_run(self._job, info)
+            await self._show_run(await begin("run", params, self.caller("offered")))
         except AishError as error:
             await self.updates.end_call(info.id, "failed", error.message)
 
-    async def _agreed(self, info: CommandInfo) -> bool:
-        folder = self.workspace.folder
-        approval = Approval("command", info.text, folder, info.risk, info.reasons)
-        question = Question(f"Run this command ({info.risk})?", "Run", approval=approval)
-        CALL.set(info.id)
-        try:
-            return await ask_user(question) is True
-        finally:
-            CALL.set("")
-
-    async def _refused(self, info: CommandInfo) -> None:
-        """Show that a command does not run, and tell the model with the next question."""
-        await self.updates.end_call(info.id, "failed", "Not run.")
-        if not self._is_cancelled:
-            note = "[aish: not run: the user refused it]\n"
-            await self.session.command_ended(info.id, ExecOutput(info.text, _NOT_RUN, note))
-
-    async def _show_run(
-        self, job: Job[RunReport], info: CommandInfo | None = None
-    ) -> schema.StopReason:
+    async def _show_run(self, job: Job[RunReport]) -> schema.StopReason:
         """Show a command and what it prints."""
+        self._job = job
         await self.updates.begin_call(job.id, job.label, "execute", {"command": job.label})
         report, _ = await self._watched(job)
         if report.finish_reason == "denied":
-            if info is not None:
-                await self._refused(info)
-            else:
-                await self.updates.end_call(job.id, "failed", "Not run.")
+            await self.updates.end_call(job.id, "failed", "Not run.")
             return "end_turn"
         succeeded = report.exit_code == 0 and report.finish_reason == "stop"
         result = {"exitCode": report.exit_code, "signal": report.signal}

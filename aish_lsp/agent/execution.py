@@ -99,8 +99,13 @@ _SHELL_IS_GONE = (
 )
 
 
-#: Whether the user has approved a command, or nobody has seen it.
-ApprovalState: TypeAlias = Literal["", "given", "unseen"]
+#: Whether the user has approved a command, nobody has seen it, or it is offered to the user: they
+#: are asked whatever its risk, and the model is told of a no.
+ApprovalState: TypeAlias = Literal["", "given", "unseen", "offered"]
+
+#: What the model is told of an offered command that the user refused, with the exit status of a
+#: command that could not be run.
+_REFUSED: Final = (126, "[aish: not run: the user refused it]\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +115,10 @@ class RunRequest:
     ``edited`` is what to run instead of the suggestion; ``shell`` is the shell that the text is
     for, empty for the user's own; ``timeout`` is in seconds. ``approval`` is ``given`` if the user
     has just approved exactly this text, and ``unseen`` if nobody has seen it, so that the user is
-    asked unless it is safe and confined. ``shown_whole``: the user sees the whole output, so it
-    need not be saved. Commands of one ``group`` are undone together; by default a command is undone
-    by itself. ``answers_call``: the output is the result of a tool call, and is not kept for the
-    next question.
+    asked unless it is safe and confined; ``offered``: see ``ApprovalState``. ``shown_whole``: the
+    user sees the whole output, so it need not be saved. Commands of one ``group`` are undone
+    together; by default a command is undone by itself. ``answers_call``: the output is the result
+    of a tool call, and is not kept for the next question.
     """
 
     command_id: str | None = None
@@ -480,6 +485,8 @@ class Execution:
         always = planned.is_retry or self._workspace.config.safety.confirm == "always"
         if self._profile == "work":
             return always
+        if request.approval == "offered":
+            return True
         if request.approval == "unseen" and verdict.risk != "safe":
             return True
         return request.approval != "given" and needs_approval(
@@ -496,7 +503,7 @@ class Execution:
         approvals = self._session.approvals
         if commands and approvals.cover(commands, works=works):
             self._allowed, self._allowed_in_work = commands, works
-            if works and self._plan.request.approval == "unseen":
+            if works and self._plan.request.approval in ("unseen", "offered"):
                 self._profile = "work"
             return True
         return await self._ask(verdict, commands, works=works)
@@ -551,6 +558,9 @@ class Execution:
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
+        if answer is False and planned.request.approval == "offered":
+            refused = ExecOutput(planned.text, *_REFUSED)
+            await self._session.command_ended(planned.command_id, refused)
         if answer and self._profile == "work":
             # As the user agreed, it is no longer limited to the work tree.
             self._profile = None

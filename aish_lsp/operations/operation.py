@@ -122,7 +122,7 @@ class Caller:
         is_alone: it is outside any conversation, such as a command of the shell, which shows all
             of a command's output.
         approval: ``given``: the user has just approved exactly the command that is to be run;
-            ``unseen``: nobody has seen it.
+            ``unseen``: nobody has seen it; ``offered``: the user is asked whatever its risk.
         guess: why this workspace was chosen, as a clause; empty if it was named.
         subject: what a question is about.
     """
