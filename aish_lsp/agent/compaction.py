@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from aish_lsp.agent.events import Notice
-from aish_lsp.agent.side_call import complete_once
+from aish_lsp.agent.side_call import SideCall
 from aish_lsp.context.budget import Budget
 from aish_lsp.context.summary import cleaned, cut_to, summary_request
 from aish_lsp.foundation.errors import AishError
@@ -74,12 +74,12 @@ class Summarizer:
             def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
                 return summary_request(prior, messages, max_chars=plan.summary_chars, fits=fits)
 
+            call = SideCall(self._session, preset, "summary", compose)
             try:
-                reply = await complete_once(self._session, preset, "summary", compose)
+                return call.text if await call.complete() else None
             except AishError as error:
                 self.trouble = error.message
                 raise
-            return reply.text if reply else None
 
         return await rolled(prior, plan.evicted, ask, plan.summary_chars)
 

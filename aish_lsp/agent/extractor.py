@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.agent.events import Notice
-from aish_lsp.agent.side_call import Heard, complete_once
+from aish_lsp.agent.side_call import SideCall
 from aish_lsp.context.prompt import fenced, wording
 from aish_lsp.context.summary import Fits, Fitted, fitted
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
@@ -58,7 +58,7 @@ class Extractor:
     def __init__(self, session: Session, emit: Emit) -> None:
         self._session = session
         self._emit = emit
-        self._heard = Heard(emit)
+        self._call: SideCall | None = None
         self._finish: FinishReason = "stop"
 
     async def extract(self) -> Outcome[Extracted]:
@@ -141,16 +141,17 @@ class Extractor:
         await self._notice(
             "info", f"{preset.name} reads {count_of(len(messages), 'message')} of this session."
         )
-        reply = await complete_once(self._session, preset, "memory", compose, self._heard)
-        if reply is None:
+        call = self._call = SideCall(self._session, preset, "memory", compose)
+        if not await call.complete(self._emit):
             raise OverBudget(
                 f"No message of this session fits into {preset.name}'s window. Set"
                 " memory.summarizer_model to a model with a larger one."
             )
-        self._finish = reply.finish
+        self._finish = call.received.finish
         if left_out:
             await self._notice("info", f"The oldest {count_of(left_out, 'message')} did not fit.")
-        await self._session.recorder.extraction(reply.text, preset.name, reply.finish, reply.usage)
+        recorder = self._session.recorder
+        await recorder.extraction(call.text, preset.name, self._finish, call.usage)
 
     async def _preset(self) -> Preset:
         """Return the model to ask: ``memory.summarizer_model``, else the active one."""
@@ -164,7 +165,7 @@ class Extractor:
         return (await session.models.choose(None)).preset
 
     def _candidates(self, messages: Iterable[Message]) -> tuple[Candidate, ...]:
-        reply = "".join(self._heard.said)
+        reply = self._call.text if self._call else ""
         if self._finish != "stop":
             # The last line may be incomplete.
             reply = reply.rpartition("\n")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aish_lsp.agent.call import Fitting, ModelCall
@@ -49,49 +49,56 @@ class SideReply:
     usage: Usage | None
 
 
-async def complete_once(
-    session: Session,
-    preset: Preset,
-    category: Category,
-    compose: Compose,
-    told: Told | None = None,
-) -> SideReply | None:
-    """Ask ``preset`` one question; return its reply, or None if not even a short request fits.
+class SideCall(ModelCall):
+    """One question to a model, and the reply to it, as much of it as arrives.
 
     Args:
         session: the session that is charged.
         preset: the model.
         category: the category that the usage is counted in.
         compose: makes the messages, the system message first, so that they fit.
-        told: awaited with each piece of the text as it arrives, and with the usage of each call,
-            even if its reply broke off.
-
-    Raises:
-        AishError: the model did not answer completely, or the cost cap forbids the call.
     """
-    call = ModelCall(SideFitting(session, category, compose), preset)
-    seconds = preset.timeout
-    try:
-        await call.fit()
-        # This applies to the whole reply, since somebody is waiting for it.
-        async with asyncio.timeout(seconds), aclosing(call.reply()) as events:
-            async for event in events:
-                if isinstance(event, Text) and told is not None:
-                    await told(event)
-    except OverBudget:
-        return None
-    except TimeoutError:
-        msg = f"The reply from {preset.name} took longer than {seconds:g} s."
-        raise BackendUnavailable(msg) from None
-    finally:
-        # A reply that broke off costs something, too.
-        if call.answered:
-            usage = call.account()
-            if told is not None:
-                await told(usage)
-            await call.record_usage()
-    received = call.received
-    return SideReply("".join(received.text), received.finish, call.usage)
+
+    def __init__(
+        self, session: Session, preset: Preset, category: Category, compose: Compose
+    ) -> None:
+        super().__init__(SideFitting(session, category, compose), preset)
+
+    @property
+    def text(self) -> str:
+        """The text of the reply, as far as it has arrived."""
+        return "".join(self.received.text)
+
+    async def complete(self, told: Told | None = None) -> bool:
+        """Ask the question; return whether it fits: if not, it is not asked.
+
+        ``told`` is awaited with each piece of the text as it arrives, and with the usage of each
+        call, even if its reply broke off.
+
+        Raises:
+            AishError: the model did not answer completely, or the cost cap forbids the call.
+        """
+        seconds = self.preset.timeout
+        try:
+            await self.fit()
+            # This applies to the whole reply, since somebody is waiting for it.
+            async with asyncio.timeout(seconds), aclosing(self.reply()) as events:
+                async for event in events:
+                    if isinstance(event, Text) and told is not None:
+                        await told(event)
+        except OverBudget:
+            return False
+        except TimeoutError:
+            msg = f"The reply from {self.preset.name} took longer than {seconds:g} s."
+            raise BackendUnavailable(msg) from None
+        finally:
+            # A reply that broke off costs something, too.
+            if self.answered:
+                usage = self.account()
+                if told is not None:
+                    await told(usage)
+                await self.record_usage()
+        return True
 
 
 async def _nobody(_event: Event) -> None:
@@ -183,29 +190,6 @@ def _size(messages: Sequence[RequestMessage], counter: Counter) -> Measure:
     return measure(_draft(messages), counter)
 
 
-@dataclass(slots=True)
-class Heard:
-    """Keeps what ``complete_once`` passes on, so that it is available if the reply breaks off.
-
-    Attributes:
-        emit: receives all of it, too.
-        said: the pieces of the text.
-        usage: the usage of the call, with its cost.
-    """
-
-    emit: Emit
-    said: list[str] = field(default_factory=list)
-    usage: Usage | None = None
-
-    async def __call__(self, event: Text | Usage) -> None:
-        """Keep a piece of the text, or the usage."""
-        if isinstance(event, Usage):
-            self.usage = event
-        else:
-            self.said.append(event.delta)
-        await self.emit(event)
-
-
 #: Other extensions cannot send a system message: their instructions are in the first message.
 _SYSTEM: Final = "Answer as the messages ask."
 
@@ -220,13 +204,12 @@ async def complete(
         AishError: the model did not answer completely, or the cost cap forbids the call.
     """
     compose = unchanged((RequestMessage("system", _SYSTEM), *messages))
-    heard = Heard(emit)
+    call = SideCall(session, preset, "main", compose)
     finish: FinishReason = "cancelled"
     try:
-        reply = await complete_once(session, preset, "main", compose, heard)
-        if reply is None:
+        if not await call.complete(emit):
             raise OverBudget(f"These messages do not fit into {preset.name}'s window.")
-        finish = reply.finish
+        finish = call.received.finish
     except asyncio.CancelledError:
         pass  # The result is what has arrived so far.
-    return Outcome(SideReply("".join(heard.said), finish, heard.usage), finish)
+    return Outcome(SideReply(call.text, finish, call.usage), finish)

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.side_call import complete_once, unchanged
+from aish_lsp.agent.side_call import SideCall, unchanged
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
 from aish_lsp.foundation.errors import (
@@ -430,8 +430,8 @@ async def try_out(session: Session, name: str, told: Told | None = None) -> str:
     """
     preset = session.workspace.config.models[name]
     asked = RequestMessage("system", _SYSTEM), RequestMessage("user", QUESTION)
-    reply = await complete_once(session, preset, "main", unchanged(asked), told)
-    text = reply.text.strip() if reply else ""
+    call = SideCall(session, preset, "main", unchanged(asked))
+    text = call.text.strip() if await call.complete(told) else ""
     if not text:
         raise BackendUnavailable(f"{name} answered with nothing. Ask it again in the chat.")
     return text

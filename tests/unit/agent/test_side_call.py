@@ -21,7 +21,7 @@ from aish_lsp.agent.events import Notice
 from aish_lsp.agent.fitting import ConversationFitting
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask, Session
-from aish_lsp.agent.side_call import SideFitting, complete_once, unchanged
+from aish_lsp.agent.side_call import SideCall, SideFitting, unchanged
 from aish_lsp.agent.turn import ask
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
@@ -229,9 +229,9 @@ async def test_a_question_beside_is_asked_again_with_less(
         offered.append(words)
         return made
 
-    reply = await complete_once(session, preset(session), "summary", compose)
-    assert reply is not None
-    assert (reply.text, reply.finish) == ("Yes.", "stop")
+    call = SideCall(session, preset(session), "summary", compose)
+    assert await call.complete()
+    assert (call.text, call.received.finish) == ("Yes.", "stop")
     assert len(script.requests) == 2
     assert offered[-1] < offered[0]
 
@@ -240,7 +240,7 @@ async def test_a_question_beside_that_never_fits_is_not_asked(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = scripted(session, monkeypatch)
-    assert await complete_once(session, preset(session), "summary", lambda _: None) is None
+    assert not await SideCall(session, preset(session), "summary", lambda _: None).complete()
     assert script.requests == []
 
 
@@ -253,8 +253,10 @@ async def test_a_reply_that_broke_off_is_paid_for(
     async def hear(event: object) -> None:
         told.append(event)
 
+    call = SideCall(session, preset(session), "memory", lambda _: ASKED)
     with pytest.raises(BackendUnavailable):
-        await complete_once(session, preset(session), "memory", lambda _: ASKED, hear)
+        await call.complete(hear)
+    assert call.text == "Ye"
     assert told[0] == Text("Ye")
     assert isinstance(told[1], Usage)
     assert session.meter.usage.models["mine"]["memory"].calls == 1
@@ -267,7 +269,7 @@ async def test_what_would_cross_the_cap_is_not_sent(
     await session.workspace.reload()
     script = scripted(session, monkeypatch)
     with pytest.raises(CostCap):
-        await complete_once(session, preset(session), "summary", lambda _: ASKED)
+        await SideCall(session, preset(session), "summary", lambda _: ASKED).complete()
     assert script.requests == []
 
 
