@@ -66,9 +66,9 @@ class Approvals:
         workspace = self._workspace
         if workspace.root is None:
             return ()
-        path = workspace.command_environment().get("PATH", "")
+        environ = workspace.command_environment()
         return await asyncio.to_thread(
-            approvable, text, shell, cwd, workspace.root, path, contents=not works
+            approvable, text, shell, cwd, workspace.root, environ, contents=not works
         )
 
     def cover(self, commands: Iterable[Approvable], *, works: bool) -> bool:

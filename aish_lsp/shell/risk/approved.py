@@ -1,10 +1,10 @@
 """What a remembered approval covers: simple commands, told apart by their words.
 
 Only a plain text is covered: words, in quotes or not, and ``&&``, ``;`` or ``|`` between simple
-commands. Everything else of the shell (redirections, substitutions, variables, patterns,
-assignments, escapes, line ends) is not read here at all, and so never covered. Each word counts as
-it is written, in its order, but for operands that are files of the workspace and that the tables
-know as data of their command.
+commands; also ``2>&1``, which opens no file and does not count. Everything else of the shell (other
+redirections, substitutions, variables, patterns, assignments, escapes, line ends) is not read here
+at all, and so never covered. Each word counts as it is written, in its order, but for operands that
+are files of the workspace and that the tables know as data of their command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _OF_SHELL: Final = frozenset((*_NAMES["builtins"], *_NAMES["reserved"])) - _HARM
 _SHELLS: Final = frozenset({"bash", "dash", "sh"})
 
 _PIECE: Final = r"""[\w./:=,@%+-]+|'[^'\x00-\x1f\x7f]*'|"[^"\\$`!\x00-\x1f\x7f]*\""""
-_TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE})+)|(?P<between>&&|;|\|)", re.ASCII)
+_TOKEN: Final = re.compile(
+    rf" +|2>&1(?=[ ;&|]|\Z)|(?P<word>(?:{_PIECE})+)|(?P<between>&&|;|\|)", re.ASCII
+)
 _PIECES: Final = re.compile(_PIECE, re.ASCII)
 
 #: Stands for the operands that are free; no word is written like that by ``shlex.join``.
@@ -64,7 +66,13 @@ class Approvable:
 
 
 def approvable(
-    text: str, shell: str, folder: Path, root: Path, path: str, *, contents: bool = False
+    text: str,
+    shell: str,
+    folder: Path,
+    root: Path,
+    environ: Mapping[str, str],
+    *,
+    contents: bool = False,
 ) -> tuple[Approvable, ...]:
     """Return the simple commands of a text of which each has to be approved; none if it cannot be.
 
@@ -75,19 +83,20 @@ def approvable(
         shell: what runs it, a name or a path.
         folder: where it runs.
         root: the workspace's folder.
-        path: the PATH with which it runs.
+        environ: the environment in which it runs.
         contents: whether the files that it names have to hold the same as when it was approved.
     """
     if Path(shell).name not in _SHELLS or len(text) > LONGEST:
         return ()
     parts = _simple_commands(text)
     if parts and len(parts) > 1 and parts[0][0] == "cd":
-        moved = _entered(parts, text, folder)
+        moved = _entered(parts, text, folder, has_path="CDPATH" in environ)
         if moved is None:
             return ()
         folder, parts = moved, parts[1:]
     if not parts or not inside(root, folder):
         return ()
+    path = environ.get("PATH", "")
     found = [_sealed(words, folder, root, path, contents=contents) for words in parts]
     return tuple(one for one in found if one) if all(found) else ()
 
@@ -119,15 +128,20 @@ def _is_program(words: Sequence[str]) -> bool:
     return bool(first) and "=" not in first and (first == "cd" or first not in _OF_SHELL)
 
 
-def _entered(parts: Sequence[Sequence[str]], text: str, folder: Path) -> Path | None:
+def _entered(
+    parts: Sequence[Sequence[str]], text: str, folder: Path, *, has_path: bool
+) -> Path | None:
     """Return the folder in which all after ``cd FOLDER &&`` runs; None if that is not certain.
 
-    What stands behind a ``;`` runs even if ``cd`` fails.
+    What stands behind a ``;`` runs even if ``cd`` fails. ``has_path``: CDPATH is set.
     """
     where = parts[0][1:]
     is_alone = re.match(r"cd [^&;|]*&&[^;]*$", text.lstrip(" ")) is not None
+    # `cd -` goes back to where the shell was before.
+    if len(where) != 1 or not is_alone or where[0][:1] in ("", "-"):
+        return None
     # A relative name is looked up in CDPATH, too, unless it begins with a dot.
-    if len(where) != 1 or not is_alone or not where[0].startswith(("/", "./")):
+    if has_path and not where[0].startswith(("/", "./")):
         return None
     # The shell goes back from a link to where the link is, not to the folder above its target.
     if ".." in where[0].split("/"):

@@ -24,6 +24,7 @@ ALLOWED = (
     "git add cart.py",
     "sh run.sh fast",
     "python3 -c 'print(1)'",
+    "cd sub && make test",
 )
 #: A program of the world: notes how it was called, where, and with which variables. It does so by
 #: one write, since the commands of a pipe note at the same time.
@@ -53,7 +54,7 @@ class World:
         (self.root / "out").symlink_to(self.outside)
         (self.root / "sub" / "below").mkdir()
         (self.root / "in").symlink_to("sub/below")
-        self.path = str(self.bin)
+        self.environ = {"PATH": str(self.bin)}
 
     def program(self, place: Path, text: str = NOTES) -> None:
         place.write_text(text.replace("LOG", str(self.log)))
@@ -63,7 +64,7 @@ class World:
         self, text: str, folder: Path | None = None, *, shell: str = "bash", contents: bool = False
     ) -> tuple[Approvable, ...]:
         folder = folder or self.root
-        return approvable(text, shell, folder, self.root, self.path, contents=contents)
+        return approvable(text, shell, folder, self.root, self.environ, contents=contents)
 
     def covers(self, allowed: str, text: str, folder: Path | None = None) -> bool:
         """Return whether an approval of ``allowed`` covers ``text``."""
@@ -78,7 +79,7 @@ class World:
         subprocess.run(
             [str(shutil.which("bash")), "--norc", "-c", each, str(self.log), *texts],
             cwd=self.root,
-            env={"PATH": self.path},
+            env=self.environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
@@ -133,7 +134,8 @@ BEFORE = (
     ),
     *("exec", "command", "eval", "time", "!", "nohup", "builtin", "coproc", "if", "{", "(", "\\"),
     *("cd ./in/.. &&", "cd ./in/../.. &&", "cd ./in/../. &&", "timeout 9", "nice"),
-    *("cd sub &&", "cd ./sub &&", "cd .. &&", "cd /tmp &&", "cd ./out &&", "cd;", "cd ./sub;"),
+    *("cd sub &&", "cd sub/below &&", "cd in &&", "cd - &&", "cd '' &&", "cd sub 2>&1 &&"),
+    *("cd ./sub &&", "cd .. &&", "cd /tmp &&", "cd ./out &&", "cd;", "cd ./sub;"),
     *("export EVIL=1;", "alias make=id;", "hash -p /bin/id make;", "set -x;", "PATH=/tmp;"),
     *("printf -v PATH x;", "make() { id; };", "source run.sh;", ". ./run.sh;", "trap id EXIT;"),
 )
@@ -142,6 +144,22 @@ AFTER = (
         "> new",
         ">> cart.py",
         "2>&1",
+        "2>&1 | cat",
+        "2>&1 && make test",
+        "2>&1; id",
+        "2>&1 x",
+        "2>&1 > new",
+        "2>&1>new",
+        "2>&1x",
+        "2>&12",
+        "2>&1&",
+        "2 >&1",
+        "2> &1",
+        "x2>&1",
+        "''2>&1",
+        ">&new",
+        "2>new",
+        "1>&2",
         "< run.sh",
         "<<< x",
         "<<E\nx\nE",
@@ -205,9 +223,13 @@ def variants(chance: random.Random) -> set[str]:
 def is_allowed(world: World, call: list[str]) -> bool:
     """Return whether the approvals allow how a program was called."""
     program, cwd, path, variables, *words = call
-    if (cwd, path, variables) != (str(world.root), world.path, ""):
+    if (path, variables) != (world.environ["PATH"], ""):
         return False
     first = ["sh" if program == "run.sh" else Path(program).name, *words]
+    if cwd == str(world.root / "sub"):
+        return program == str(world.bin / "make") and first == ["make", "test"]
+    if cwd != str(world.root):
+        return False
     exact = [text.replace("'", "").split(" ") for text in ALLOWED]
     if program != str(world.bin / first[0]):
         return False
@@ -254,6 +276,8 @@ def test_of_thousands_of_variants_only_what_was_allowed_is_run_unasked(world: Wo
         ("black -q cart.py", "black -q near.py"),
         ("make test && git add cart.py", "git add sub/deep.py; make test | make test"),
         ("echo done && make test", "make test"),
+        ("make test", "make test 2>&1"),
+        ("make test 2>&1", "2>&1 make test;make test 2>&1|make 2>&1 test"),
     ],
 )
 def test_an_approval_covers_the_same_command_with_other_blanks_quotes_or_data(
@@ -303,7 +327,13 @@ def test_an_approval_does_not_cover_what_differs(world: World, allowed: str, tex
             "",
             " ",
             "make > x",
-            "make 2>&1",
+            "make 2>&1x",
+            "make 2>&12",
+            "make2>&1",
+            "'2'>&1 make",
+            "make 2>&1 > x",
+            "make 2>x",
+            "2>&1",
             "make $X",
             "make `id`",
             "make *",
@@ -311,7 +341,7 @@ def test_an_approval_does_not_cover_what_differs(world: World, allowed: str, tex
             "make &",
         ),
         *("X=1 make", "make\nmake", "make \\x", "make ~", "make;", "| make", "make #x", "(make)"),
-        *("if make", "cd sub", "cd sub && make", "cd ./sub; make", "cd ./none && make", "source x"),
+        *("if make", "cd sub", "cd - && make", "cd ./sub; make", "cd ./none && make", "source x"),
         *(
             "printf -v PATH x; make",
             "kill 1",
@@ -338,6 +368,7 @@ def test_an_approval_holds_in_its_folder_and_by_cd_there(world: World) -> None:
     [there] = world.forms("make test", sub)
     assert there.name == "make test (in sub)"
     assert world.forms("cd ./sub && make test") == (there,)
+    assert world.forms("cd sub && make test 2>&1") == (there,)
     assert world.forms(f"cd {sub} && make test") == (there,)
     assert world.forms("make test") != (there,)
     assert world.forms("cd ./out && make test") == ()
@@ -345,6 +376,13 @@ def test_an_approval_holds_in_its_folder_and_by_cd_there(world: World) -> None:
     assert world.forms("cd ./in/.. && make test") == ()
     # It would run where the first folder is if the other cannot be entered.
     assert world.forms("cd ./sub && make test; make test") == ()
+
+
+def test_cd_by_a_name_that_cdpath_may_lead_elsewhere_cannot_be_remembered(world: World) -> None:
+    (world.outside / "sub").mkdir()
+    world.environ["CDPATH"] = str(world.outside)
+    assert world.forms("cd sub && make test") == ()
+    assert world.forms("cd ./sub && make test")
 
 
 def test_a_program_that_was_replaced_is_not_covered(world: World) -> None:
@@ -359,7 +397,7 @@ def test_a_program_that_was_replaced_is_not_covered(world: World) -> None:
     # One that is found before it.
     (world.root / "bin").mkdir()
     world.program(world.root / "bin" / "make")
-    world.path = f"bin:{world.path}"
+    world.environ["PATH"] = f"bin:{world.environ['PATH']}"
     assert world.forms("make test") != before
 
 
