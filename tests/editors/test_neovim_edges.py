@@ -313,3 +313,14 @@ def test_run_far_above_the_end_goes_to_where_the_output_comes(place: Place, prof
         neovim.until("the end", lambda: neovim.lua("return vim.fn.line('.') == vim.fn.line('$')"))
         neovim.keys("``")
         neovim.until("back", lambda: neovim.lua("return vim.fn.getline('.')") == "CMD: echo here")
+
+
+def test_help_on_keys_in_40_columns_breaks_between_words(place: Place, profile: Path) -> None:
+    with opened(place, profile) as neovim:
+        opened_chat(neovim, place)
+        neovim.lua("vim.o.columns = 40")
+        neovim.keys("?")
+        shown = neovim.until("the keys", lambda: neovim.lua(FLOAT))
+        assert max(map(len, shown)) <= 36
+        assert "<CR>   Send, or run the suggestion" in shown
+        assert "       here" in shown

@@ -160,16 +160,18 @@ local ACTIONS = {
 
 --- Show the keys.
 local function help()
+  local prose = require("aish.float").prose
   local order = { "send", "stop", "run", "edit", "dismiss", "terminal" }
   vim.list_extend(order, { "next", "previous", "model", "sessions", "again", "yank", "apply" })
   local lines = {}
   for _, name in ipairs(order) do
     local keys = options.current.keys[name]
     if keys and keys ~= "" then
-      table.insert(lines, ("%-6s %s"):format(keys, ACTIONS[name][2]))
+      vim.list_extend(lines, prose(("%-6s %s"):format(keys, ACTIONS[name][2]), "       "))
     end
   end
-  vim.list_extend(lines, { "", "A line that begins with : is a command; :help lists them." })
+  table.insert(lines, "")
+  vim.list_extend(lines, prose("A line that begins with : is a command; :help lists them.", ""))
   local buffer = require("aish.float").show(lines, { title = " aish " })
   vim.bo[buffer].modifiable = false
 end
