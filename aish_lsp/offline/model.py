@@ -17,6 +17,7 @@ from aish_lsp.foundation.text import without_hidden
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
 from aish_lsp.offline.choosing import CONNECT, Part, chosen, render, suggested
 from aish_lsp.offline.commands import explained_command, explanation, typed_command
+from aish_lsp.offline.compose import compose
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.results import (
@@ -139,12 +140,27 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     """Return the table's answer, else the result of the last command, else what may be meant."""
     text = question.text
     reading = read(text, question.earlier, workspace)
+    composed = compose(text, workspace)
+    if composed is not None and not _says_it_all(reading):
+        return _with_tools(composed.says, (composed.command,), workspace)
     if reading.meant:
         return [part for meant in reading.meant for part in _answer(meant, workspace)]
     if question.ran_since and asks_of_trouble(text):
         return result_parts(question.ran, workspace)
     typed = _as_typed(question, workspace, surely=False)
     return typed or _unsure(text, reading, workspace)
+
+
+#: Evidence of words that a phrasing of the table passes over.
+_PASSED_OVER: Final = ("unknown", "told", "spoken", "missing", "rambling")
+
+
+def _says_it_all(reading: Reading) -> bool:
+    """Return whether the table has a phrasing for all words of the question."""
+    return bool(reading.meant) and not any(
+        match.ignored or any(match.evidence.get(name) for name in _PASSED_OVER)
+        for match in reading.meant
+    )
 
 
 def _help() -> Part:

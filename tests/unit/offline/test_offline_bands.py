@@ -51,7 +51,6 @@ def test_an_unknown_question_names_no_other_one(root: Path) -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        "delete all txt files except notes.txt",
         "copy src to /tmp but without the generated stubs",
         "zip photos unless it is over 10 MB",
         "show commits ignoring merges by dependabot",

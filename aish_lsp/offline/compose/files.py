@@ -1,0 +1,305 @@
+"""Files and folders: which of them, what to show of them or do with them, by ``find``.
+
+The tables below are the grammar: a row is a clause, and what it adds to the command.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from aish_lsp.offline.choosing import quoted
+from aish_lsp.offline.compose.grammar import (
+    Composed,
+    Misfit,
+    Rule,
+    Target,
+    Value,
+    clauses,
+    put,
+    understand,
+    values_of,
+)
+from aish_lsp.offline.compose.predicates import PREDICATES, Make, Things, extensions, named
+from aish_lsp.offline.compose.rendering import explained, rendered
+from aish_lsp.offline.words import data
+
+_LEAD: Final = (
+    "(?:(?:that|which|who|whose|and|but|if they|they|are|is|were|was|have|has|had|been|be) )*"
+)
+_NOT: Final = (
+    f"{_LEAD}(?:(?:do |does )?(not |no |non-|don't |doesn't |aren't |isn't |without ))?{_LEAD}"
+)
+
+
+def _predicate(name: str, make: Make) -> Rule:
+    """Return the rule of a predicate, which may be negated."""
+
+    def add(things: Things, no: list[Value], *found: list[Value]) -> None:
+        tests = make(things, *(one for one in found if one))
+        if no:
+            tests = [f"-not {tests[0]}"] if len(tests) == 1 else [rf"-not \( {' '.join(tests)} \)"]
+        things.tests += tests
+
+    return Rule(_negatable(name), add, tells=True)
+
+
+def _negatable(name: str) -> list[re.Pattern[str]]:
+    ways = clauses("predicates")[name]
+    return [re.compile(f"{_NOT}{way.pattern}", way.flags) for way in ways]
+
+
+def _set(**given: str) -> Callable[..., None]:
+    """Return what sets attributes of the request to fixed values."""
+
+    def add(things: Things, *_: object) -> None:
+        for name, value in given.items():
+            put(things, name, value)
+
+    return add
+
+
+def _roots(things: Things, *found: list[Value]) -> None:
+    for one in (one for many in found for one in many):
+        if any(mark in one.text for mark in "$\\\n*?["):
+            raise Misfit(one.text)
+        if one.path not in things.roots:
+            things.roots.append(one.path)
+
+
+def _root(path: str) -> Callable[..., None]:
+    return lambda things, *_: _roots(things, [Value(path)])
+
+
+def _of_format(things: Things, found: list[Value]) -> None:
+    put(things, "kind", "f")
+    things.tests += extensions(things, found)
+
+
+def _these(kind: str) -> Callable[..., None]:
+    def add(things: Things, found: list[Value]) -> None:
+        put(things, "kind", kind)
+        things.tests += named(things, found)
+
+    return add
+
+
+def _excluded(things: Things, found: list[Value]) -> None:
+    """Leave out what has one of these names, and what is in such a folder."""
+    for one in found:
+        bare = one.text.strip("/").removeprefix("./")
+        if one.kind == "extension":
+            bare = f"*.{one.extension}"
+        if "/" in bare:
+            things.tests.append(f"-not -path {quoted(f'*/{bare}')}")
+        else:
+            things.tests.append(f"-not -name {quoted(bare)}")
+        if not re.search(r"[*?]|\w\.\w", bare):
+            things.tests.append(f"-not -path {quoted(f'*/{bare}/*')}")
+
+
+def _excluded_folder(things: Things, found: list[Value], *_: list[Value]) -> None:
+    """Leave out these folders and what is in them."""
+    for one in found:
+        bare = one.text.strip("/").removeprefix("./")
+        things.tests += [f"-not -name {quoted(bare)}"] if "/" not in bare else []
+        things.tests.append(f"-not -path {quoted(f'*/{bare}/*')}")
+
+
+def _least(things: Things, number: list[Value]) -> None:
+    put(things, "least", str(number[0].number))
+
+
+def _deepest(things: Things, number: list[Value]) -> None:
+    put(things, "depth", str(number[0].number))
+
+
+def _content(option: str) -> Callable[..., None]:
+    def add(things: Things, found: list[Value], *_: object) -> None:
+        if len(found) > 1:
+            raise Misfit("two texts")
+        text = found[0]
+        pattern = f"-e {text.quoted}" if text.text.startswith("-") else text.quoted
+        plain = re.fullmatch(r"[\w\s:;,@%/='\"!#&<>-]*", text.text)
+        put(things, "content", f"{option}{'' if plain else 'F'} {pattern}")
+
+    return add
+
+
+def _limited(want: str) -> Callable[..., None]:
+    def add(things: Things, number: Sequence[Value] = ()) -> None:
+        put(things, "want", want)
+        things.number = str(number[0].number) if number else things.number
+
+    return add
+
+
+def _to(act: str) -> Callable[..., None]:
+    def add(things: Things, found: list[Value]) -> None:
+        put(things, "act", act)
+        put(things, "to", found[0].path if len(found) == 1 else _misfit())
+
+    return add
+
+
+#: What the value of an action has to look like.
+_SHAPES: Final = {
+    "chmod": re.compile(r"0?[0-7]{3,4}|[ugoa]*[-+=][rwxXst]+"),
+    "extension": re.compile(r"\.?\w[\w.]*"),
+    "prefix": re.compile(r"[^-/\0\n][^/\0\n]*"),
+}
+_ANYBODY: Final = re.compile(r"\w[\w.-]*(?::\w[\w.-]*)?")
+
+
+def _act(act: str) -> Callable[..., None]:
+    """Return what sets an action and its value, which is no option."""
+
+    def add(things: Things, *found: list[Value]) -> None:
+        put(things, "act", act)
+        one = next(many for many in found if many)
+        if len(one) > 1 or not _SHAPES.get(act, _ANYBODY).fullmatch(one[0].text):
+            raise Misfit(one[0].text)
+        put(things, "to", one[0].extension if act == "extension" else one[0].quoted)
+
+    return add
+
+
+def _run(things: Things, found: list[Value]) -> None:
+    words = shlex.split(found[0].text)
+    if not words or any(not re.fullmatch(r"\w[\w./=-]*|-[\w=./-]+", word) for word in words):
+        raise Misfit(found[0].text)
+    put(things, "act", f"-exec {' '.join(words)} {{}} \\;")
+
+
+def _misfit() -> str:
+    raise Misfit
+
+
+def _replace(things: Things, old: list[Value], new: list[Value]) -> None:
+    def escaped(one: Value, characters: str) -> str:
+        if "\n" in one.text:
+            raise Misfit("a line break")
+        return re.sub(characters, r"\\\g<0>", one.text)
+
+    was, becomes = escaped(old[0], r"[][\\.*^$/]"), escaped(new[0], r"[\\/&]")
+    script = f"s/{was}/{becomes}/g"
+    flag = "-i" if things.target.gnu else "-i ''"
+    put(things, "act", f"-exec sed {flag} {quoted(script)} {{}} +")
+
+
+def _holds(things: Things, no: list[Value], *found: list[Value]) -> None:
+    _content("-L" if no else "-l")(things, next(one for one in found if one))
+
+
+def _moved(things: Things, found: list[Value]) -> None:
+    """Take what something already named is copied, moved or changed to."""
+    if things.act in ("copy", "move", "archive"):
+        _to(things.act)(things, found)
+    elif things.act in ("chmod", "chown", "chgrp", "extension"):
+        _act(things.act)(things, found)
+    else:
+        raise Misfit("nothing goes there")
+
+
+def _matching_files(things: Things, found: list[Value]) -> None:
+    put(things, "kind", "f")
+    _content("-H")(things, found)
+
+
+def _broken(things: Things) -> None:
+    put(things, "kind", "l")
+    things.tests.append("-xtype l" if things.target.gnu else r"\! -exec test -e {} \;")
+
+
+#: What the other clauses add to a request.
+_EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
+    "kind_f": _set(kind="f"),
+    "kind_d": _set(kind="d"),
+    "kind_sub": _set(kind="d", least="1"),
+    "kind_l": _set(kind="l"),
+    "broken": _broken,
+    "kind_any": _set(kind="any"),
+    "formats": _of_format,
+    "these": _these("f"),
+    "these_any": _these("any"),
+    "these_d": _these("d"),
+    "root": _roots,
+    "here": _root("."),
+    "whole": _root("/"),
+    "home": _root("~"),
+    "below": _set(below="all"),
+    "flat": _set(depth="1", below="none"),
+    "deepest": _deepest,
+    "least": _least,
+    "excluded": _excluded,
+    "excluded_d": _excluded_folder,
+    "no_hidden": lambda things: things.tests.append("-not -path '*/.*'"),
+    "matches": _content("-H"),
+    "matches_f": _matching_files,
+    "any_case": _set(case="i"),
+    "largest": _limited("largest"),
+    "smallest": _limited("smallest"),
+    "newest": _limited("newest"),
+    "oldest": _limited("oldest"),
+    "head": _limited("head"),
+    "tail": _limited("tail"),
+    "per_extension": _set(sort="extension"),
+    "per_folder": _set(sort="folder"),
+    "sort": _set(sort="sort"),
+    "copy": _set(act="copy"),
+    "copy_to": _to("copy"),
+    "move": _set(act="move"),
+    "move_to": _to("move"),
+    "to": _moved,
+    "delete": _set(act="delete"),
+    "chmod": _set(act="chmod"),
+    "chmod_to": _act("chmod"),
+    "chown": _set(act="chown"),
+    "chgrp": _set(act="chgrp"),
+    "extension_of": _set(act="extension"),
+    "save": lambda things, found: put(things, "save", found[0].path),
+    "chown_to": _act("chown"),
+    "chgrp_to": _act("chgrp"),
+    "archive": _set(act="archive"),
+    "archive_to": _to("archive"),
+    "extension_to": lambda things, *found: _act("extension")(things, found[-1]),
+    "prefix_to": _act("prefix"),
+    "replace": _replace,
+    "run": _run,
+    "gzip": _set(act="-exec gzip {} +"),
+    "bzip2": _set(act="-exec bzip2 {} +"),
+    "touch": _set(act="-exec touch {} +"),
+}
+
+
+@cache
+def _rules() -> list[Rule]:
+    """Return the grammar of files; a clause without an effect of its own says what is wanted."""
+    predicates = [_predicate(name, make) for name, make in PREDICATES.items()]
+    others = [
+        Rule(ways, _EFFECTS.get(name) or _set(want=name), tells=name.startswith("excluded"))
+        for name, ways in clauses("files").items()
+    ]
+    return [*predicates, Rule(_negatable("holds"), _holds, tells=True), *others]
+
+
+def compose_files(sentence: str, target: Target) -> Composed:
+    """Return the command for the files that ``sentence`` means.
+
+    Raises:
+        Misfit: some of it is not understood.
+    """
+    text, values = values_of(sentence, target.world)
+    things = Things(target)
+    fillers = frozenset(data("clauses")["fillers"]["files"].split())
+    understand(text, values, _rules(), fillers, things)
+    if not things.kind:
+        raise Misfit("no files are meant")
+    if things.kind == "any":
+        things.kind = ""
+    if not things.number:
+        things.number = "1" if re.search(r"\b(?:file|directory|folder)\b", text) else "10"
+    return Composed(rendered(things), explained(things))

@@ -1,0 +1,324 @@
+"""What clauses share: the values of a sentence, the rules that read it, and how it is shown.
+
+A sentence is read from left to right. At each place the longest rule that fits takes its words; a
+few words may be passed over, and any other word means that the sentence is not understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from aish_lsp.offline.choosing import quoted, quoted_path
+from aish_lsp.offline.words import data, words
+from aish_lsp.offline.workspace import WorkspaceFacts
+
+_MOST: Final = 600
+
+
+class Misfit(Exception):
+    """The sentence says something that cannot be composed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A command, and what it does in a sentence."""
+
+    command: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the command will run: which find, sed and stat there are."""
+
+    world: WorkspaceFacts
+
+    @property
+    def gnu(self) -> bool:
+        """Whether the tools are GNU's and not BSD's."""
+        return self.world.machine.system != "darwin"
+
+
+_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A name, number, size or span in the sentence, as it is written."""
+
+    text: str
+    kind: str = "word"
+
+    @property
+    def number(self) -> int:
+        """The number that is meant."""
+        digits = re.match(r"\d+", self.text)
+        return int(digits[0]) if digits else {"first": 1, **words().numbers}[self.text.lower()]
+
+    @property
+    def bytes(self) -> int:
+        """The size in bytes."""
+        match = re.match(r"([\d.]+)\s?(.?)", self.text)
+        assert match is not None
+        return int(float(match[1]) * _UNITS[match[2].lower()])
+
+    @property
+    def seconds(self) -> int:
+        """The span of time in seconds."""
+        count, _, unit = self.text.lower().rpartition(" ")
+        seconds = words().seconds
+        every = seconds.get(unit) or seconds[unit.removesuffix("s")]
+        number = int(count) if count.isdigit() else words().numbers.get(count, 1)
+        return number * every
+
+    @property
+    def quoted(self) -> str:
+        """The text as one word of the shell."""
+        return quoted(self.text)
+
+    @property
+    def path(self) -> str:
+        """The text as a path of the shell, which is no option."""
+        return quoted_path(self.text)
+
+    @property
+    def glob(self) -> str:
+        """The text for a pattern of names, with its wildcards taken literally."""
+        return re.sub(r"([][*?\\])", r"\\\1", self.text)
+
+    @property
+    def extension(self) -> str:
+        """The extension that is meant: of ``.txt``, ``*.txt``, ``txt`` or ``text``."""
+        bare = self.text.removeprefix("*").removeprefix(".")
+        if not re.fullmatch(r"[\w.+~-]+", bare):
+            raise Misfit(self.text)
+        return _formats().get(bare.lower(), bare) if self.kind == "format" else bare
+
+
+def _formats() -> dict[str, str]:
+    return {**words().extensions, **data("clauses")["formats"]}
+
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?<!\w)(?P<quote>["'`])(?P<quoted>.+?)(?:(?P=quote)|(?<=.)')(?!\w)
+    | [\u201c\u201e](?P<curly>[^\u201c\u201d]+)[\u201c\u201d]
+    | (?P<size>(?<![\d.])\d{1,9}(?:\.\d{1,9})?\s?
+        (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?))(?![\w/.]\w|\w)
+    | (?P<span>(?:(?:(?<!\d)\d{1,9}|NUMBER|an?|one)[\s-]|(?<=last\s)|(?<=past\s))
+        (?:seconds?|minutes?|mins?|hours?|days?|weeks?|months?|years?))(?!\w)
+    | (?P<number>(?<!\d)\d{1,18}(?:st|nd|rd|th)?(?![\w.])|(?:NUMBER)(?!\w))
+    | (?P<mark>[,;:()?!]|\.(?=\s|$)(?<!\s\.)) | (?P<word>[^\s,;()?!]+)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_PLAIN: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+_SUMS: Final = re.compile(r"(?:md5|sha1|sha256|sha512)(?:sums?)?", re.IGNORECASE)
+_KINDS: Final = ("quoted", "curly", "size", "span", "number")
+#: A word with a file's noun behind it may be a format: "php files".
+_NOUN: Final = re.compile(
+    r"\s*(?:(?:,|and\b|or\b|,\s*and\b)\s*[\w.*]+\s*)*(?:files?|scripts?|documents?)\b"
+)
+_BEFORE_NAMES: Final = ("in", "under", "below", "inside", "within", "from", "to", "into", "of")
+_DIRS: Final = r"(?:director(?:y|ies)|folders?)"
+#: Words that are said in several ways, and the one that the clauses have.
+_SAME: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), word)
+    for pattern, word in (
+        (rf"\b(?:files?(?:/| or | and ){_DIRS}|{_DIRS}(?:/| or | and )files?)\b", "entries"),
+        (r"\b(?:regular|normal|ordinary)/(?:normal|regular)\b", "regular"),
+        (r"\bsub[- ](?=dir|folder)", "sub"),
+        (r"(?<=\b(?:file|line))'s\b", ""),
+        (r"\bfile system\b", "filesystem"),
+    )
+)
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    numbers = "|".join(word for word in words().numbers if word not in ("second", "couple"))
+    return re.compile(_TOKEN.pattern.replace("NUMBER", numbers), _TOKEN.flags)
+
+
+def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
+    """Return the sentence with a mark like ``<name:0>`` for each value, and the values.
+
+    A plain word is a value where it names what ``world`` has: "in src".
+    """
+    if len(sentence) > _MOST:
+        raise Misfit(sentence)
+    for pattern, word in _SAME:
+        sentence = pattern.sub(word, sentence)
+    said: list[str] = []
+    values: list[Value] = []
+    for match in _token().finditer(sentence.strip()):
+        if match["mark"]:
+            said += [","] if match["mark"] in ",;:" else []
+            continue
+        kind = next((one for one in _KINDS if match[one]), "word")
+        value = _value(match[kind], kind, sentence.strip()[match.end() :])
+        if value is None and said and said[-1] in _BEFORE_NAMES and world.exists(match[kind]):
+            value = Value(match[kind], "path")
+        if value is None:
+            said.append(match[kind])
+            continue
+        said.append(f"<{value.kind}:{len(values)}>")
+        values.append(value)
+    return "".join(f"{word} " for word in said), values
+
+
+#: The kinds of a word by its shape; the first that fits.
+_SHAPES: Final = tuple(
+    (kind, re.compile(shape))
+    for kind, shape in (
+        ("extension", r"\*?\.[\w+-]+~?"),
+        ("mode", r"0?[0-7]{3,4}|[ugoa]*[-+=][rwxXst]+"),
+        ("glob", r".*[][*?].*"),
+        ("path", r".*/.*|\.|\.\.|~"),
+    )
+)
+
+
+def _value(text: str, kind: str, rest: str) -> Value | None:
+    """Return the value that a token is, or None if it is a plain word."""
+    if kind in ("size", "span", "number"):
+        return Value(text.replace("-", " ") if kind == "span" else text, kind)
+    if kind == "word":
+        if text.lower() in _formats() and _NOUN.match(rest):
+            return Value(text, "format")
+        english = _PLAIN.fullmatch(text) and (text.islower() or text.istitle())
+        if _SUMS.fullmatch(text) or (english and (len(text) > 1 or text in "aAI")):
+            return None
+        if re.search(r"[$\\<>]", text):
+            raise Misfit(text)
+    shape = next((kind for kind, shape in _SHAPES if shape.fullmatch(text)), "name")
+    return Value(text, "name" if shape == "mode" and kind != "word" else shape)
+
+
+_SEP: Final = r"(?:, (?:and |or )?|(?:and|or|nor) )"
+_ONE: Final = r"<(?:name|path|glob|extension|format|mode):\d+> "
+#: Plain words that are taken for names; none begins another clause, or says which folder.
+_BARE: Final = (
+    r"(?!(?:the|an?|that|which|with|and|or|in|of|to|is|are|all|any|its|their|each|every|some|not|no"
+    r"|only|case|group|user)\b)[a-z][\w-]* "
+)
+_FOLDER: Final = (
+    r"(?!(?:other|another|hidden|empty|current|present|working|parent|home|root|same|this|these"
+    rf"|new|old|different|given|following|specified|particular|certain|first|last|whole|entire)\b){_BARE}"
+)
+#: What the capitals in a clause stand for, besides those that clauses.toml defines.
+_VALUES: Final = {
+    "VALUES": rf"({_ONE}(?:{_SEP}{_ONE})*)",
+    "VALUE": rf"({_ONE})",
+    "NAMES": rf"({_ONE}(?:{_SEP}{_ONE})*|{_BARE})",
+    "NAME": rf"({_ONE}|<number:\d+> |{_BARE})",
+    "CALLED": rf"({_FOLDER})",
+    "FORMATS": rf"(<(?:format|extension):\d+> (?:{_SEP}<(?:format|extension):\d+> )*)",
+    "NUMBER": r"(<number:\d+> )",
+    "NTH": r"(<number:\d+> |first |second )",
+    "SIZE": r"(<size:\d+> )",
+    "SPAN": r"(<span:\d+> )",
+    "MODE": r"(<mode:\d+> |<number:\d+> )",
+    "DELIMITER": r"(<\w+:\d+> |commas? |colons? |semicolons? |tabs? |spaces? |pipes? |dash )",
+    "MADE": r"(?:last |been )*(modified |changed |accessed |updated |edited )",
+    "EVER": "()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A kind of clause: the ways to say it, and what its values add to a request.
+
+    ``tells`` means that the clause is repeated in the explanation.
+    """
+
+    patterns: Sequence[re.Pattern[str]]
+    add: Callable[..., Any]
+    tells: bool = False
+
+
+@cache
+def clauses(section: str) -> dict[str, tuple[re.Pattern[str], ...]]:
+    """Return the clauses of a section of clauses.toml, by what they mean."""
+    return {name: tuple(map(_compiled, said)) for name, said in data("clauses")[section].items()}
+
+
+_PART: Final = re.compile(r"[\[\]()|]|[^\s\[\]()|]+")
+_BRACKETS: Final = {"[": "(?:", "]": ")?", "(": "(?:", ")": ")", "|": "|"}
+
+
+def _compiled(phrase: str) -> re.Pattern[str]:
+    return re.compile(_expression(phrase), re.IGNORECASE)
+
+
+def _expression(phrase: str) -> str:
+    """Return what a clause of clauses.toml says, as an expression; each word ends with a blank."""
+    parts = [_BRACKETS.get(part) or _word(part) for part in _PART.findall(phrase)]
+    return f"(?:{''.join(parts)})"
+
+
+def _word(word: str) -> str:
+    short = data("clauses")["short"]
+    if word in short:
+        return _expression(short[word])
+    if word in _VALUES:
+        return _VALUES[word]
+    return word.replace("~", "(?:n?ing|e?s|e?d|e)?") + " "
+
+
+def understand(
+    text: str, values: Sequence[Value], rules: Iterable[Rule], fillers: frozenset[str], request: Any
+) -> None:
+    """Let the rules add to ``request`` what each clause says.
+
+    Raises:
+        Misfit: a word is not accounted for, or two clauses contradict one another.
+    """
+    at = 0
+    while at < len(text):
+        found = [
+            (match, one)
+            for one in rules
+            for each in one.patterns
+            if (match := each.match(text, at))
+        ]
+        if found:
+            match, one = max(found, key=lambda pair: pair[0].end())
+            one.add(request, *(_values(group, values) for group in match.groups()))
+            if one.tells:
+                request.said.append(_spoken(match[0], values))
+            at = match.end()
+            continue
+        word = text[at : text.index(" ", at)]
+        if word.lower() not in fillers:
+            raise Misfit(word)
+        at += len(word) + 1
+
+
+def _spoken(clause: str, values: Sequence[Value]) -> str:
+    """Return a clause with its values in place of their marks."""
+    said = re.sub(r"<\w+:(\d+)>", lambda mark: f"`{values[int(mark[1])].text}`", clause)
+    return re.sub(r"^(?:(?:that|which|who|and) )+", "", said).replace(" ,", ",").strip(", ")
+
+
+def _values(group: str | None, values: Sequence[Value]) -> list[Value]:
+    if group is None:
+        return []
+    marks = re.findall(r":(\d+)>", group)
+    return [values[int(mark)] for mark in marks] if marks else [Value(group.strip())]
+
+
+def put(request: Any, name: str, value: Any) -> None:
+    """Set an attribute of a request once.
+
+    Raises:
+        Misfit: it already has another value.
+    """
+    known = getattr(request, name)
+    if known and (known != value or name == "want"):
+        raise Misfit(name)
+    setattr(request, name, value)

@@ -1,0 +1,181 @@
+"""What is true of files: the tests of ``find`` that the predicates of clauses.toml become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from aish_lsp.offline.choosing import quoted
+from aish_lsp.offline.compose.grammar import Misfit, Target, Value
+
+
+@dataclass(slots=True)
+class Things:
+    """Which files are meant, what is wanted of them, and what is done with them.
+
+    Attributes:
+        target: where the command will run.
+        roots: the folders to look in.
+        kind: ``f``, ``d``, ``l`` or ``any``, as find calls them.
+        depth, least: the greatest and the least number of levels below a root.
+        below: whether folders below are said to count: ``all`` or ``none``.
+        tests: the tests of find.
+        content: an option of grep and the text that is looked for.
+        case: ``i`` if the case of letters does not matter.
+        want: what is to be shown of the things.
+        number: how many.
+        sort: how what is shown is sorted or grouped.
+        act, to: what is done with them, and the place or value for that.
+        save: the file that the output goes to.
+        said: clauses for the explanation, as the user said them.
+    """
+
+    target: Target
+    roots: list[str] = field(default_factory=list)
+    kind: str = ""
+    depth: str = ""
+    least: str = ""
+    below: str = ""
+    tests: list[str] = field(default_factory=list)
+    content: str = ""
+    case: str = ""
+    want: str = ""
+    number: str = ""
+    sort: str = ""
+    act: str = ""
+    to: str = ""
+    save: str = ""
+    said: list[str] = field(default_factory=list)
+
+
+Make = Callable[..., Sequence[str]]
+
+
+def _any(option: str, patterns: Sequence[str]) -> list[str]:
+    """Return a test that one of several patterns passes."""
+    tests = [f"{option} {quoted(one)}" for one in patterns]
+    return tests if len(tests) == 1 else [rf"\( {' -o '.join(tests)} \)"]
+
+
+def _names(shape: str) -> Make:
+    """Return what makes a test of the name from a shape: ``{}*`` for what it begins with."""
+    return lambda _, found: _any("-name", [shape.format(one.glob) for one in found])
+
+
+def named(_: Things, found: Sequence[Value]) -> list[str]:
+    """Return the test of a name, of which ``.txt`` is the end."""
+    if any("/" in one.text for one in found):
+        raise Misfit("a path is no name")
+    return _any("-name", [f"*{one.text}" if one.text[:1] == "." else one.text for one in found])
+
+
+def _called(_: Things, found: Sequence[Value]) -> list[str]:
+    if any("/" in one.text for one in found):
+        raise Misfit("a path is no name")
+    return _any("-name", [one.text for one in found])
+
+
+def extensions(_: Things, found: Sequence[Value]) -> list[str]:
+    """Return the test of the extension."""
+    return _any("-name", [f"*.{one.extension}" for one in found])
+
+
+def _size(sign: str) -> Make:
+    """Return what makes a test of the size: ``+`` more, ``-`` less, or just that."""
+
+    def test(_: Things, size: Sequence[Value]) -> list[str]:
+        count = size[0].bytes
+        for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")):
+            # With "-" and a unit, find would round the size up before it compares.
+            if count % unit == 0 and sign == "+":
+                return [f"-size +{count // unit}{letter}"]
+        return [f"-size {sign}{count}c"]
+
+    return test
+
+
+def _at_least(things: Things, size: Sequence[Value]) -> list[str]:
+    return [f"-not -size -{size[0].bytes}c"]
+
+
+def _at_most(things: Things, size: Sequence[Value]) -> list[str]:
+    return [f"-not -size +{size[0].bytes}c"]
+
+
+def _between_sizes(things: Things, less: Sequence[Value], more: Sequence[Value]) -> list[str]:
+    return [*_size("+")(things, less), *_size("-")(things, more)]
+
+
+#: The time that a verb means; without one it is the change of the content.
+_TIMES: Final = {"": "m", "m": "m", "c": "m", "u": "m", "e": "m", "a": "a"}
+
+
+def _time(sign: str) -> Make:
+    """Return what makes a test of the time: ``-`` within a span, ``+`` before it."""
+
+    def test(_: Things, verb: Sequence[Value], span: Sequence[Value]) -> list[str]:
+        which = _TIMES[verb[0].text[:1].lower()]
+        seconds = span[0].seconds
+        if seconds % 86400 == 0 and not span[0].text.endswith(("hour", "hours")):
+            return [f"-{which}time {sign}{seconds // 86400}"]
+        if seconds < 60:
+            raise Misfit("find counts minutes")
+        return [f"-{which}min {sign}{seconds // 60}"]
+
+    return test
+
+
+def _today(things: Things, verb: Sequence[Value]) -> list[str]:
+    if not things.target.gnu:
+        raise Misfit("-daystart is GNU's")
+    return [f"-daystart -{_TIMES[verb[0].text[0].lower()]}time 0"]
+
+
+def _word(option: str) -> Make:
+    """Return what makes a test with one name."""
+
+    def test(_: Things, name: Sequence[Value]) -> list[str]:
+        return [f"{option} {name[0].quoted}"]
+
+    return test
+
+
+def _flat(*words: str) -> Make:
+    return lambda _: words
+
+
+def _executable(things: Things) -> list[str]:
+    return ["-executable" if things.target.gnu else "-perm +111"]
+
+
+#: What the predicates of clauses.toml add to the tests of find.
+PREDICATES: Final[Mapping[str, Make]] = {
+    "name": _called,
+    "begins": _names("{}*"),
+    "ends": _names("*{}"),
+    "contains": _names("*{}*"),
+    "extension": extensions,
+    "larger": _size("+"),
+    "smaller": _size("-"),
+    "at_least": _at_least,
+    "at_most": _at_most,
+    "size": _size(""),
+    "sized": _between_sizes,
+    "within": _time("-"),
+    "before": _time("+"),
+    "ago": _time(""),
+    "today": _today,
+    "newer": lambda _, *found: [f"-newer {found[-1][0].path}"],
+    "owner": _word("-user"),
+    "group": _word("-group"),
+    "mode": _word("-perm"),
+    "empty": _flat("-empty"),
+    "hidden": _flat("-name '.*'"),
+    "executable": _executable,
+    "writable": _flat("-perm -o+w"),
+    "setuid": _flat("-perm -4000"),
+    "setgid": _flat("-perm -2000"),
+    "inode": lambda _, number: [f"-inum {number[0].number}"],
+    "path": lambda _, found: _any("-path", [f"*{one.glob}*" for one in found]),
+}

@@ -1,0 +1,208 @@
+"""The one command that a request for files becomes."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+from aish_lsp.offline.choosing import quoted
+from aish_lsp.offline.compose.grammar import Misfit
+from aish_lsp.offline.compose.predicates import Things
+
+#: What prints a number before each path: the arguments of GNU's find, and of BSD's.
+_NUMBERED: Final = {
+    "size": (r"-printf '%s %p\n'", "-exec stat -f '%z %N' {} +"),
+    "time": (r"-printf '%T@ %p\n'", "-exec stat -f '%m %N' {} +"),
+}
+#: What is wanted, as arguments of find, and what its output goes through.
+_WANTS: Final = {
+    "": ("", ""),
+    "count": ("", " | wc -l"),
+    "lines": ("-exec cat {} +", " | wc -l"),
+    "words": ("-exec cat {} +", " | wc -w"),
+    "lines each": ("-exec wc -l {} +", ""),
+    "md5sum": ("-exec md5sum {} +", ""),
+    "sha1sum": ("-exec sha1sum {} +", ""),
+    "sha256sum": ("-exec sha256sum {} +", ""),
+    "head": ("-exec head -n {number} {{}} +", ""),
+    "tail": ("-exec tail -n {number} {{}} +", ""),
+    "details": ("-exec ls -ld {} +", ""),
+    "cat": ("-exec cat {} +", ""),
+    "file": ("-exec file {} +", ""),
+    "sizes": ("-exec du -h {} +", ""),
+    "total": ("size", " | awk '{n += $1} END {print n + 0}'"),
+    "largest": ("size", " | sort -rn | head -n {number} | cut -d ' ' -f 2-"),
+    "smallest": ("size", " | sort -n | head -n {number} | cut -d ' ' -f 2-"),
+    "newest": ("time", " | sort -rn | head -n {number} | cut -d ' ' -f 2-"),
+    "oldest": ("time", " | sort -n | head -n {number} | cut -d ' ' -f 2-"),
+    "by size": ("size", " | sort -rn"),
+    "by time": ("time", " | sort -rn | cut -d ' ' -f 2-"),
+}
+_PER: Final = {
+    "extension": r" | sed -n 's/.*[^/]\.\([^./]*\)$/\1/p' | sort | uniq -c | sort -rn",
+    "folder": " | sed 's|/[^/]*$||' | sort | uniq -c",
+}
+_ACTS: Final = {
+    "copy": r"-exec cp{r} {{}} {to} \;",
+    "move": r"-exec mv {{}} {to} \;",
+    "chmod": "-exec chmod {to} {{}} +",
+    "chown": "-exec chown {to} {{}} +",
+    "chgrp": "-exec chgrp {to} {{}} +",
+    "extension": """-exec sh -c 'for f; do mv -- "$f" "${{f%.*}}.$0"; done' {to} {{}} +""",
+    "prefix": """-exec sh -c 'for f; do mv -- "$f" "${{f%/*}}/$0${{f##*/}}"; done' {to} {{}} +""",
+}
+
+
+_KINDS: Final = {"f": "files", "d": "folders", "l": "symbolic links", "": "entries"}
+#: What a request does, in words; {} is the things.
+_DOES: Final = {
+    "": "Lists {}",
+    "count": "Counts {}",
+    "lines": "Counts the lines of {}",
+    "words": "Counts the words of {}",
+    "lines each": "Counts the lines of each of {}",
+    "head": "Shows the first lines of each of {}",
+    "tail": "Shows the last lines of each of {}",
+    "details": "Lists {} with their details",
+    "cat": "Prints the contents of {}",
+    "file": "Says what is in each of {}",
+    "sizes": "Shows how much room each takes of {}",
+    "total": "Adds up the sizes, in bytes, of {}",
+    "by size": "Lists with their sizes, the largest first, {}",
+    "by time": "Lists, the last changed first, {}",
+    "delete": "Deletes {}",
+    "copy": "Copies to {to} {}",
+    "move": "Moves to {to} {}",
+    "chmod": "Sets the mode {to} of {}",
+    "chown": "Makes {to} the owner of {}",
+    "chgrp": "Makes {to} the group of {}",
+    "archive": "Packs into {to} {}",
+    "extension": "Changes to .{to} the extension of {}",
+    "prefix": "Puts {to} before the names of {}",
+}
+
+
+def explained(things: Things) -> str:
+    """Return what the command does, in a sentence."""
+    does = things.act or things.want
+    said = _DOES.get(does) or ("Changes each of {}" if things.act else f"Shows {does} of {{}}")
+    if things.content.startswith("-H"):
+        said = "Shows the lines with the text in {}"
+    kind = _KINDS[things.kind]
+    where = " and ".join(things.roots or ["."])
+    below = "" if things.depth == "1" else " and below"
+    which = f": {'; '.join(things.said)}" if things.said else ""
+    return (
+        f"{said.replace('{to}', things.to).replace('{}', f'the {kind} in {where}{below}')}{which}."
+    )
+
+
+def rendered(things: Things) -> str:
+    """Return the command.
+
+    Raises:
+        Misfit: its parts do not go together.
+    """
+    if things.act and (things.want or things.sort or things.save):
+        raise Misfit("something is to be shown, and something done")
+    return _shown(things) + (f" > {things.save}" if things.save else "")
+
+
+def _shown(things: Things) -> str:
+    find = _find(things)
+    if things.content:
+        return _with_content(find, things)
+    if things.act:
+        return _acting(find, things)
+    argument, pipe = _WANTS[things.want]
+    if argument in _NUMBERED:
+        argument = _NUMBERED[argument][not things.target.gnu]
+    elif "number" in argument:
+        argument = argument.format(number=things.number)
+    pipe = pipe.replace("{number}", things.number)
+    if things.sort in _PER:
+        if things.want != "count":
+            raise Misfit("only counted by groups")
+        pipe = _PER[things.sort]
+    elif things.sort:
+        pipe = f"{pipe} | sort"
+    return f"{find} {argument}".strip() + pipe
+
+
+def _find(things: Things) -> str:
+    if things.depth and things.below == "all":
+        raise Misfit("deep and not deep")
+    words = ["find", *(things.roots or ["."])]
+    least = things.least or ("1" if things.act and things.kind != "f" else "")
+    if things.act == "delete" and things.kind in ("d", "") and "-not" in "".join(things.tests):
+        # What is spared may lie in a folder that would go.
+        things.depth = things.depth or "1"
+    words += [f"-mindepth {least}"] if least else []
+    words += [f"-maxdepth {things.depth}"] if things.depth else []
+    words += [f"-type {things.kind}"] if things.kind else []
+    tests = " ".join(things.tests)
+    if things.case:
+        if "-name" not in tests and not things.content:
+            raise Misfit("no name to ignore the case of")
+        tests = tests.replace("-name ", "-iname ")
+    return " ".join(filter(None, [*words, tests]))
+
+
+def _with_content(find: str, things: Things) -> str:
+    """Return a command for the files with a text in them, or for the lines with it."""
+    if things.kind not in ("", "f") or things.want in ("largest", "smallest", "newest", "oldest"):
+        raise Misfit("only files have a content")
+    if not things.kind:
+        find = find.replace("find ", "find ", 1) + " -type f"
+    if things.case:
+        option, _, text = things.content.partition(" ")
+        things.content = f"{option}i {text}"
+    if things.act:
+        if things.content.startswith("-H") or not things.act.startswith(("-exec", "delete")):
+            raise Misfit("what to do with lines")
+        quiet = "-q" + things.content[2:]
+        test = rf"-exec grep {quiet} {{}} \;"
+        if things.content.startswith("-L"):
+            test = rf"\! {test}"
+        return _acting(f"{find} {test}", things)
+    if things.want not in ("", "count"):
+        raise Misfit("more of files with a content")
+    sort = " | sort" if things.sort == "sort" else ""
+    if things.want == "count" and things.content.startswith("-H"):
+        return f"{find} -exec grep -h{things.content[2:]} {{}} + | wc -l"
+    return f"{find} -exec grep {things.content} {{}} +{' | wc -l' * bool(things.want)}{sort}"
+
+
+def _acting(find: str, things: Things) -> str:
+    if things.act == "delete":
+        if things.kind in ("f", "l") or "-empty" in things.tests:
+            return f"{find} -delete"
+        return f"{find} -prune -exec rm -r {{}} +"
+    if things.act == "archive":
+        if not things.to:
+            raise Misfit("no archive")
+        if things.to.endswith((".zip", ".zip'")):
+            return f"{find} -print | zip {things.to} -@"
+        flag = "z" if things.to.rstrip("'").endswith(("gz", "tgz")) else "a"
+        return f"{find} -print0 | tar -c{flag}f {things.to} --null -T -"
+    if things.act.startswith("-exec"):
+        return f"{find} {things.act}"
+    if not things.to:
+        raise Misfit("no destination")
+    if things.act in ("copy", "move"):
+        # With the slash, several files do not overwrite one another if there is no such folder.
+        things.to = f"{things.to.rstrip('/')}/"
+        find += _without_destination(things)
+    recursive = " -r" if things.kind != "f" else ""
+    return f"{find} {_ACTS[things.act].format(to=things.to, r=recursive)}"
+
+
+def _without_destination(things: Things) -> str:
+    """Return the test that leaves out what is already at the destination, if that is searched."""
+    to = shlex.split(things.to)[0]
+    for root in (shlex.split(root)[0].rstrip("/") for root in things.roots or ["."]):
+        if root == "." and to[0] not in "/~":
+            return f" -not -path {quoted('./' + to.removeprefix('./') + '*')}"
+        if to.startswith(f"{root}/"):
+            return f" -not -path {quoted(to + '*')}"
+    return ""

@@ -1,0 +1,208 @@
+"""Composed commands against an oracle in Python, in worlds and by sentences that are generated."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aish_lsp.offline.compose import compose
+from aish_lsp.offline.workspace import WorkspaceFacts
+from aish_lsp.shell.risk import classify
+
+DAY = 86400
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a world: its path, its size and its age in days."""
+
+    path: str
+    size: int
+    days: int
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+Clause = tuple[str, Callable[[File], bool]]
+
+NAMES = ("a.txt", "b.txt", "note.md", "a b.txt", "report.log", "-x.log", "it's.md", ".hidden.txt")
+FOLDERS = ("", "src/", "src/deep/", "old stuff/", "node_modules/")
+
+files = st.lists(
+    st.builds(
+        File,
+        st.builds("".join, st.tuples(st.sampled_from(FOLDERS), st.sampled_from(NAMES))),
+        st.sampled_from((0, 100, 1024, 5000, 40_000)),
+        st.sampled_from((0, 3, 20, 50)),
+    ),
+    max_size=10,
+    unique_by=lambda file: file.path,
+)
+
+#: What may be said of the files, and whether it is so.
+CLAUSES: tuple[Clause, ...] = (
+    ("whose names end with '.txt'", lambda file: file.name.endswith(".txt")),
+    ("named note.md", lambda file: file.name == "note.md"),
+    ("that start with 'a'", lambda file: file.name.startswith("a")),
+    ("larger than 2 KB", lambda file: file.size > 2048),
+    ("smaller than 10 kilobytes", lambda file: file.size < 10_240),
+    ("between 50 bytes and 6000 bytes", lambda file: 50 < file.size < 6000),
+    ("at least 1k in size", lambda file: file.size >= 1024),
+    ("modified in the last 7 days", lambda file: file.days < 7),
+    ("older than two weeks", lambda file: file.days > 14),
+    ("not modified within the last 30 days", lambda file: file.days > 30),
+    ("that are empty", lambda file: file.size == 0),
+    ("which are not empty", lambda file: file.size > 0),
+    ("excluding node_modules", lambda file: not file.path.startswith("node_modules/")),
+    ("except 'a b.txt'", lambda file: file.name != "a b.txt"),
+    ("but not in the 'old stuff' folder", lambda file: not file.path.startswith("old stuff/")),
+    ("without hidden files", lambda file: not file.name.startswith(".")),
+)
+PLACES: tuple[Clause, ...] = (
+    ("in the current directory tree", lambda _: True),
+    ("in the src directory and its subdirectories", lambda file: file.path.startswith("src/")),
+    ("under './src/deep'", lambda file: file.path.startswith("src/deep/")),
+    ("here, not recursively", lambda file: "/" not in file.path),
+    ("at most 2 levels deep", lambda file: file.path.count("/") < 2),
+)
+clauses = st.lists(st.sampled_from(CLAUSES), max_size=3, unique_by=lambda clause: clause[0])
+
+
+def built(world: Path, made: list[File]) -> None:
+    now = time.time()
+    for folder in FOLDERS:
+        (world / folder).mkdir(parents=True, exist_ok=True)
+    for file in made:
+        (world / file.path).write_bytes(b"x" * file.size)
+        old = now - file.days * DAY - 3600
+        os.utime(world / file.path, (old, old))
+
+
+def ran(command: str, world: Path) -> str:
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=world, check=True, capture_output=True, text=True
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+def listed(output: str) -> set[str]:
+    return {os.path.normpath(line) for line in output.splitlines()}
+
+
+def left(world: Path) -> set[str]:
+    return {str(path.relative_to(world)) for path in world.rglob("*") if path.is_file()}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(files, st.sampled_from(PLACES), clauses, st.sampled_from(("list", "count", "delete")))
+def test_a_composed_command_does_what_every_clause_says(
+    made: list[File], place: Clause, said: list[Clause], wanted: str
+) -> None:
+    sentence = f"{wanted} all files {place[0]} {' and '.join(text for text, _ in said)}"
+    meant = {file.path for file in made if place[1](file) and all(is_so(file) for _, is_so in said)}
+    with tempfile.TemporaryDirectory() as folder:
+        world = Path(folder)
+        built(world, made)
+        composed = compose(sentence, WorkspaceFacts(world))
+        assert composed is not None, sentence
+        output = ran(composed.command, world)
+        risk = classify(composed.command, "bash", confined=True).risk
+        if wanted == "delete":
+            assert left(world) == {file.path for file in made} - meant, composed.command
+            assert risk == "destructive"
+        else:
+            assert left(world) == {file.path for file in made}
+            assert risk != "destructive", composed.command
+            shown = listed(output) if wanted == "list" else int(output)
+            assert shown == (meant if wanted == "list" else len(meant)), composed.command
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(PLACES),
+    clauses,
+    st.sampled_from(
+        (
+            "unless they are in use",
+            "but only on Tuesdays",
+            "except the important ones",
+            "without telling bob",
+            "that need root",
+            "ignoring whatever git ignores",
+            "if it rains",
+        )
+    ),
+    st.integers(0, 3),
+)
+def test_a_clause_that_is_not_understood_leaves_no_answer(
+    place: Clause, said: list[Clause], strange: str, at: int
+) -> None:
+    parts = [place[0], *(text for text, _ in said)]
+    parts.insert(at, strange)
+    assert compose(f"delete all files {', '.join(parts)}", WorkspaceFacts(Path("/"))) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.characters(codec="utf-8", exclude_characters='"\0'), min_size=1, max_size=12))
+def test_a_quoted_name_stays_one_argument(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = Path(folder)
+        built(world, [File("a.txt", 1, 0)])
+        composed = compose(f'delete all files named "{name}"', WorkspaceFacts(world))
+        if composed is not None and not set(name) & set("a.*?[]"):
+            ran(composed.command, world)
+            assert left(world) == {"a.txt"}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "delete all files and keep them",
+        "copy all txt files and move them to /tmp/x",
+        "count and delete all txt files",
+        "delete all files in '$(touch x)'",
+        "make a poem of all files",
+        "copy all files",
+        "change the owner of all files to --reference=a",
+    ],
+)
+def test_what_contradicts_itself_or_says_too_little_leaves_no_answer(
+    tmp_path: Path, question: str
+) -> None:
+    assert compose(question, WorkspaceFacts(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "before", "after"),
+    [
+        ("rename all .txt files to .md", {"a.txt": ""}, {"a.md": ""}),
+        ("add the prefix 'old_' to all .txt files", {"s/a b.txt": ""}, {"s/old_a b.txt": ""}),
+        ("replace 'a/b' with 'c&d' in all txt files", {"a.txt": "xa/b\n"}, {"a.txt": "xc&d\n"}),
+        ("move all log files to 'new place'", {"b.log": "1"}, {"new place/b.log": "1"}),
+        ("delete the files containing 'TODO'", {"a": "TODO", "b": "-"}, {"b": "-"}),
+        ("remove all empty directories", {"a/b": ""}, {"a/b": ""}),
+    ],
+)
+def test_an_action_changes_just_what_is_asked(
+    tmp_path: Path, question: str, before: dict[str, str], after: dict[str, str]
+) -> None:
+    for name, text in before.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "new place").mkdir()
+    composed = compose(question, WorkspaceFacts(tmp_path))
+    assert composed is not None
+    ran(composed.command, tmp_path)
+    assert {name: (tmp_path / name).read_text() for name in left(tmp_path)} == after
