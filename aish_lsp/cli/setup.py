@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Text
@@ -240,7 +239,12 @@ async def _elsewhere(workspace: Workspace) -> ModelCandidate | None:
 
 async def _small(workspace: Workspace) -> ModelCandidate | None:
     """Fetch a small model, if the user agrees; return it, or None if there is none."""
-    from aish_lsp.models.fetching import NO_ENGINE, Fetcher, small_models  # noqa: PLC0415 - for this
+    from aish_lsp.models.fetching import (  # noqa: PLC0415 - for this alone
+        NO_ENGINE,
+        TOO_LITTLE_MEMORY,
+        Fetcher,
+        small_models,
+    )
 
     fetcher = await Fetcher.find(workspace.services.http, workspace.services.environ)
     if fetcher is None:
@@ -248,16 +252,15 @@ async def _small(workspace: Workspace) -> ModelCandidate | None:
         return None
     models = small_models()
     if not models:
-        _say("This machine has too little memory for a model that would be of use.")
+        _say(TOO_LITTLE_MEMORY)
         return None
     for number, one in enumerate(models, 1):
-        _say(f"  {number}  {one.name}: {one.size:g} GB, {one.license}; {one.expect}")
+        _say(f"  {number}  {one}")
     model = models[await _number("Which model?", len(models)) - 1]
     if problem := fetcher.lacking_space(model):
         _say(problem)
         return None
-    kept = f" to {terminal.from_home(Path(fetcher.folder))}" if fetcher.folder else ""
-    if not await _yes(f"Fetch {model.size:g} GB from {fetcher.host}{kept}?", default=False):
+    if not await _yes(fetcher.question(model), default=False):
         return None
     preset = await _fetched(fetcher, model)
     return on_this_machine(workspace, preset) if preset else None

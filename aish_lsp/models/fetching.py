@@ -54,6 +54,7 @@ except Exception as error:
 
 #: The engines, and what can be told to whoever has none.
 Engine: TypeAlias = Literal["ollama", "llama-server", "hub"]
+TOO_LITTLE_MEMORY: Final = "This machine has too little memory for a model that would be of use."
 NO_ENGINE: Final = """\
 A model on this machine needs one of these, then choose it again:
 
@@ -75,6 +76,9 @@ class SmallModel:
     repository: str
     file: str
     ollama: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.size:g} GB, {self.license}; {self.expect}"
 
 
 def small_models() -> list[SmallModel]:
@@ -133,6 +137,11 @@ class Fetcher:
             f"{model.name} needs {model.size:g} GB, and {free:.1f} GB are free where"
             f" {shown_path(self.folder)} is."
         )
+
+    def question(self, model: SmallModel) -> str:
+        """Return the question that is asked before a model is fetched."""
+        kept = f" to {shown_path(self.folder)}" if self.folder else ""
+        return f"Fetch {model.size:g} GB from {self.host}{kept}?"
 
     async def fetch(self, model: SmallModel, told: Callable[[str], None]) -> Preset:
         """Fetch a model and return its preset, without a name; ``told`` gets the progress.

@@ -32,6 +32,7 @@ from aish_lsp.models.providers import describe
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import quoted
 from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation, whole
+from aish_lsp.operations.small_models import small_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,7 @@ async def use(caller: Caller, params: ModelUse) -> Answer[Models]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAdd(SessionTarget):
-    """``choice`` is what follows ``:model add``: a number in its list or an address; a model."""
+    """``choice`` is what follows ``:model add``: a number, an address or a file; a model."""
 
     choice: str | None = None
 
@@ -125,7 +126,7 @@ class Added:
 @operation(
     "model.add",
     ModelAdd,
-    Line("model add", "[N|ADDRESS]", "", whole(ModelAdd, "choice")),
+    Line("model add", "[N|ADDRESS|FILE|small]", "", whole(ModelAdd, "choice")),
     needs_settings=True,
 )
 async def add(caller: Caller, params: ModelAdd) -> Answer[Added]:
@@ -143,7 +144,7 @@ async def add(caller: Caller, params: ModelAdd) -> Answer[Added]:
     if params.choice is None and await caller.face.continue_in_chat(":model add"):
         models = await models_of(caller.session)
         return Answer(Added(None, models.active, models.models))
-    chosen = await _chosen(caller.session.workspace, params.choice or "")
+    chosen = await _chosen(caller, params.choice or "")
     name: str | None = None
     if isinstance(chosen, ModelCandidate):
         name, text = await _added(caller.session, chosen)
@@ -170,18 +171,22 @@ No model server was found on this machine, and no key in the environment.
 
 - Start a server (`llama-server -m MODEL.gguf`, `ollama serve`) and write `:model add` again.
 - `:model add HOST:PORT` adds a server elsewhere, `:model add PATH.gguf` a model in a file.
-- `aish-lsp setup` in a terminal gets a small model for this machine.
+- `:model add small` gets a small model for this machine.
 - Or use a provider: get a key, and paste it into `aish-lsp setup`, or set its variable in the
   environment that this is started in."""
 
 
-async def _chosen(workspace: FolderContext, argument: str) -> ModelCandidate | str:
+async def _chosen(caller: Caller, argument: str) -> ModelCandidate | str:
     """Return the model that ``argument`` names or the user chooses, or why none is added.
 
     Raises:
         InvalidArgument, NotFound: there is nothing with that number or at that address.
     """
+    workspace = caller.session.workspace
     which, _, model = argument.partition(" ")
+    if which == "small":
+        found = await small_model(caller, model.strip())
+        return found if isinstance(found, str) else on_this_machine(workspace, found)
     if argument.endswith(".gguf"):
         return await in_file(workspace, argument)
     if _ADDRESS.match(which):

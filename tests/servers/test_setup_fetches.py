@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import tiny_model
 from command_line import at_terminal
+from conversing import Place, no, yes
 from fault_server import FaultServer, Peer, Request, Script, unused_port
 from machine import needs
 from trained_model import fetched
@@ -257,6 +258,59 @@ async def test_ollama_pulls_the_model_and_answers_with_its_window_set(
     assert "pulling 60e05f210007: 40 % of 1,000 MB" in said
     assert "It works." in said
     assert 'provider = "ollama"' in (tmp_path / "config.toml").read_text()
+
+
+async def test_in_the_chat_a_small_model_is_fetched_after_a_yes_and_answers_from_then_on(
+    tmp_path: Path,
+) -> None:
+    place = Place.make(tmp_path)
+    pulled = ollama(*PULLED, {"status": "success"})
+    async with FaultServer(pulled) as server, place.client(OLLAMA_HOST=server.url) as client:
+        client.answers["window/showMessageRequest"] = no
+        await client.initialize(place.folder)
+        added = await client.command_result("aish.model.add", {"choice": "small 1"})
+        assert added["added"] is None
+        assert "/api/pull" not in [one.path for one in server.requests]
+        client.answers["window/showMessageRequest"] = yes
+        added = await client.command_result("aish.model.add", {"choice": "small 1"})
+        asked = [params for method, params in client.requests if method.endswith("MessageRequest")]
+    assert "Fetch 1.1 GB from registry.ollama.ai?" in asked[0]["message"]
+    assert (added["added"], added["active"]) == ("local", "local")
+
+
+HF = """#!{python}
+import http.server, json, os, sys
+option = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+assert option["-hf"] == "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:Q4_K_M"
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({{"model_path": {path!r}}}).encode())
+{trouble}
+http.server.HTTPServer((option["--host"], int(option["--port"])), Handler).serve_forever()
+"""
+
+
+@pytest.mark.parametrize("trouble", ["", "sys.exit('error: no CUDA')"])
+async def test_llama_server_fetches_by_itself_and_an_exit_is_told(
+    trouble: str, tmp_path: Path, http: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fetched.gguf"
+    path.write_bytes(b"GGUF")
+    program = tmp_path / "llama-server"
+    program.write_text(HF.format(python=sys.executable, path=str(path), trouble=trouble))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    fetcher = await Fetcher.find(http, {"OLLAMA_HOST": f"127.0.0.1:{unused_port()}"})
+    assert fetcher is not None
+    assert fetcher.engine == "llama-server"
+    if trouble:
+        with pytest.raises(BackendUnavailable, match="ended with exit code 1"):
+            await fetcher.fetch(small_models()[0], lambda _: None)
+    else:
+        preset = await fetcher.fetch(small_models()[0], lambda _: None)
+        assert preset.path == path
 
 
 @pytest.mark.parametrize(
