@@ -234,6 +234,22 @@ async def test_in_act_an_edit_is_asked_about_with_its_diff(place: Place, *, answ
     assert file.read_text() == ("milk\n" if answer else "bread\n")
 
 
+async def test_in_act_a_new_file_is_asked_about_with_its_text_and_then_written(
+    place: Place,
+) -> None:
+    file = place.folder / "made.txt"
+    model = Caller("write_file", path="made.txt", content="bread\n")
+    able = {"fs": {"readTextFile": True, "writeTextFile": True}}
+    async with in_session(place, model, "act", able, context_window=16_384) as client:
+        client.seen.answer = client.seen.first
+        assert await client.prompt("Write it.") == "end_turn"
+        [asked] = client.seen.asked
+    diff = asked["call"]["content"][0]
+    assert (diff["type"], diff["path"], diff["newText"]) == ("diff", str(file), "bread\n")
+    assert "oldText" not in diff
+    assert file.read_text() == "bread\n"
+
+
 async def test_a_cancel_in_mid_reply_is_answered_cancelled(place: Place) -> None:
     model = Model("One two three", "Fine.")
     model.hold = asyncio.Event()
