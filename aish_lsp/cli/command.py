@@ -111,13 +111,21 @@ async def open_workspace(
 
 
 def write_result(
-    arguments: argparse.Namespace, value: Any, text: str, *, indent: int | None = 2
+    arguments: argparse.Namespace,
+    value: Any,
+    text: str,
+    *,
+    indent: int | None = 2,
+    listed: bool = False,
 ) -> int:
-    """Write ``value`` with ``--json``, otherwise ``text`` unless it is empty; return 0."""
+    """Write ``value`` with ``--json``, otherwise ``text`` unless it is empty; return 0.
+
+    ``listed``: the text is a list for people, whose words are wrapped.
+    """
     if arguments.json:
         terminal.out.as_json(to_wire(value), indent=indent)
     elif text:
-        terminal.out.line(text)
+        (terminal.out.rows if listed else terminal.out.line)(text)
     return 0
 
 
@@ -227,4 +235,5 @@ async def _run_operation(
     if show is not None and not arguments.json:
         show(answer.result)
         return 0
-    return write_result(arguments, to_wire(answer.result) | answer.more, for_shell(answer.text))
+    value = to_wire(answer.result) | answer.more
+    return write_result(arguments, value, for_shell(answer.text), listed=True)

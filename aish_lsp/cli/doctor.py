@@ -64,7 +64,7 @@ async def run(arguments: argparse.Namespace) -> int:
     if page:
         write_result(arguments, {"report": page}, page.rstrip(), indent=None)
     else:
-        write_result(arguments, findings, "\n".join(map(str, findings)))
+        write_result(arguments, findings, "\n".join(map(str, findings)), listed=True)
     return int(any(finding.state == "broken" for finding in findings))
 
 

@@ -42,7 +42,8 @@ async def run(arguments: argparse.Namespace) -> int:
         models = await asyncio.gather(*(_with_server(workspace, row) for row in rows))
         active = workspace.shown.active_model
     lines = (f"{'*' if row['name'] == active else ' '} {_model_line(row)}" for row in models)
-    return write_result(arguments, {"active": active, "models": models}, "\n".join(lines))
+    value = {"active": active, "models": models}
+    return write_result(arguments, value, "\n".join(lines), listed=True)
 
 
 async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:

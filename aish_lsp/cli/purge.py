@@ -50,9 +50,10 @@ async def run(arguments: argparse.Namespace) -> int:
     if not found.items:
         where = f" of {shown_path(one)}" if one else ""
         nothing = "\n".join((*found.kept, f"There is nothing{where} to remove."))
-        return write_result(arguments, {**listed, "kept": found.kept, "removed": False}, nothing)
+        result = {**listed, "kept": found.kept, "removed": False}
+        return write_result(arguments, result, nothing, listed=True)
     if not arguments.json:
-        terminal.out.line("\n".join(map(str, (*found.items, *found.kept))))
+        terminal.out.rows("\n".join(map(str, (*found.items, *found.kept))))
     _refuse_if_in_use(found)
     is_agreed = arguments.yes or await _ask(found)
     left = [] if not is_agreed else _remove_all(found, inventory(one))

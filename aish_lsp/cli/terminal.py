@@ -84,6 +84,10 @@ class OutputStream:
         self._put("\n")
         self._open, self._return = None, ""
 
+    def rows(self, text: str) -> None:
+        """Write the rows of a list, at a terminal with their words wrapped."""
+        self.line(wrapped(text, listed=True) if self._file().isatty() else text)
+
     def styled(self, text: str, codes: str) -> None:
         """Write ``text`` on separate lines, with these attributes (SGR) if there are colours."""
         shown = visible(text)
@@ -157,15 +161,25 @@ def from_home(path: Path) -> str:
     return escaped(shown.replace(home, "~", 1) if f"{shown}/".startswith(f"{home}/") else shown)
 
 
-def wrapped(text: str) -> str:
-    """Return prose with its words wrapped; indented lines, such as commands, stay as they are."""
-    width = columns()
-    rows = (
-        line
-        if len(line) <= width or line[:1].isspace()
-        else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
+def wrapped(text: str, *, listed: bool = False) -> str:
+    """Return prose with its words wrapped; indented lines, such as commands, stay as they are.
+
+    With ``listed``, each line is a row of a list: it is wrapped even if it is indented, and what
+    follows its first line is indented further.
+    """
+    width, rows = columns(), []
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip())
+        if len(line) > width and (listed or not indent):
+            below = " " * (indent + 2) if listed else ""
+            line = textwrap.fill(  # noqa: PLW2901 - the same line, wrapped
+                line,
+                width,
+                subsequent_indent=below,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        rows.append(line)
     return "\n".join(rows)
 
 

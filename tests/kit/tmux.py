@@ -27,6 +27,8 @@ class Tmux:
             "HOME": str(self._folder),
             "AISH_CONFIG": str(self._folder / "config.toml"),
             "AISH_DATA_DIR": str(self._folder / "data"),
+            # Who runs the tests may have named another width.
+            "COLUMNS": "",
             **env,
         }
         variables = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]

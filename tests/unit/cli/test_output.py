@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import io
 import json
+import shutil
 import unicodedata
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tmux import Tmux
 
 from aish_lsp import cli
 from aish_lsp.cli.terminal import OutputStream, meant, shown_question
@@ -147,6 +149,25 @@ def test_words_of_a_question_are_wrapped_and_a_diff_is_shown_as_it_is(
     shown, _ = shown_question(Question("word " * 20, "Change it", whole=diff))
     assert shown.startswith(f"{diff}\n\nword word")
     assert max(map(len, shown.removeprefix(diff).split("\n"))) <= 40
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [40, 60])
+async def test_rows_of_a_list_in_a_narrow_terminal_break_between_words_and_go_on_indented(
+    columns: int, tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text("nonsense = 1\n")
+    async with Tmux(tmp_path).running("doctor", columns, 60) as terminal:
+        await terminal.until("exit 1")
+        # A line that the terminal has broken is not joined again.
+        screen = await terminal.run("capture-pane", "-p", "-S", "-")
+    first, *below = screen.split("    \u2192 ")[1].split("\n")
+    rows = [first, *takewhile(lambda row: row.startswith(" "), below)]
+    assert len(rows) > 1
+    assert all(row.startswith("      ") for row in rows[1:])
+    advice = "`aish-lsp config check` says more; docs/configuration.md lists the keys."
+    assert " ".join(map(str.strip, rows)) == advice
 
 
 @pytest.mark.parametrize(
