@@ -394,6 +394,9 @@ class TerminalChat(Face):
                     await view.text(event.delta)
                 case Command():
                     view.command(event.command)
+                case Notice():
+                    view.pause()
+                    show_event(event)
                 case Tool() | Step() | Output() | End():
                     view.finish()
                     show_event(event)

@@ -170,6 +170,11 @@ class Renderer:
         )
 
     @property
+    def is_in_code(self) -> bool:
+        """Whether a block of code is open."""
+        return self._code is not None
+
+    @property
     def _is_in_list(self) -> bool:
         """Whether the next line may belong to a list, which was shown or is still open."""
         return self._in_list or bool(self._lines and _ITEM.match(self._lines[0]))

@@ -63,6 +63,11 @@ class ReplyView:
         self._blocks += self._renderer.finish()
         self._settle()
 
+    def pause(self) -> None:
+        """Show what there is of the text, but for code that goes on, before a notice."""
+        if not self._renderer.is_in_code:
+            self.finish()
+
     def _place(self, *, is_fence: bool) -> int | None:
         places = (
             at

@@ -145,6 +145,19 @@ async def test_the_picture_of_a_chat_is_what_the_terminal_shows(
     assert texts(shown) == texts(file.read_text(encoding="utf-8"))
 
 
+async def test_a_notice_at_the_end_of_a_text_without_a_line_end_stands_below_it(
+    tmp_path: Path,
+) -> None:
+    reply = "First.\n\n" + "It goes on and on without an end, the same again. " * 60
+    async with chatting(tmp_path, reply) as tmux:
+        await tmux.until("aish>")
+        await tmux.keys("why?", "Enter")
+        screen = await tmux.until("replies are stopped")
+        _, notice = screen.split("aish-lsp: The reply from big was stopped")
+        assert "It goes on" not in notice
+        assert screen.index("First.") < screen.index("It goes on")
+
+
 async def test_a_block_is_shown_and_a_message_typed_while_the_reply_arrives(tmp_path: Path) -> None:
     gate = asyncio.Event()
     reply = (
