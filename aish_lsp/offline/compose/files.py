@@ -215,7 +215,7 @@ def _broken(things: Things) -> None:
 
 
 #: What the other clauses add to a request.
-_EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
+EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
     "kind_f": _set(kind="f"),
     "kind_d": _set(kind="d"),
     "kind_sub": _set(kind="d", least="1"),
@@ -280,7 +280,7 @@ def _rules() -> list[Rule]:
     """Return the grammar of files; a clause without an effect of its own says what is wanted."""
     predicates = [_predicate(name, make) for name, make in PREDICATES.items()]
     others = [
-        Rule(ways, _EFFECTS.get(name) or _set(want=name), tells=name.startswith("excluded"))
+        Rule(ways, EFFECTS.get(name) or _set(want=name), tells=name.startswith("excluded"))
         for name, ways in clauses("files").items()
     ]
     return [*predicates, Rule(_negatable("holds"), _holds, tells=True), *others]

@@ -15,12 +15,12 @@ _NUMBERED: Final = {
     "time": (r"-printf '%T@ %p\n'", "-exec stat -f '%m %N' {} +"),
 }
 #: What is wanted, as arguments of find, and what its output goes through.
-_WANTS: Final = {
+WANTS: Final = {
     "": ("", ""),
     "count": ("", " | wc -l"),
     "lines": ("-exec cat {} +", " | wc -l"),
     "words": ("-exec cat {} +", " | wc -w"),
-    "lines each": ("-exec wc -l {} +", ""),
+    "lines_each": ("-exec wc -l {} +", ""),
     "md5sum": ("-exec md5sum {} +", ""),
     "sha1sum": ("-exec sha1sum {} +", ""),
     "sha256sum": ("-exec sha256sum {} +", ""),
@@ -35,8 +35,8 @@ _WANTS: Final = {
     "smallest": ("size", " | sort -n | head -n {number} | cut -d ' ' -f 2-"),
     "newest": ("time", " | sort -rn | head -n {number} | cut -d ' ' -f 2-"),
     "oldest": ("time", " | sort -n | head -n {number} | cut -d ' ' -f 2-"),
-    "by size": ("size", " | sort -rn"),
-    "by time": ("time", " | sort -rn | cut -d ' ' -f 2-"),
+    "by_size": ("size", " | sort -rn"),
+    "by_time": ("time", " | sort -rn | cut -d ' ' -f 2-"),
 }
 _PER: Final = {
     "extension": r" | sed -n 's/.*[^/]\.\([^./]*\)$/\1/p' | sort | uniq -c | sort -rn",
@@ -60,7 +60,7 @@ _DOES: Final = {
     "count": "Counts {}",
     "lines": "Counts the lines of {}",
     "words": "Counts the words of {}",
-    "lines each": "Counts the lines of each of {}",
+    "lines_each": "Counts the lines of each of {}",
     "head": "Shows the first lines of each of {}",
     "tail": "Shows the last lines of each of {}",
     "details": "Lists {} with their details",
@@ -68,8 +68,8 @@ _DOES: Final = {
     "file": "Says what is in each of {}",
     "sizes": "Shows how much room each takes of {}",
     "total": "Adds up the sizes, in bytes, of {}",
-    "by size": "Lists with their sizes, the largest first, {}",
-    "by time": "Lists, the last changed first, {}",
+    "by_size": "Lists with their sizes, the largest first, {}",
+    "by_time": "Lists, the last changed first, {}",
     "delete": "Deletes {}",
     "copy": "Copies to {to} {}",
     "move": "Moves to {to} {}",
@@ -114,7 +114,7 @@ def _shown(things: Things) -> str:
         return _with_content(find, things)
     if things.act:
         return _acting(find, things)
-    argument, pipe = _WANTS[things.want]
+    argument, pipe = WANTS[things.want]
     if argument in _NUMBERED:
         argument = _NUMBERED[argument][not things.target.gnu]
     elif "number" in argument:

@@ -15,6 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.offline.compose import compose
+from aish_lsp.offline.compose.files import EFFECTS
+from aish_lsp.offline.compose.grammar import clauses as clauses_of
+from aish_lsp.offline.compose.lines import EFFECTS as LINE_EFFECTS
+from aish_lsp.offline.compose.predicates import PREDICATES
+from aish_lsp.offline.compose.rendering import WANTS
 from aish_lsp.offline.workspace import WorkspaceFacts
 from aish_lsp.shell.risk import classify
 
@@ -206,3 +211,29 @@ def test_an_action_changes_just_what_is_asked(
     assert composed is not None
     ran(composed.command, tmp_path)
     assert {name: (tmp_path / name).read_text() for name in left(tmp_path)} == after
+
+
+def test_each_clause_of_the_tables_has_an_effect() -> None:
+    wanted = {name for name in clauses_of("files") if name not in EFFECTS}
+    assert wanted <= WANTS.keys()
+    assert clauses_of("lines").keys() == LINE_EFFECTS.keys()
+    assert clauses_of("predicates").keys() == PREDICATES.keys() | {"holds"}
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        ("list all txt files sorted by size", ["40 ./b.txt", "3 ./a.txt"]),
+        ("show the largest file", ["./b.txt"]),
+        ("list all txt files sorted by modification time, newest first", ["./a.txt", "./b.txt"]),
+        ("count the files per extension", ["2 txt"]),
+        ("calculate the total size of all files", ["43"]),
+    ],
+)
+def test_what_is_wanted_of_the_files_is_shown(
+    tmp_path: Path, question: str, shown: list[str]
+) -> None:
+    built(tmp_path, [File("a.txt", 3, 0), File("b.txt", 40, 3)])
+    composed = compose(question, WorkspaceFacts(tmp_path))
+    assert composed is not None
+    assert [line.strip() for line in ran(composed.command, tmp_path).splitlines()] == shown
