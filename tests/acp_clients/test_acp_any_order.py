@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from acp_client import Wire, streams
 from conversing import Place
 from hypothesis import HealthCheck, given, settings
@@ -111,6 +112,8 @@ async def answers(steps: list[tuple[str, int, bool]], folder: Path) -> dict[int,
     return talk.found
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 @settings(
     deadline=None,
     max_examples=25,

@@ -251,6 +251,7 @@ async def test_a_command_that_shows_another_session_is_refused(place: Place, lin
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_an_editor_and_an_agent_client_add_to_one_memory_at_once(place: Place) -> None:
     each = 250
     async with place.client() as editor, connected(place.folder) as client:
