@@ -42,7 +42,20 @@ F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 #: The protocol's code for something that does not exist.
 _NOT_FOUND: Final = -32002
 
-_SETUP: Final = "Finds a model on this machine or takes the name of a key, and tries it."
+#: What this agent can do, and how a client with a terminal sets it up.
+_ABLE: Final = {
+    "loadSession": True,
+    "promptCapabilities": {"embeddedContext": True},
+    "mcpCapabilities": {"http": True},
+    "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+}
+_SETUP: Final = {
+    "type": "terminal",
+    "id": "setup",
+    "name": "Set up a model",
+    "description": "Finds a model on this machine or takes the name of a key, and tries it.",
+    "args": ["setup"],
+}
 
 
 def _refusing(method: F) -> F:
@@ -97,31 +110,13 @@ class AishAgent:
         """Say what this agent can do, and which version of the protocol it speaks: 1."""
         can = client_capabilities or schema.ClientCapabilities()
         self._can = can
-        about = schema.Implementation(name="aish-lsp", title="aish", version=__version__)
-        session = schema.SessionCapabilities(
-            list=schema.SessionListCapabilities(),
-            resume=schema.SessionResumeCapabilities(),
-            close=schema.SessionCloseCapabilities(),
-            delete=schema.SessionDeleteCapabilities(),
-        )
-        setup = schema.TerminalAuthMethod(
-            type="terminal",
-            id="setup",
-            name="Set up a model",
-            description=_SETUP,
-            args=["setup"],
-        )
-        return schema.InitializeResponse(
-            protocol_version=acp.PROTOCOL_VERSION,
-            agent_info=about,
-            agent_capabilities=schema.AgentCapabilities(
-                load_session=True,
-                prompt_capabilities=schema.PromptCapabilities(embedded_context=True),
-                mcp_capabilities=schema.McpCapabilities(http=True),
-                session_capabilities=session,
-            ),
-            auth_methods=[setup] if can.auth and can.auth.terminal else [],
-        )
+        answer = {
+            "protocolVersion": acp.PROTOCOL_VERSION,
+            "agentInfo": {"name": "aish-lsp", "title": "aish", "version": __version__},
+            "agentCapabilities": _ABLE,
+            "authMethods": [_SETUP] if can.auth and can.auth.terminal else [],
+        }
+        return schema.InitializeResponse.model_validate(answer)
 
     @_refusing
     async def authenticate(self, method_id: str, **_: Any) -> Any:

@@ -18,34 +18,25 @@ _ABOUT: Final[dict[Mode, str]] = {
 
 def options_of(mode: Mode, model: str, names: Iterable[str]) -> list[Any]:
     """Return the options of a session, with their values; ``names`` are those of the models."""
-    models = [
-        schema.SessionConfigSelectOption(value=name, name=name)
-        for name in dict.fromkeys([*names, model])
-    ]
     modes = [
-        schema.SessionConfigSelectOption(value=one, name=one.title(), description=about)
-        for one, about in _ABOUT.items()
+        {"value": one, "name": one.title(), "description": about} for one, about in _ABOUT.items()
     ]
+    models = [{"value": name, "name": name} for name in dict.fromkeys([*names, model])]
     return [_select("mode", mode, modes), _select("model", model, models)]
 
 
-def _select(
-    name: Literal["mode", "model"], value: str, options: list[schema.SessionConfigSelectOption]
-) -> Any:
-    return schema.SessionConfigOptionSelect(
-        type="select",
-        id=name,
-        name=name.title(),
-        category=name,
-        current_value=value,
-        options=options,
+def _select(name: Literal["mode", "model"], value: str, options: list[dict[str, str]]) -> Any:
+    option = {"type": "select", "id": name, "name": name.title(), "category": name}
+    return schema.SessionConfigOptionSelect.model_validate(
+        {**option, "currentValue": value, "options": options}
     )
 
 
 def modes_of(current: Mode) -> schema.SessionModeState:
     """Return the modes as clients read them that know no options."""
     modes = [
-        schema.SessionMode(id=mode, name=mode.title(), description=about)
-        for mode, about in _ABOUT.items()
+        {"id": mode, "name": mode.title(), "description": about} for mode, about in _ABOUT.items()
     ]
-    return schema.SessionModeState(current_mode_id=current, available_modes=modes)
+    return schema.SessionModeState.model_validate(
+        {"currentModeId": current, "availableModes": modes}
+    )
