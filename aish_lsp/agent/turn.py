@@ -31,6 +31,7 @@ from aish_lsp.agent.norris import goal_said
 from aish_lsp.agent.tool_use import ToolCalls, to_the_end
 from aish_lsp.context.attached import secret_selection, sent_along
 from aish_lsp.context.conversation import Conversation
+from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, Denied, InvalidArgument
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
@@ -186,8 +187,27 @@ class Turn:
             f"Stopped after {most} rounds of tools, `tools.max_rounds`. Ask the model to continue.",
         )
 
+    async def _offer_known(self) -> None:
+        """Offer the offline model's command where a model on this machine has suggested none.
+
+        A small model may fill minutes with words about an everyday task.
+        """
+        call, session = self._call, self._session
+        has_answered = self._finish in {"stop", "length", "repetition"} and not self._commands
+        if call is None or not has_answered or self.calls.has_begun or session.pursuit is not None:
+            return
+        if call.preset.provider == OFFLINE.provider or not is_local(call.preset) or self._attached:
+            return
+        from aish_lsp.offline.model import sure_command  # noqa: PLC0415 - loaded when first used
+
+        command = await asyncio.to_thread(sure_command, self._ask.prompt, self._workspace.folder)
+        if command:
+            message = f"The offline model knows a command for this: `:run {command}` runs it."
+            await self._notice("info", message)
+
     async def _report_end(self) -> None:
         """Tell the user how the turn ended, if that needs to be said, and give new warnings."""
+        await self._offer_known()
         spoke = any(map(str.strip, self._text))
         ending = self._call and finish_notice(self._call, self._finish, spoke=spoke)
         if ending:

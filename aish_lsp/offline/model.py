@@ -15,7 +15,7 @@ from typing import Final
 from aish_lsp.foundation.opening import read_head
 from aish_lsp.foundation.text import without_hidden
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
-from aish_lsp.offline.choosing import CONNECT, Part, chosen, render, suggested
+from aish_lsp.offline.choosing import CONNECT, Part, acts_on_its_shell, chosen, render, suggested
 from aish_lsp.offline.commands import explained_command, explanation, typed_command
 from aish_lsp.offline.compose import compose
 from aish_lsp.offline.overlay import Match
@@ -99,6 +99,17 @@ def reply(question: TypedQuestion, root: Path, machine: Machine | None = None) -
     parts = _parts(question, workspace)
     lines = [line for part in parts for line in part.lines()]
     return "\n".join(lines)
+
+
+def sure_command(text: str, root: Path) -> str:
+    """Return the command that answers a question for certain, ready to run; empty if unsure."""
+    workspace = WorkspaceFacts(root)
+    reading = read(text, (), workspace)
+    if len(reading.meant) != 1 or not _says_it_all(reading):
+        return ""
+    parts = _answer(reading.meant[0], workspace)
+    commands = parts[0].commands if len(parts) == 1 and parts[0].is_ready else ()
+    return commands[0] if len(commands) == 1 and not acts_on_its_shell(commands[0]) else ""
 
 
 def _parts(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequence[Part]:

@@ -697,3 +697,48 @@ async def test_a_command_of_a_thought_is_dropped_when_the_thought_ends(place: Pl
     assert result.text == reply
     assert [info.text for info in result.commands] == ["ls"]
     assert [info.text for info in place.session.commands.all()] == ["ls"]
+
+
+PORT = "Which process listens on port 8080?"
+
+
+def offered(place: Place) -> list[str]:
+    return [one.message for one in place.told(Notice) if "The offline model knows" in one.message]
+
+
+@pytest.mark.slow
+async def test_where_a_local_reply_suggests_nothing_the_tables_command_is_offered(
+    place: Place,
+) -> None:
+    place.replies = [(Text("Ports are a wide field, and a port is a door."), Finish("length"))]
+    await place.ask(PORT)
+    [message] = offered(place)
+    assert "8080" in message.partition("`:run ")[2]
+    assert place.session.conversation.messages[-1].content.endswith("is a door.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("prompt", "reply"),
+    [
+        (PORT, "CMD: ss -ltnp"),
+        ("What does it say?", "Nothing."),
+        ("How do I delete all of it except what Bob needs?", "Think twice."),
+    ],
+)
+async def test_a_reply_with_a_command_or_a_question_that_is_not_known_is_left_as_it_is(
+    place: Place, prompt: str, reply: str
+) -> None:
+    place.replies = [(Text(reply), Finish("stop"))]
+    await place.ask(prompt)
+    assert offered(place) == []
+
+
+@pytest.mark.slow
+async def test_beside_the_reply_of_another_machines_model_nothing_is_offered(place: Place) -> None:
+    config = place.root / "config.toml"
+    config.write_text(config.read_text().replace("http://127.0.0.1:9", "https://far.example"))
+    await place.workspace.reload()
+    place.replies = [(Text("Ports are a wide field."), Finish("stop"))]
+    await place.ask(PORT)
+    assert offered(place) == []
