@@ -23,7 +23,7 @@ from aish_lsp.offline.compose.grammar import (
     understand,
     values_of,
 )
-from aish_lsp.offline.compose.predicates import PREDICATES, Make, Things, extensions, named
+from aish_lsp.offline.compose.predicates import PREDICATES, Make, Things, called, extensions, named
 from aish_lsp.offline.compose.rendering import explained, rendered
 from aish_lsp.offline.words import data
 
@@ -76,13 +76,24 @@ def _root(path: str) -> Callable[..., None]:
 
 def _of_format(things: Things, found: list[Value]) -> None:
     put(things, "kind", "f")
-    things.tests += extensions(things, found)
+    _put_these(things, extensions(things, found))
+
+
+def _put_these(things: Things, tests: list[str]) -> None:
+    """Add what the things are called; other names elsewhere would be of other things."""
+    if not things.these:
+        things.tests += tests
+    put(things, "these", " ".join(tests))
 
 
 def _these(kind: str) -> Callable[..., None]:
     def add(things: Things, found: list[Value]) -> None:
         put(things, "kind", kind)
-        things.tests += named(things, found)
+        if kind == "any" and any(one.text[:1] == "." for one in found):
+            raise Misfit("the end of a name, or a name")
+        if kind == "f" and any(one.text.isupper() and one.text.isalnum() for one in found):
+            raise Misfit("a format that is not known, or a name")
+        _put_these(things, (called if kind == "d" else named)(things, found))
 
     return add
 
@@ -162,6 +173,8 @@ def _act(act: str) -> Callable[..., None]:
         one = next(many for many in found if many)
         if len(one) > 1 or not _SHAPES.get(act, _ANYBODY).fullmatch(one[0].text):
             raise Misfit(one[0].text)
+        if act == "extension" and (one[0].kind != "extension" or things.kind in ("d", "l", "any")):
+            raise Misfit("no extension")
         put(things, "to", one[0].extension if act == "extension" else one[0].quoted)
 
     return add

@@ -204,7 +204,9 @@ _ONE: Final = r"<(?:name|path|glob|extension|format|mode):\d+> "
 #: Plain words that are taken for names; none begins another clause, or says which folder.
 _BARE: Final = (
     r"(?!(?:the|an?|that|which|with|and|or|in|of|to|is|are|all|any|its|their|each|every|some|not|no"
-    r"|only|case|group|user)\b)[a-z][\w-]* "
+    r"|only|case|group|user|do|does|they|it|them|those|these|this|then|both|either|one|ones|another"
+    r"|starting|ending|beginning|spaces?|whitespace|digits?|numbers?|letters?|as|for|from|by|on|at"
+    r"|than|more|less|where|when|if|unless|but|except)\b)[a-z][\w-]* "
 )
 _FOLDER: Final = (
     r"(?!(?:other|another|hidden|empty|current|present|working|parent|home|root|same|this|these"
@@ -217,6 +219,7 @@ _VALUES: Final = {
     "NAMES": rf"({_ONE}(?:{_SEP}{_ONE})*|{_BARE})",
     "NAME": rf"({_ONE}|<number:\d+> |{_BARE})",
     "CALLED": rf"({_FOLDER})",
+    "TARGET": rf"({_ONE}|<number:\d+> |(?!(?:home|current|present|parent|same|other)\b){_BARE})",
     "FORMATS": rf"(<(?:format|extension):\d+> (?:{_SEP}<(?:format|extension):\d+> )*)",
     "NUMBER": r"(<number:\d+> )",
     "NTH": r"(<number:\d+> |first |second )",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,6 +28,7 @@ class Things:
         number: how many.
         sort: how what is shown is sorted or grouped.
         act, to: what is done with them, and the place or value for that.
+        these: the names or extensions before "files".
         save: the file that the output goes to.
         said: clauses for the explanation, as the user said them.
     """
@@ -46,6 +48,7 @@ class Things:
     act: str = ""
     to: str = ""
     save: str = ""
+    these: str = ""
     said: list[str] = field(default_factory=list)
 
 
@@ -60,7 +63,15 @@ def _any(option: str, patterns: Sequence[str]) -> list[str]:
 
 def _names(shape: str) -> Make:
     """Return what makes a test of the name from a shape: ``{}*`` for what it begins with."""
-    return lambda _, found: _any("-name", [shape.format(one.glob) for one in found])
+    return lambda _, found: _any("-name", [shape.format(_part(one)) for one in found])
+
+
+def _part(name: Value) -> str:
+    """Return a part of a name, without wildcards at its ends: ending in ``*,v``."""
+    part = name.text.strip("*")
+    if re.search(r"[][*?\\]", part):
+        raise Misfit("a pattern within a name")
+    return part
 
 
 def named(_: Things, found: Sequence[Value]) -> list[str]:
@@ -70,7 +81,8 @@ def named(_: Things, found: Sequence[Value]) -> list[str]:
     return _any("-name", [f"*{one.text}" if one.text[:1] == "." else one.text for one in found])
 
 
-def _called(_: Things, found: Sequence[Value]) -> list[str]:
+def called(_: Things, found: Sequence[Value]) -> list[str]:
+    """Return the test of a whole name."""
     if any("/" in one.text for one in found):
         raise Misfit("a path is no name")
     return _any("-name", [one.text for one in found])
@@ -151,7 +163,7 @@ def _executable(things: Things) -> list[str]:
 
 #: What the predicates of clauses.toml add to the tests of find.
 PREDICATES: Final[Mapping[str, Make]] = {
-    "name": _called,
+    "name": called,
     "begins": _names("{}*"),
     "ends": _names("*{}"),
     "contains": _names("*{}*"),

@@ -183,8 +183,10 @@ def _acting(find: str, things: Things) -> str:
             raise Misfit("no archive")
         if things.to.endswith((".zip", ".zip'")):
             return f"{find} -print | zip {things.to} -@"
+        # What is in a folder is found itself, and would be packed twice.
+        alone = "" if things.kind == "f" else " --no-recursion"
         flag = "z" if things.to.rstrip("'").endswith(("gz", "tgz")) else "a"
-        return f"{find} -print0 | tar -c{flag}f {things.to} --null -T -"
+        return f"{find} -print0 | tar -c{flag}f {things.to}{alone} --null -T -"
     if things.act.startswith("-exec"):
         return f"{find} {things.act}"
     if not things.to:

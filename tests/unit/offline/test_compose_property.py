@@ -180,6 +180,14 @@ def test_a_quoted_name_stays_one_argument(name: str) -> None:
         "delete all files in '$(touch x)'",
         "make a poem of all files",
         "copy all files",
+        'rename all "thumbs" directories to "thumb"',
+        "find all .sh scripts and perl files",
+        "find all SGID files",
+        "find all files with spaces in their names",
+        "find all files whose names do not rhyme",
+        "delete all empty directories under root",
+        "copy all txt files into the current directory",
+        "delete all .svn files/directories",
         "change the owner of all files to --reference=a",
     ],
 )
@@ -197,6 +205,7 @@ def test_what_contradicts_itself_or_says_too_little_leaves_no_answer(
         ("replace 'a/b' with 'c&d' in all txt files", {"a.txt": "xa/b\n"}, {"a.txt": "xc&d\n"}),
         ("move all log files to 'new place'", {"b.log": "1"}, {"new place/b.log": "1"}),
         ("delete the files containing 'TODO'", {"a": "TODO", "b": "-"}, {"b": "-"}),
+        ("delete all .svn directories", {".svn/a": "", "x.svn/b": ""}, {"x.svn/b": ""}),
         ("remove all empty directories", {"a/b": ""}, {"a/b": ""}),
     ],
 )
