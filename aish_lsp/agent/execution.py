@@ -98,6 +98,9 @@ _SHELL_IS_GONE = (
     " on one line, joined by `&&`."
 )
 
+_AS_ALLOWED: Final = (
+    "It runs without a question, as you allowed. `:approvals` lists what is allowed."
+)
 
 #: Whether the user has approved a command, nobody has seen it, or it is offered to the user: they
 #: are asked whatever its risk, and the model is told of a no.
@@ -245,7 +248,8 @@ def _filled_in(info: CommandInfo, edited: str | None) -> str:
     gaps = [gap for gap in info.placeholders if text == info.text or gap in still]
     if gaps:
         raise InvalidArgument(
-            f"Not run: fill in {', '.join(gaps[:3])} first (*Edit and run*, or `:run COMMAND`).",
+            f"Not run: fill in {', '.join(gaps[:3])} first: edit the command, or type all of it"
+            " after `:run`.",
             path="edited",
         )
     return text
@@ -505,6 +509,8 @@ class Execution:
             self._allowed, self._allowed_in_work = commands, works
             if works and self._plan.request.approval in ("unseen", "offered"):
                 self._profile = "work"
+            if self._pursuit is None:
+                await self._emit(Notice("info", _AS_ALLOWED))
             return True
         return await self._ask(verdict, commands, works=works)
 
@@ -534,7 +540,7 @@ class Execution:
         ``commands`` are remembered if they say so.
         """
         planned = self._plan
-        undo = await self._workspace.undo_hint()
+        undo = "" if verdict.only_reads else await self._workspace.undo_hint()
         # It is in the question, so the notice before the command need not repeat it.
         self._session.first_time(undo)
         if self._pursuit and commands:

@@ -315,13 +315,14 @@ class Session:
         """Record the files before and after a change; yield whether the change can be undone.
 
         ``label`` is the command, or a text that describes the change. All changes of one ``group``
-        are undone together.
+        are undone together, those of a goal by its name.
         """
-        workspace = self.workspace
+        workspace, pursuit = self.workspace, self.pursuit
+        goal = f"the goal “{pursuit.goal}”" if pursuit and pursuit.group == group else ""
         is_recorded = False
         if workspace.config.safety.snapshot:
             try:
-                await workspace.undo.before(group, label, cwd, self.id)
+                await workspace.undo.before(group, label, cwd, self.id, goal)
             except NoUndo as reason:
                 notice = f"This cannot be undone: {reason}."
                 # If nothing here can ever be undone, saying so once is enough.

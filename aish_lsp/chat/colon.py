@@ -197,14 +197,33 @@ def command_below(message: str, table: CommandTable) -> CommandBelow | None:
     return CommandBelow(command, all(_MENTIONS.fullmatch(line) for line in above))
 
 
+#: What `:help all` shows together.
+_GROUPS: Final = {
+    "Commands and goals": ("run", "approve", "approvals", "norris", "undo", "redo"),
+    "Questions and models": ("retry", "model", "cost"),
+    "What the model is told": (
+        *("context", "prompt", "remember", "memory", "tree", "compact", "reset"),
+    ),
+    "Sessions": ("sessions", "resume", "save", "history", "session"),
+    "Tools and trust": ("tools", "trust"),
+}
+
+
 def help_text(table: CommandTable, names: Sequence[str] = ()) -> str:
-    """Return the table, or the commands ``names``, as a Markdown list.
+    """Return the commands ``names``, or the whole table in groups, as Markdown.
 
     It also says what distinguishes a command from a question.
     """
-    shown = [row for row in table.rows.values() if not names or row.name in names]
-    rows = "".join(f"- `{heading(row)}`: {row.help}\n" for row in shown)
-    more = "" if len(shown) == len(table.rows) else " `:help all` lists all commands."
+    grouped = {name for group in _GROUPS.values() for name in group}
+    others = tuple(name for name in table.rows if name not in grouped)
+    groups = {"": names} if names else {**_GROUPS, "": others}
+    rows = "\n".join(
+        (f"**{title}**\n\n" if title else "")
+        + "".join(f"- `{heading(row)}`: {row.help}\n" for row in shown)
+        for title, group in groups.items()
+        if (shown := [table.rows[name] for name in group if name in table.rows])
+    )
+    more = " `:help all` lists all commands." if names else ""
     return f"""{rows}
 A command is a message of one line. It is also carried out below lines that only name
 files (`@src/app.py`); below any other text you are asked whether you mean the command or a

@@ -15,7 +15,12 @@ from aish_lsp.cli import terminal
 from aish_lsp.foundation.errors import AishError
 
 #: What a command with actions does if none is named.
-_USUAL_ACTIONS: Final = {"sessions": "list", "memory": "list", "config": "show"}
+_USUAL_ACTIONS: Final = {
+    "sessions": "list",
+    "memory": "list",
+    "approvals": "list",
+    "config": "show",
+}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -95,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
         description="An AI shell assistant for every editor, over plain LSP. "
         "Without a command, it serves an editor on stdin and stdout.",
     )
-    root.add_argument("--version", action="version", version=f"aish-lsp {__version__}")
+    root.add_argument("-V", "--version", action="version", version=f"aish-lsp {__version__}")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser(
         "serve", help="serve an editor: on stdio, or over WebSocket with --ws HOST:PORT"

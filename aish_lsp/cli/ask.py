@@ -28,13 +28,13 @@ from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped, is_seen
 from aish_lsp.operations.dispatch import begin
 from aish_lsp.operations.operation import Subject
-from aish_lsp.shell.risk import Verdict
-from aish_lsp.shell.suggestions import question_for
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
+    from aish_lsp.agent.execution import ApprovalState
     from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.job import Job
+    from aish_lsp.foundation.ports import Question, Remember, UserAnswer
     from aish_lsp.operations.operation import Caller
 
 R = TypeVar("R")
@@ -65,7 +65,10 @@ async def run(arguments: argparse.Namespace) -> int:
     else:
         question = " ".join(arguments.question)
         attached = None if arguments.no_stdin else await _piped()
-    async with open_workspace(arguments) as workspace:
+    offering = _Offering()
+    asks = offering.ask_user if terminal.can_ask() else None
+    async with open_workspace(arguments, asks) as workspace:
+        offering.workspace = workspace
         params = {"prompt": question, "model": arguments.model}
         caller = replace(caller_of(workspace), face=_Asking(attached))
         job = await begin("ask", params, caller)
@@ -74,7 +77,7 @@ async def run(arguments: argparse.Namespace) -> int:
             as_json(result)
         else:
             for command in result.commands:
-                await _offer(workspace, command, safe_unasked=arguments.yes_safe)
+                await offering.offer(command, safe_unasked=arguments.yes_safe)
         is_answered = result.text.strip() or result.finish_reason == "tool"
         return 0 if is_answered and result.finish_reason in ("stop", "length", "tool") else 1
 
@@ -205,42 +208,68 @@ def show_event(event: Event) -> None:
                 terminal.tell("stopped" if reason == "cancelled" else "it took too long")
 
 
-async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bool) -> None:
-    """Offer to run a suggestion, which the user may edit first.
+class _Offering:
+    """Offers to run the commands of a reply, which the user may edit first."""
 
-    With ``safe_unasked``, a safe ``CMD: `` line runs without asking. A fence never does, as the
-    model may only have wanted to show it.
-    """
-    suggestion = workspace.shown.commands.suggestion(command.id)
-    unasked = safe_unasked and command.risk == "safe" and command.source == "cmd"
-    edited = None
-    if not unasked:
-        if not terminal.can_ask():
+    def __init__(self) -> None:
+        self.workspace: Workspace
+        # Whether the next question is about the command that is offered, and whether to edit it.
+        self._is_offering = self._is_to_be_edited = False
+
+    async def ask_user(self, question: Question) -> UserAnswer:
+        """Ask at the terminal; what is offered can be edited, and allowed in this folder."""
+        if not self._is_offering:
+            return await terminal.ask_user(question)
+        # The session ends with this reply.
+        remember: Mapping[Remember, str] = {
+            scope: label for scope, label in question.remember.items() if scope == "folder"
+        }
+        folder = "[f]rom now on in this folder, " if remember else ""
+        answer = await read_line(
+            f"\n{terminal.wrapped(question.message)}\n\n[y]es, {folder}[e]dit, [N]o? "
+        )
+        self._is_to_be_edited = _is_edit(answer)
+        return terminal.meant(replace(question, remember=remember), answer)
+
+    async def offer(self, command: CommandInfo, *, safe_unasked: bool) -> None:
+        """Offer a suggestion.
+
+        With ``safe_unasked``, a safe ``CMD: `` line runs without asking. A fence never does, as the
+        model may only have wanted to show it.
+        """
+        suggestion = self.workspace.shown.commands.suggestion(command.id)
+        unasked = safe_unasked and command.risk == "safe" and command.source == "cmd"
+        if not (unasked or terminal.can_ask()):
             return
-        if suggestion.obstacle:
+        if suggestion.obstacle and not unasked:
             shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
             terminal.tell(f"not run, because {suggestion.obstacle}:\n\n{shown}")
             return
-        choices = "[y]es, [e]dit, [N]o? " if suggestion.runs else "[e]dit, [N]o? "
-        verdict = Verdict(command.risk, command.reasons)
-        undo = "" if verdict.only_reads else await workspace.undo_hint()
-        shell, _ = workspace.shell_for(suggestion.shell)
-        other = "" if shell == workspace.config.safety.shell else shell
-        question = question_for(command.text, workspace.folder, verdict, "user", other, undo=undo)
-        answer = await read_line(f"\n{question.message}\n\n{choices}")
-        choice = (answer or "").strip().lower()
-        if choice in ("e", "edit"):
-            edited = await _edited(command.text)
-        elif choice not in ("y", "yes") or not suggestion.runs:
-            return
-        if edited is not None and not edited.strip():
-            return
-    params = {"commandId": command.id, "edited": edited}
-    # The user has just seen exactly this text and agreed to it.
-    caller = caller_of(workspace, "unseen" if unasked else "given")
-    # A command that needs to run without confinement is suggested again.
-    for info in await _run(caller, params):
-        await _offer(workspace, info, safe_unasked=False)
+        if suggestion.runs or unasked:
+            await self._run(command, "unseen" if unasked else "offered")
+        else:
+            shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
+            where = f"in {escaped(str(self.workspace.folder))}"
+            answer = await read_line(f"\n{shown}\n\n{where}\n\n[e]dit, [N]o? ")
+            self._is_to_be_edited = _is_edit(answer)
+        if self._is_to_be_edited and (edited := await _edited(command.text)).strip():
+            # The user has just seen exactly this text and agreed to it.
+            await self._run(command, "given", edited)
+
+    async def _run(
+        self, command: CommandInfo, approval: ApprovalState, edited: str | None = None
+    ) -> None:
+        self._is_offering, self._is_to_be_edited = approval == "offered", False
+        caller = caller_of(self.workspace, approval)
+        again = await _run(caller, {"commandId": command.id, "edited": edited})
+        self._is_offering = False
+        # A command that needs to run without confinement is suggested again.
+        for info in again:
+            await self.offer(info, safe_unasked=False)
+
+
+def _is_edit(answer: str | None) -> bool:
+    return (answer or "").strip().lower() in ("e", "edit")
 
 
 async def _run(caller: Caller, params: Mapping[str, object]) -> list[CommandInfo]:

@@ -53,6 +53,12 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 #: What ends the conversation, beside the end of the input.
+_KEYS: Final = (
+    "Here `!COMMAND` runs a command, too, and `:edit N` writes suggestion N as your next message,"
+    " to change it first. Alt-Enter begins a new line, Ctrl-C stops a reply or a command, and"
+    " `exit` or Ctrl-D ends the chat."
+)
+
 _ENDS: Final = frozenset({"exit", "quit", ":exit", ":quit", ":q"})
 
 _DESCRIPTION: Final = (
@@ -297,7 +303,7 @@ class TerminalChat(Face):
         if carried.text:
             self.show(carried.text)
         if command.name == "help" and self._input is not None:
-            self.show("`:edit N` writes suggestion N as your next message, to change it first.")
+            self.show(_KEYS)
         match carried.operation.comes:
             case _ if carried.job is None:
                 pass

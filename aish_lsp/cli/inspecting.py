@@ -1,4 +1,4 @@
-"""``aish-lsp cost|project|tokens|risk|protocol|config``: show things without changing them.
+"""``aish-lsp cost|project|tokens|risk|approvals|protocol|config``: show what there is.
 
 ``aish-lsp cost``: the tokens used in a workspace, and their cost.
 
@@ -7,6 +7,8 @@
 ``aish-lsp tokens``: how many tokens a text has, and how they were counted.
 
 ``aish-lsp risk``: what a command could do, without running it.
+
+``aish-lsp approvals``: what runs without a question; it can be revoked.
 
 ``aish-lsp protocol``: the messages between editors and the server.
 
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import (
     add_command,
+    add_operation,
     open_workspace,
     read_input,
     workspace_folder,
@@ -40,6 +43,7 @@ from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.redaction import is_secret
 from aish_lsp.foundation.text import count_of, dotted, escaped, quoted_path
+from aish_lsp.operations import OPERATIONS
 from aish_lsp.project.files import FolderScan
 
 if TYPE_CHECKING:
@@ -59,6 +63,10 @@ _RISK: Final = (
     " run."
 )
 _EACH_LINE: Final = "judge each line of stdin; with --json each is a JSON string"
+_APPROVALS: Final = (
+    "Show which commands you have allowed to run in this folder without being asked again, and"
+    " revoke such an approval. Those of a session end with it."
+)
 _PROTOCOL: Final = (
     "Show all commands with their parameters and results, all events and all errors, as a page;"
     " with --json as JSON Schema (2020-12), from which a client can generate its types."
@@ -88,6 +96,12 @@ def add_parser(commands: Any) -> None:
     what = risk.add_mutually_exclusive_group(required=True)
     what.add_argument("text", metavar="COMMAND", nargs="?", help="the command, quoted as one word")
     what.add_argument("--lines", action="store_true", help=_EACH_LINE)
+
+    help_ = "what runs without a question"
+    approvals = commands.add_parser("approvals", help=help_, description=_APPROVALS)
+    actions = approvals.add_subparsers(metavar="ACTION", required=True)
+    add_operation(actions, OPERATIONS["approvals.list"], "list the approvals of this folder")
+    add_operation(actions, OPERATIONS["approvals.revoke"], "be asked again")
 
     help_ = "show the messages between editors and the server"
     add_command(commands, "protocol", _protocol, help_, _PROTOCOL)

@@ -29,6 +29,9 @@ _EXPORT: Final = (
     " damaged ones."
 )
 
+#: Digits of a number in the list; an id has more.
+_DIGITS: Final = 6
+
 #: The units for ages, with their seconds, largest first.
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
 
@@ -47,7 +50,10 @@ def add_parser(commands: Any) -> None:
     ):
         about = add_command(actions, name, run, text, description)
         about.add_argument(
-            "session", metavar="ID", nargs="?", help="its id or its name (default: the last one)"
+            "session",
+            metavar="ID",
+            nargs="?",
+            help="its id, its name or its number in the list (default: the last one)",
         )
 
 
@@ -70,7 +76,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _table(infos: Sequence[SessionInfo]) -> str:
     """Return the sessions as a table; empty if there are none."""
-    rows = [("ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE"), *map(_row, infos)]
+    heading = ("N", "ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE")
+    rows = [heading, *((str(number), *_row(one)) for number, one in enumerate(infos, 1))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -146,11 +153,13 @@ def _loaded(arguments: argparse.Namespace) -> LoadedSession:
     """
     directory = workspace_dir(workspace_folder(arguments)) / "sessions"
     key = arguments.session
-    if key is None:
+    if key is None or (key.isdecimal() and len(key) < _DIGITS):
         infos = list_sessions(directory)
         if not infos:
             raise NotFound("Nothing has been asked in this workspace yet.")
-        key = infos[0].id
+        number, names = int(key or 1), {info.name for info in infos}
+        if key is None or (key not in names and 0 < number <= len(infos)):
+            key = infos[number - 1].id
     loaded = load(find_session(directory, key), newer=True)
     for notice in loaded.notices:
         terminal.tell(notice)

@@ -25,6 +25,7 @@ _IN_SHELL: Final = tuple(
         (r"remember (.+)", r"aish-lsp memory add \1"),
         (r"memory (list|add|forget|edit|clear)\b(.*)", r"aish-lsp memory \1\2"),
         (r"(sessions|session list)", "aish-lsp sessions"),
+        (r"approvals\b(.*)", r"aish-lsp approvals\1"),
         (r"resume ([^ ]+)", r"aish-lsp chat --session \1"),
         (r"resume", "aish-lsp chat --continue"),
         (r"norris (?!resume|stop)(.+)", r'aish-lsp norris "\1"'),

@@ -239,7 +239,7 @@ class JobTable:
         return len(self._jobs)
 
     def __contains__(self, job_id: object) -> bool:
-        return job_id in self._jobs
+        return any(job.id == job_id and not job.done for job in self._jobs.values())
 
     @property
     def labels(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aish_lsp.agent.approvals import RememberedApproval
@@ -44,18 +44,14 @@ async def listed(caller: Caller, _params: SessionTarget) -> Answer[ApprovalList]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalParams(SessionTarget):
-    """``id`` names an approval; without it, all are meant."""
+    """``id`` is an approval's id, or its number in the list; without it, all are meant."""
 
-    id: str | None = None
+    id: str | None = field(
+        default=None, metadata={"word": "N", "help": "its number in the list, or `all`"}
+    )
 
 
-def _read_revoke(caller: Caller, argument: str) -> ApprovalParams:
-    """Read the number of an approval as it is listed, or its id."""
-    if argument == "all":
-        return ApprovalParams()
-    found = caller.session.approvals.listed()
-    if argument.isdecimal() and 0 < int(argument[:9]) <= len(found):
-        return ApprovalParams(id=found[int(argument[:9]) - 1].id)
+def _read_revoke(_caller: Caller, argument: str) -> ApprovalParams:
     if not argument:
         raise InvalidArgument("Say which: `:approvals revoke N`, or `:approvals revoke all`.")
     return ApprovalParams(id=argument)
@@ -74,10 +70,12 @@ async def revoke(caller: Caller, params: ApprovalParams) -> Answer[ApprovalList]
         StoreUnavailable, Busy: the grants cannot be written.
     """
     approvals = caller.session.approvals
-    found = [one for one in approvals.listed() if params.id in (None, one.id)]
-    if not found and params.id is not None:
+    numbered = enumerate(approvals.listed(), 1)
+    is_all = params.id in (None, "all")
+    found = [one for number, one in numbered if is_all or params.id in (one.id, str(number))]
+    if not found and not is_all:
         raise NotFound(
-            f"No approval {escaped(params.id[:40])!r} is remembered. `:approvals` lists them."
+            f"No approval {escaped(str(params.id)[:40])!r} is remembered. `:approvals` lists them."
         )
     for one in found:
         await approvals.revoke(one)

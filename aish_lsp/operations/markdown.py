@@ -124,6 +124,9 @@ def open_fence(text: str) -> str:
     return f"{indent}{fence}" if fence else ""
 
 
+#: How many sessions are listed where no text is searched for.
+_LISTED: Final = 10
+
 _HOW_TO_RESUME: Final = (
     "`:resume 2` continues the second of them; its id or name will do, too. `:resume` alone"
     " continues the last one."
@@ -163,10 +166,12 @@ def _exchanges(messages: Sequence[HistoryMessage]) -> list[list[HistoryMessage]]
 
 
 def listed_page(infos: Sequence[SessionInfo], open_id: str) -> str:
-    """Return the sessions of a workspace, a line each; ``open_id`` is open."""
+    """Return the last sessions of a workspace, a line each; ``open_id`` is open."""
     if not infos:
         return "Nothing has been asked in this workspace yet."
-    rows = (_row(number, info, open_id) for number, info in enumerate(infos, 1))
+    rows = [_row(number, info, open_id) for number, info in enumerate(infos[:_LISTED], 1)]
+    if more := len(infos) - len(rows):
+        rows.append(f"\n{more} earlier: `:sessions TEXT` lists those about TEXT.")
     return "\n".join([*rows, "", _HOW_TO_RESUME])
 
 

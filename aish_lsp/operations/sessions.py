@@ -182,7 +182,9 @@ async def resume(caller: Caller, params: SessionResume) -> Answer[Continued]:
 
 async def _continued(caller: Caller, resumed: Resumed) -> Answer[Continued]:
     session = resumed.session
-    text = f"Session {session.id} continues, with {count_of(resumed.messages, 'message')}."
+    title = session.recorder.title
+    name = f"“{escaped(title)}”" if title else f"Session {session.id}"
+    text = f"{name} continues, with {count_of(resumed.messages, 'message')}."
     waiting = len(session.last_turn_suggestions)
     if waiting:
         text += f" {count_of(waiting, 'suggested command')} can still be run."

@@ -118,8 +118,10 @@ class Undo:
             return False
         return last == group
 
-    async def before(self, group: str, text: str, cwd: Path, session: str) -> None:
+    async def before(self, group: str, text: str, cwd: Path, session: str, label: str = "") -> None:
         """Take a snapshot before a command of ``session``. The commands of a group are one undo.
+
+        The user sees ``label`` when it is undone, by default the command itself, ``text``.
 
         Raises:
             Nowhere: there can be none here.
@@ -131,7 +133,7 @@ class Undo:
                 return
             if self._refusal:
                 raise NoUndo(self._refusal)
-            label = escaped(self._without_secrets(text))[:_LABEL]
+            label = escaped(self._without_secrets(label or text))[:_LABEL]
             try:
                 begun = await self._in_thread(
                     lambda worker: worker.begin(group, label, session, text), SNAPSHOT_SECONDS

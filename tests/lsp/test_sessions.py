@@ -231,7 +231,7 @@ async def test_the_chat_tells_once_how_to_go_on_with_the_last_session(place: Pla
         async with place.client() as client:
             await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
             await client.command_result("aish.chat.send", {"prompt": ":resume"})
-            text = await chat_holds(client, place, f"Session {last} continues, with 2 messages.")
+            text = await chat_holds(client, place, "“The *last* one?” continues, with 2 messages.")
             assert text.count(line) == 1
             assert text.index(line) < text.index(":resume\n")
             resumed = await ask(client, "And then?", "c")

@@ -137,7 +137,10 @@ def test_nothing_near(registry: CommandTable, name: str) -> None:
 
 def test_help(registry: CommandTable) -> None:
     assert help_text(registry) == (
+        "**Questions and models**\n\n"
         "- `:model [NAME]`: choose a model\n"
+        "\n"
+        "**What the model is told**\n\n"
         "- `:memory list|forget ID`: memory\n"
         "- `:reset`: start anew\n"
         "\n"

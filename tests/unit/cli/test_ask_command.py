@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, at_terminal, run_main
 from fault_server import Peer, Request, chunk_of, served
+from machine import needs, without_landlock, without_namespaces
 
 from aish_lsp.cli.terminal import edit_command
 
@@ -329,7 +330,7 @@ def test_at_a_terminal_fences_are_offered_whole(fences: dict[str, str], project:
     editor.write_text('#!/bin/sh\nsed -i "s/<name>/fil\'\'led/; s/cd ./cd \\//" "$1"; pwd\n')
     editor.chmod(0o755)
     said = at_terminal(
-        {**fences, "EDITOR": str(editor)},
+        {**fences, "EDITOR": str(editor), "COLUMNS": "300"},
         ["ask", "How?", "--workspace", str(project)],
         {
             f"    echo li''ne\r\n\r\nin {project}\r\n\r\n[y]es, [e]dit, [N]o?": "n\n",
@@ -415,3 +416,23 @@ def test_an_editor_of_blanks_is_none(
     monkeypatch.setenv("VISUAL", editor)
     monkeypatch.setenv("EDITOR", editor)
     assert edit_command("ls\npwd") == "edited"
+
+
+@needs(without_landlock() or without_namespaces())
+@pytest.mark.slow
+def test_a_command_that_is_allowed_in_its_folder_runs_without_a_question_until_that_is_revoked(
+    run: CommandLine, environment: dict[str, str], project: Path
+) -> None:
+    here = ("--workspace", str(project))
+    question = ["ask", "How do I run the tests?", *here]
+    said = at_terminal(
+        environment, question, {"[f]rom now on in this folder, [e]dit, [N]o?": "f\n"}
+    )
+    assert "tests ran" in said
+    assert "1. `make test` in this folder" in run(environment, "approvals", *here).stdout
+    said = at_terminal(environment, question, {})
+    assert "tests ran" in said
+    assert "as you allowed. `aish-lsp approvals` lists" in " ".join(said.split())
+    assert "asked again" in run(environment, "approvals", "revoke", "1", *here).stdout
+    assert "No approval" in run(environment, "approvals", *here).stdout
+    assert "tests ran" not in at_terminal(environment, question, {"[N]o?": "n\n"})

@@ -261,7 +261,7 @@ async def test_a_placeholder_is_to_be_filled_in_and_is_not_run(project: Path) ->
         await chat.line("delete a folder")
         await chat.until("[1] rm -r <folder>  (destructive, fill in <folder>)")
         await chat.line(":run 1")
-        await chat.until("Not run: fill in <folder> first (*Edit and run*, or `:run COMMAND`).")
+        await chat.until("Not run: fill in <folder> first: edit the command")
 
 
 async def test_lines_from_a_pipe(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,9 +54,9 @@ def test_the_list_says_what_each_session_was(
     append_usage(workspace_dir(root) / "usage.jsonl", call)
     out, err = run(root, capsys, "list")
     head, row = out.splitlines()
-    assert head.split() == ["ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE"]
-    assert row.split(maxsplit=5) == [
-        log.id, "now", "1", "$0.1250", "mine", r"[plans] How do I\x1b build?",
+    assert head.split() == ["N", "ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE"]
+    assert row.split(maxsplit=6) == [
+        "1", log.id, "now", "1", "$0.1250", "mine", r"[plans] How do I\x1b build?",
     ]  # fmt: skip
     assert err == ""
     out, _ = run(root, capsys, "list", "--json")
@@ -105,10 +105,10 @@ def test_an_age_in_its_largest_unit(root: Path, capsys: pytest.CaptureFixture[st
         lines[-1]["ts"] = ts
         log.path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         row = run(root, capsys, "list")[0].splitlines()[1]
-        assert row.split()[cell] == after
+        assert row.split()[cell + 1] == after
 
 
-@pytest.mark.parametrize("key", [[], ["plans"]])
+@pytest.mark.parametrize("key", [[], ["plans"], ["1"]])
 def test_a_session_as_a_page(
     root: Path, capsys: pytest.CaptureFixture[str], key: list[str]
 ) -> None:
