@@ -235,16 +235,35 @@ def table() -> Table:
     phrasings = Phrasings()
     titles: dict[str, str] = {}
     for path in sorted(FOLDER.glob("*.toml")):
-        data = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:  # It names the line.
+            raise ValueError(f"{path.name}: {error}") from error
         titles[path.stem] = data["title"]
         for given in data["intent"]:
+            asked = ""
             try:
-                for text in given["ask"]:
-                    phrasings.add(len(intents), text)
+                for asked in _asked(given):
+                    phrasings.add(len(intents), asked)
+                asked = ""
                 intents.add(path.stem, given)
-            except (KeyError, OverflowError, TypeError, ValueError) as error:
-                raise ValueError(f"{path.name}: {given.get('name', given)}: {error}") from error
+            except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+                line = _line(text, asked or f"name = {given.get('name', '')}")
+                raise ValueError(f"{path.name}, line {line}: {error}") from error
     return Table(intents, phrasings, titles)
+
+
+def _asked(given: Mapping[str, Any]) -> Iterable[str]:
+    """Return the phrasings of a block, one of each line."""
+    return filter(None, map(str.strip, given["ask"].split("\n")))
+
+
+def _line(text: str, begins: str) -> int:
+    """Return the number of the line of a file that begins like that, whatever its quotes are."""
+    lines = (line.strip().replace('"', "").replace("'", "") for line in text.split("\n"))
+    wanted = begins.replace('"', "").replace("'", "")
+    return next((at for at, line in enumerate(lines, 1) if line.startswith(wanted)), 1)
 
 
 def _intent(family: str, given: Mapping[str, Any], number: int) -> Intent:

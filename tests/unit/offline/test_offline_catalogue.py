@@ -26,12 +26,12 @@ def test_what_is_found_has_placeholders_and_no_slots() -> None:
 
 
 def test_a_family_is_shown_page_by_page_until_its_end() -> None:
-    intents = sum(intent.family == "git" for intent in table().intents)
-    shown, page = catalogue("git"), 1
+    intents = sum(intent.family == "git-history" for intent in table().intents)
+    shown, page = catalogue("git-history"), 1
     lines = shown.count("\n- ") + 1
-    while f"`:help offline git {page + 1}`" in shown:
+    while f"`:help offline git-history {page + 1}`" in shown:
         page += 1
-        shown = catalogue(f"git {page}")
+        shown = catalogue(f"git-history {page}")
         lines += shown.count("\n- ") + 1
     assert page > 1
     assert lines == intents

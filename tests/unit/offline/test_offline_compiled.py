@@ -50,8 +50,8 @@ def test_it_is_made_again_when_a_source_has_changed(
     make = Maker()
     index._compiled(make)
     sources = index._sources()
-    assert {"git.toml", "words.toml", "table.py"} <= {name for name, _, _ in sources}
-    changed = [(name, size, time + (name == "git.toml")) for name, size, time in sources]
+    assert {"git-history.toml", "words.toml", "table.py"} <= {name for name, _, _ in sources}
+    changed = [(name, size, time + (name == "git-history.toml")) for name, size, time in sources]
     monkeypatch.setattr(index, "_sources", lambda: changed)
     assert [index._compiled(make) for _ in range(2)] == [2, 2]
 
