@@ -162,14 +162,14 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     return typed or _unsure(text, reading, workspace)
 
 
-#: Evidence of words that a phrasing of the table passes over.
-_PASSED_OVER: Final = ("unknown", "told", "spoken", "missing", "rambling")
+#: The likeness from which a question is a phrasing of the table word for word.
+_WORD_FOR_WORD: Final = 0.99
 
 
 def _says_it_all(reading: Reading) -> bool:
-    """Return whether the table has a phrasing for all words of the question."""
-    return bool(reading.meant) and not any(
-        match.ignored or any(match.evidence.get(name) for name in _PASSED_OVER)
+    """Return whether the table has the question word for word, or it is about the last one."""
+    return bool(reading.meant) and all(
+        not match.ignored and match.evidence.get("likeness", 1.0) > _WORD_FOR_WORD
         for match in reading.meant
     )
 

@@ -160,7 +160,10 @@ def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
             said += [","] if match["mark"] in ",;:" else []
             continue
         kind = next((one for one in _KINDS if match[one]), "word")
-        value = _value(match[kind], kind, sentence.strip()[match.end() :])
+        word = match[kind]
+        if word[0] == "@" and world.exists(word[1:]):
+            word = word[1:]  # a file that is mentioned
+        value = _value(word, kind, sentence.strip()[match.end() :])
         if value is None and said and said[-1] in _BEFORE_NAMES and world.exists(match[kind]):
             value = Value(match[kind], "path")
         if value is None:

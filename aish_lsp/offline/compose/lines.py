@@ -91,6 +91,8 @@ def _sources(text: Text, found: list[Value]) -> None:
         ):
             raise Misfit("not one file")
         text.files += [one.path] if one.path not in text.files else []
+        if not text.delimiter:  # What is said comes first, whatever its place.
+            text.delimiter = {".csv": ",", ".tsv": "\t"}.get(one.text[-4:].lower(), "")
 
 
 def _grep(shape: str, *, no: bool = False) -> Effect:
@@ -166,7 +168,7 @@ def _delimited(text: Text, found: list[Value]) -> None:
     one = _NAMED_DELIMITERS.get(bare.lower().removesuffix("s"), bare)
     if len(one) != 1 or one in "\\\n":
         raise Misfit("not one character")
-    put(text, "delimiter", one)
+    text.delimiter = one
 
 
 def _joined(text: Text, found: list[Value]) -> None:
@@ -182,7 +184,7 @@ def _unique_words(text: Text) -> None:
 
 def _frequent(text: Text, number: list[Value] | None = None) -> None:
     text.stages.append((_SORT, "sort | uniq -c | sort -rn"))
-    text.stages.append((_TOP, f"head -n {number[0].number if number else 1}"))
+    text.stages += [(_TOP, f"head -n {number[0].number}")] if number else []
 
 
 def _replaced(text: Text, old: list[Value], new: list[Value]) -> None:

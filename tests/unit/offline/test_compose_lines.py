@@ -85,6 +85,23 @@ def test_columns_and_lines_are_those_that_are_named(sentence: str, shown: Lines)
 
 
 @pytest.mark.parametrize(
+    ("sentence", "command"),
+    [
+        ("count the lines of @a.csv", "wc -l < a.csv"),
+        ("show column 2 of a.csv", "awk -F , '{print $2}' a.csv"),
+        ("show column 2 of a.csv separated by ';'", "awk -F ';' '{print $2}' a.csv"),
+    ],
+)
+def test_a_mentioned_file_and_the_commas_of_a_table_are_known(
+    tmp_path: Path, sentence: str, command: str
+) -> None:
+    (tmp_path / "a.csv").touch()
+    composed = compose(sentence, WorkspaceFacts(tmp_path))
+    assert composed is not None
+    assert composed.command == command
+
+
+@pytest.mark.parametrize(
     ("sentence", "left"),
     [
         ("delete all lines containing 'x/y' in a.txt", "one\n\n"),
