@@ -63,9 +63,9 @@ def chosen(
     """
     for way in ways:
         if all(_holds(term, values, given, workspace) for term in way.when):
-            return Suggested(
-                tuple(render(command, values) for command in way.run), way.note or note
-            )
+            rights = workspace.machine.with_rights
+            commands = tuple(render(rights(command), values) for command in way.run)
+            return Suggested(commands, way.note or note)
     return None
 
 

@@ -43,20 +43,29 @@ _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
 _PLAIN_STEPS: Final = re.compile(r"(?:[^'\"()]|'[^'\"&]*')*")
 
 
+#: ``sudo`` before a command, not before an option that names another user.
+_SUDO: Final = re.compile(r"(?:^|(?<=[|;&(] ))sudo (?!-)")
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A system (``linux``, ``darwin``), the PATH on which tools are found, and the home folder."""
+    """A system (``linux``, ``darwin``), the PATH on which tools are found, and the home folder.
+
+    ``is_root`` says that commands are run by the administrator.
+    """
 
     system: str
     path: str
     home: Path
+    is_root: bool = field(default=False, kw_only=True)
     _found: dict[str, str | None] = field(default_factory=dict, compare=False)
 
     @classmethod
     def here(cls) -> Self:
         """Return this machine as it is now."""
         system = "darwin" if sys.platform == "darwin" else "linux"
-        return cls(system, os.environ.get("PATH", os.defpath), Path.home())
+        path = os.environ.get("PATH", os.defpath)
+        return cls(system, path, Path.home(), is_root=os.geteuid() == 0)
 
     def which(self, tool: str) -> str | None:
         """Return where ``tool`` is installed, if it is."""
@@ -67,6 +76,12 @@ class Machine:
     def has(self, tool: str) -> bool:
         """Return whether ``tool`` is installed."""
         return self.which(tool) is not None
+
+    def with_rights(self, command: str) -> str:
+        """Return a command of the table without ``sudo`` where nobody needs or has it."""
+        if self.is_root or not self.has("sudo"):
+            return _SUDO.sub("", command)
+        return command
 
 
 #: Prefixes of a command, and those of their options that take a value.
@@ -102,7 +117,8 @@ def install_command(tool: str, machine: Machine) -> str | None:
     for manager, command in known["managers"].items():
         if machine.has(manager):
             names = known["packages"].get(tool, "").split() or [tool]
-            return f"{command} {names[0] if manager == 'apt-get' else names[-1]}"
+            name = names[0] if manager == "apt-get" else names[-1]
+            return machine.with_rights(f"{command} {name}")
     return None
 
 

@@ -135,3 +135,22 @@ def test_a_folder_with_too_many_files_is_not_read_to_its_end(
         (tmp_path / "src" / f"f{number}.py").touch()
     found = [WorkspaceFacts(tmp_path).find(f"f{number}.py") for number in range(50)]
     assert sum(name is not None for name in found) == 9
+
+
+@pytest.mark.parametrize(
+    ("command", "without"),
+    [
+        ("sudo systemctl restart nginx", "systemctl restart nginx"),
+        ("a && sudo b | sudo c", "a && b | c"),
+        ("sudo -u postgres psql", "sudo -u postgres psql"),
+        ("grep sudo notes.txt", "grep sudo notes.txt"),
+    ],
+)
+def test_a_command_has_no_sudo_for_root_or_where_there_is_none(
+    tmp_path: Path, command: str, without: str
+) -> None:
+    (tmp_path / "sudo").touch(mode=0o755)
+    bin_with_sudo = str(tmp_path)
+    assert Machine("linux", bin_with_sudo, tmp_path).with_rights(command) == command
+    assert Machine("linux", bin_with_sudo, tmp_path, is_root=True).with_rights(command) == without
+    assert Machine("linux", "/nonexistent", tmp_path).with_rights(command) == without
