@@ -13,10 +13,10 @@ from typing import Final
 
 from aish_lsp.offline.choosing import quoted
 from aish_lsp.offline.compose.grammar import (
+    Clause,
     Composed,
     Misfit,
-    Rule,
-    Target,
+    Toolset,
     Value,
     clauses,
     put,
@@ -35,7 +35,7 @@ _NOT: Final = (
 )
 
 
-def _predicate(name: str, make: Make) -> Rule:
+def _predicate(name: str, make: Make) -> Clause:
     """Return the rule of a predicate, which may be negated."""
 
     def add(things: Things, no: list[Value], *found: list[Value]) -> None:
@@ -44,7 +44,7 @@ def _predicate(name: str, make: Make) -> Rule:
             tests = [f"-not {tests[0]}"] if len(tests) == 1 else [rf"-not \( {' '.join(tests)} \)"]
         things.tests += tests
 
-    return Rule(_negatable(name), add, tells=True)
+    return Clause(_negatable(name), add, tells=True)
 
 
 def _negatable(name: str) -> list[re.Pattern[str]]:
@@ -289,17 +289,17 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
 
 
 @cache
-def _rules() -> list[Rule]:
+def _rules() -> list[Clause]:
     """Return the grammar of files; a clause without an effect of its own says what is wanted."""
     predicates = [_predicate(name, make) for name, make in PREDICATES.items()]
     others = [
-        Rule(ways, EFFECTS.get(name) or _set(want=name), tells=name.startswith("excluded"))
+        Clause(ways, EFFECTS.get(name) or _set(want=name), tells=name.startswith("excluded"))
         for name, ways in clauses("files").items()
     ]
-    return [*predicates, Rule(_negatable("holds"), _holds, tells=True), *others]
+    return [*predicates, Clause(_negatable("holds"), _holds, tells=True), *others]
 
 
-def compose_files(sentence: str, target: Target) -> Composed:
+def compose_files(sentence: str, target: Toolset) -> Composed:
     """Return the command for the files that ``sentence`` means.
 
     Raises:

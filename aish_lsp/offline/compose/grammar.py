@@ -32,7 +32,7 @@ class Composed:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Toolset:
     """Where the command will run: which find, sed and stat there are."""
 
     world: WorkspaceFacts
@@ -236,7 +236,7 @@ _VALUES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Clause:
     """A kind of clause: the ways to say it, and what its values add to a request.
 
     ``tells`` means that the clause is repeated in the explanation.
@@ -277,7 +277,11 @@ def _word(word: str) -> str:
 
 
 def understand(
-    text: str, values: Sequence[Value], rules: Iterable[Rule], fillers: frozenset[str], request: Any
+    text: str,
+    values: Sequence[Value],
+    rules: Iterable[Clause],
+    fillers: frozenset[str],
+    request: Any,
 ) -> None:
     """Let the rules add to ``request`` what each clause says.
 

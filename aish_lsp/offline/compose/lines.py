@@ -10,10 +10,10 @@ from typing import Final
 
 from aish_lsp.offline.choosing import quoted
 from aish_lsp.offline.compose.grammar import (
+    Clause,
     Composed,
     Misfit,
-    Rule,
-    Target,
+    Toolset,
     Value,
     clauses,
     put,
@@ -30,7 +30,7 @@ _AWK: Final = "awk\0F"
 
 
 @dataclass(slots=True)
-class Text:
+class LinesRequest:
     """What is wanted of the lines of some files.
 
     Attributes:
@@ -47,7 +47,7 @@ class Text:
         said: the clauses for the explanation, as the user said them.
     """
 
-    target: Target
+    target: Toolset
     files: list[str] = field(default_factory=list)
     stages: list[tuple[int, str]] = field(default_factory=list)
     address: str = ""
@@ -69,7 +69,7 @@ Effect = Callable[..., None]
 def _stage(place: int, command: str) -> Effect:
     """Return what adds a stage, with a number of the clause in it."""
 
-    def add(text: Text, number: list[Value] | None = None) -> None:
+    def add(text: LinesRequest, number: list[Value] | None = None) -> None:
         given = str(number[0].number) if number else "1"
         text.stages.append((place, command.replace("NUMBER", given)))
 
@@ -77,14 +77,14 @@ def _stage(place: int, command: str) -> Effect:
 
 
 def _set(**given: str) -> Effect:
-    def add(text: Text, *_: object) -> None:
+    def add(text: LinesRequest, *_: object) -> None:
         for name, value in given.items():
             put(text, name, value)
 
     return add
 
 
-def _sources(text: Text, found: list[Value]) -> None:
+def _sources(text: LinesRequest, found: list[Value]) -> None:
     for one in found:
         if one.kind == "glob" or (
             one.kind == "extension" and not text.target.world.exists(one.text)
@@ -98,7 +98,7 @@ def _sources(text: Text, found: list[Value]) -> None:
 def _grep(shape: str, *, no: bool = False) -> Effect:
     """Return what adds a filter for a text in a line, at the place that ``shape`` says."""
 
-    def add(text: Text, found: list[Value]) -> None:
+    def add(text: LinesRequest, found: list[Value]) -> None:
         if len(found) > 1 or re.search(r"[\^$*\[\]\\|+?\n]", found[0].text):
             raise Misfit("this may be an expression")
         pattern = shape.format(re.sub(r"[.]", r"\\.", found[0].text))
@@ -111,14 +111,14 @@ def _grep(shape: str, *, no: bool = False) -> Effect:
 
 
 def _empty(pattern: str, *, no: bool) -> Effect:
-    def add(text: Text) -> None:
+    def add(text: LinesRequest) -> None:
         text.stages.append((_FILTER, f"grep {'-v ' * no}'{pattern}'"))
         text.address = f"/{pattern}/{'!' * no}"
 
     return add
 
 
-def _range(text: Text, first: list[Value], last: list[Value] | None = None) -> None:
+def _range(text: LinesRequest, first: list[Value], last: list[Value] | None = None) -> None:
     where = ",".join(str(one[0].number) for one in (first, last) if one)
     text.address = where
     text.stages.append((_LIMIT, f"sed -n '{where}p'"))
@@ -127,7 +127,7 @@ def _range(text: Text, first: list[Value], last: list[Value] | None = None) -> N
 def _end(program: str) -> Effect:
     """Return what adds the first or last lines: of the sorted ones if sorting was said before."""
 
-    def add(text: Text, number: list[Value] | None = None) -> None:
+    def add(text: LinesRequest, number: list[Value] | None = None) -> None:
         count = number[0].number if number else 1
         place = _LIMIT if text.sorting is None else _TOP
         text.stages.append((place, f"{program} -n {count}"))
@@ -137,13 +137,13 @@ def _end(program: str) -> Effect:
     return add
 
 
-def _column(text: Text, number: list[Value] | None = None) -> None:
+def _column(text: LinesRequest, number: list[Value] | None = None) -> None:
     put(text, "key", str(number[0].number) if number else "NF")
     text.stages.append((_COLUMN, f"{_AWK} '{{print ${text.key}}}'"))
 
 
 def _sort(options: str = "", key: str = "") -> Effect:
-    def add(text: Text, number: list[Value] | None = None) -> None:
+    def add(text: LinesRequest, number: list[Value] | None = None) -> None:
         known = text.sorting or ""
         text.sorting = "".join(sorted({*known, *options}))
         if number:
@@ -163,7 +163,7 @@ _NAMED_DELIMITERS: Final = {
 }
 
 
-def _delimited(text: Text, found: list[Value]) -> None:
+def _delimited(text: LinesRequest, found: list[Value]) -> None:
     bare = found[0].text
     one = _NAMED_DELIMITERS.get(bare.lower().removesuffix("s"), bare)
     if len(one) != 1 or one in "\\\n":
@@ -171,23 +171,23 @@ def _delimited(text: Text, found: list[Value]) -> None:
     text.delimiter = one
 
 
-def _joined(text: Text, found: list[Value]) -> None:
-    other = Text(text.target)
+def _joined(text: LinesRequest, found: list[Value]) -> None:
+    other = LinesRequest(text.target)
     _delimited(other, found)
     text.stages.append((_SHAPE, f"paste -s -d {quoted(other.delimiter)} -"))
 
 
-def _unique_words(text: Text) -> None:
+def _unique_words(text: LinesRequest) -> None:
     put(text, "words", "all")
     text.stages.append((_UNIQUE, "sort -u"))
 
 
-def _frequent(text: Text, number: list[Value] | None = None) -> None:
+def _frequent(text: LinesRequest, number: list[Value] | None = None) -> None:
     text.stages.append((_SORT, "sort | uniq -c | sort -rn"))
     text.stages += [(_TOP, f"head -n {number[0].number}")] if number else []
 
 
-def _replaced(text: Text, old: list[Value], new: list[Value]) -> None:
+def _replaced(text: LinesRequest, old: list[Value], new: list[Value]) -> None:
     if "\n" in old[0].text + new[0].text or len(old) + len(new) > 2:
         raise Misfit("not one line")
     was = re.sub(r"[][\\.*^$/]", r"\\\g<0>", old[0].text)
@@ -248,20 +248,21 @@ EFFECTS: Final[Mapping[str, Effect]] = {
 
 
 @cache
-def _rules() -> list[Rule]:
+def _rules() -> list[Clause]:
     return [
-        Rule(ways, EFFECTS[name], tells=name != "source") for name, ways in clauses("lines").items()
+        Clause(ways, EFFECTS[name], tells=name != "source")
+        for name, ways in clauses("lines").items()
     ]
 
 
-def compose_lines(sentence: str, target: Target) -> Composed:
+def compose_lines(sentence: str, target: Toolset) -> Composed:
     """Return the command for the lines that ``sentence`` means.
 
     Raises:
         Misfit: some of it is not understood.
     """
     text, values = values_of(sentence, target.world)
-    wanted = Text(target)
+    wanted = LinesRequest(target)
     fillers = frozenset(data("clauses")["fillers"]["lines"].split())
     understand(text, values, _rules(), fillers, wanted)
     if not wanted.files:
@@ -272,7 +273,7 @@ def compose_lines(sentence: str, target: Target) -> Composed:
     return _shown(wanted)
 
 
-def _edited(text: Text) -> Composed:
+def _edited(text: LinesRequest) -> Composed:
     """Return the command that changes the files themselves."""
     script = text.edit or f"{text.address}d"
     alone = len(text.stages) == bool(text.delete) and not (text.edit and text.delete)
@@ -286,7 +287,7 @@ def _edited(text: Text) -> Composed:
     return Composed(f"sed {flag} {quoted(script)} {names}", f"{does} in {names} itself.")
 
 
-def _shown(text: Text) -> Composed:
+def _shown(text: LinesRequest) -> Composed:
     """Return the pipeline that shows what is wanted, and leaves the files as they are."""
     stages = list(text.stages)
     if text.edit:
@@ -316,7 +317,7 @@ def _shown(text: Text) -> Composed:
     )
 
 
-def _sorted(text: Text) -> str:
+def _sorted(text: LinesRequest) -> str:
     """Return the command that sorts, by a column if one is named."""
     if text.key and any(place == _COLUMN for place, _ in text.stages):
         text.key = ""
@@ -325,7 +326,7 @@ def _sorted(text: Text) -> str:
     return f"sort{options}" + (f"\0T{key}" if key else "")
 
 
-def _with_options(command: str, text: Text) -> str:
+def _with_options(command: str, text: LinesRequest) -> str:
     awk = f" -F {quoted(text.delimiter)}" if text.delimiter else ""
     sort = f" -t {quoted(text.delimiter)}" if text.delimiter else ""
     return command.replace("\0i", text.case).replace("\0F", awk).replace("\0T", sort)

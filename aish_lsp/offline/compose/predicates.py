@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aish_lsp.offline.choosing import quoted
-from aish_lsp.offline.compose.grammar import Misfit, Target, Value
+from aish_lsp.offline.compose.grammar import Misfit, Toolset, Value
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Things:
         said: clauses for the explanation, as the user said them.
     """
 
-    target: Target
+    target: Toolset
     roots: list[str] = field(default_factory=list)
     kind: str = ""
     depth: str = ""
