@@ -25,7 +25,7 @@ from outcomes import record
 _KINDS: Final = {
     "written with the table": "",
     "written without it, and used to improve it": "blind_",
-    "**written without it, and never looked at**": "unseen_",
+    "**written without it, and no phrasing mended with it**": "unseen_",
 }
 
 
