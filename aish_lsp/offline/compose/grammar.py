@@ -161,13 +161,15 @@ def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
             continue
         kind = next((one for one in _KINDS if match[one]), "word")
         word = match[kind]
+        if kind == "word" and word.strip("./") and not world.exists(word):
+            word = word.rstrip(".")  # the end of a sentence
         if word[0] == "@" and world.exists(word[1:]):
             word = word[1:]  # a file that is mentioned
         value = _value(word, kind, sentence.strip()[match.end() :])
-        if value is None and said and said[-1] in _BEFORE_NAMES and world.exists(match[kind]):
-            value = Value(match[kind], "path")
+        if value is None and said and said[-1] in _BEFORE_NAMES and world.exists(word):
+            value = Value(word, "path")
         if value is None:
-            said.append(match[kind])
+            said.append(word)
             continue
         said.append(f"<{value.kind}:{len(values)}>")
         values.append(value)

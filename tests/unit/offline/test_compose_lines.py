@@ -88,6 +88,8 @@ def test_columns_and_lines_are_those_that_are_named(sentence: str, shown: Lines)
     ("sentence", "command"),
     [
         ("count the lines of @a.csv", "wc -l < a.csv"),
+        ("count the lines in the file a.csv.", "wc -l < a.csv"),
+        ("print lines 5 through 9 of a.csv.", "sed -n '5,9p' a.csv"),
         ("show column 2 of a.csv", "awk -F , '{print $2}' a.csv"),
         ("show column 2 of a.csv separated by ';'", "awk -F ';' '{print $2}' a.csv"),
     ],
