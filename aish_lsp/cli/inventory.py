@@ -263,7 +263,12 @@ def _add_project(found: Inventory, root: Path) -> None:
         # It hides whatever else is there.
         if not others:
             ours.append(ignore)
-    found.add("the chat, and long outputs of commands", *ours)
+    parts = {
+        "the chat": any(path in chats for path in ours),
+        "long outputs of commands": any(path in outputs for path in ours),
+    }
+    what = ", and ".join(part for part, is_there in parts.items() if is_there)
+    found.add(what or "the file that hides this folder from git", *ours)
     found.keep_others(others)
 
 

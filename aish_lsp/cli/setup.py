@@ -289,19 +289,25 @@ async def _fetched(fetcher: Fetcher, model: SmallModel) -> Preset | None:
 
 async def _model(chosen: ModelCandidate) -> str:
     """Ask which of the server's models to use, and return its name."""
-    if len(chosen.models) < 2:
-        return await _asked("Which model?", chosen.preset.model)
-    for number, name in enumerate(chosen.models, 1):
-        _say(f"  {number}  {escaped(name)}")
-    question = "Which of its models? A number, or a name"
+    question, default, most = "Which model?", chosen.preset.model, 0
+    if len(chosen.models) > 1:
+        for number, name in enumerate(chosen.models, 1):
+            _say(f"  {number}  {escaped(name)}")
+        question, default = "Which of its models? A number, or a name", "1"
+        most = len(chosen.models)
+    refused = ""
     while True:
-        answer = await _asked(question, "1")
+        answer = await _asked(question, default)
         question = "Which one, then?"
-        if not (answer.isascii() and answer.isdigit()):
+        if most and answer.isascii() and answer.isdigit():
+            if 1 <= int(answer[:9]) <= most:
+                return chosen.models[int(answer[:9]) - 1]
+            _say(f"Type a number from 1 to {most}.")
+        elif answer == refused or not (problem := chosen.unlisted(answer)):
             return answer
-        if 1 <= int(answer) <= len(chosen.models):
-            return chosen.models[int(answer) - 1]
-        _say(f"Type a number from 1 to {len(chosen.models)}.")
+        else:
+            _say(f"{problem}\nTo use it all the same, type it again.")
+            refused = answer
 
 
 async def _with_window(workspace: Workspace, chosen: ModelCandidate) -> ModelCandidate:

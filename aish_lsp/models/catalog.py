@@ -298,8 +298,8 @@ class _Known:
 
 
 _OFFLINE_NOTICE = (
-    "No model server was found, and you have not agreed to use a key: the offline model answers."
-    " `:model add` connects another one."
+    "The built-in offline model answers, because no other is connected: no model server was found,"
+    " and no provider's key is in use. Type `:model add` to connect one."
 )
 
 

@@ -25,7 +25,7 @@ from aish_lsp.foundation.errors import (
 )
 from aish_lsp.foundation.files import config_file, expanded
 from aish_lsp.foundation.ports import Choice
-from aish_lsp.foundation.text import escaped, shown_path
+from aish_lsp.foundation.text import escaped, nearest, shown, shown_path
 from aish_lsp.models.address import api_url, host, is_loopback
 from aish_lsp.models.catalog import ModelInfo
 from aish_lsp.models.providers import describe
@@ -138,7 +138,8 @@ async def add(caller: Caller, params: ModelAdd) -> Answer[Added]:
     is shown in the chat. `added` is null if none was added.
 
     Raises:
-        InvalidArgument, NotFound: there is nothing with that number or at that address.
+        InvalidArgument, NotFound: there is nothing with that number or at that address, or the
+            server does not list that model and the user cannot be asked.
         StoreUnavailable: the file cannot be written.
     """
     if params.choice is None and await caller.face.continue_in_chat(":model add"):
@@ -205,7 +206,25 @@ async def _chosen(caller: Caller, argument: str) -> ModelCandidate | str:
             if answer == len(listed):
                 return "Nothing was added."
             chosen = listed[answer]
-    return chosen.serving(model.strip()) if model.strip() else chosen
+    return await _serving(caller, chosen, model.strip()) if model.strip() else chosen
+
+
+async def _serving(caller: Caller, chosen: ModelCandidate, model: str) -> ModelCandidate | str:
+    """Return the candidate with that model; ask first if the server does not list it.
+
+    Raises:
+        NotFound: it does not, and the user cannot be asked; the message names the nearest.
+    """
+    if problem := chosen.unlisted(model):
+        # Some servers accept names that they do not list.
+        message = f"{problem}\nUse {shown(model)} all the same?"
+        options = ("Use it", _CANCEL)
+        answer = await caller.session.workspace.services.choose(Choice(message, options))
+        if answer is None:
+            raise NotFound(problem)
+        if options[answer] == _CANCEL:
+            return "Nothing was added."
+    return chosen.serving(model)
 
 
 async def _added(session: Session, chosen: ModelCandidate) -> tuple[str, str]:
@@ -260,7 +279,7 @@ class ModelCandidate:
 
     Attributes:
         preset: what would be written to the file; its name is not used there yet.
-        models: the models that its server lists, with the preset's first.
+        models: the models that its server lists, with the preset's first; empty if not asked.
         configured: the name under which it is already configured, or empty.
     """
 
@@ -283,6 +302,13 @@ class ModelCandidate:
         more = f" and {len(self.models) - 1} more" if len(self.models) > 1 else ""
         there = f" (it is configured as {self.configured})" if self.configured else ""
         return f"{escaped(self.preset.model) or 'its only model'}{more}: {self.place}{there}"
+
+    def unlisted(self, model: str) -> str:
+        """Return what to say of a model that the server does not list; empty if it may have it."""
+        if not self.models or model in {self.preset.model, *self.models}:
+            return ""
+        hint = escaped(nearest(model, list(self.models)))
+        return f"The server does not list {shown(model)}; {hint}"
 
     def serving(self, model: str) -> ModelCandidate:
         """Return the candidate with another model of its server."""
@@ -308,7 +334,7 @@ async def candidates(workspace: FolderContext) -> list[ModelCandidate]:
         listed.append(_candidate(plain, _LOCAL, (preset.model, *others), config, names))
     for offer in discovery.offers:
         name = offer.preset.name
-        listed.append(_candidate(offer.preset, name, (offer.preset.model,), config, names))
+        listed.append(_candidate(offer.preset, name, (), config, names))
     return listed
 
 
@@ -374,7 +400,7 @@ async def in_file(workspace: FolderContext, path: str) -> ModelCandidate:
 def on_this_machine(workspace: FolderContext, preset: Preset) -> ModelCandidate:
     """Return a model that needs no key as a candidate, with a name that is free."""
     config = workspace.config
-    return _candidate(preset, _LOCAL, (preset.model,), config, [*config.models, "offline"])
+    return _candidate(preset, _LOCAL, (), config, [*config.models, "offline"])
 
 
 def _refused_key(endpoint: str, variable: str) -> str:

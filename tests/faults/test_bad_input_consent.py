@@ -53,7 +53,7 @@ async def test_a_no_is_kept_and_nothing_was_connected(place: Place) -> None:
             assert "OPENAI_API_KEY" in question["message"]
             assert KEY not in json.dumps(question)
             told = [event["message"] for event in events(client, "one", "notice")]
-            assert [message for message in told if "not agreed to use a key" in message] == told
+            assert [message for message in told if "no provider's key is in use" in message] == told
             listed = await client.command_result("aish.model.list")
             assert listed["active"] == "offline"
             assert [row["name"] for row in listed["models"]] == ["openai", "offline"]

@@ -45,6 +45,28 @@ async def test_an_address_is_added_tried_and_answers_from_now_on(place: Place) -
         assert (other["added"], other["active"]) == ("local-2", "local-2")
 
 
+async def test_a_model_that_the_server_does_not_list_is_added_only_if_the_user_agrees(
+    place: Place,
+) -> None:
+    plain = CAPABILITIES | {"window": {"workDoneProgress": True}}
+    async with FaultServer(served) as model, place.client() as client:
+        await client.initialize(place.folder, capabilities=plain)
+        with pytest.raises(RpcError) as refused:
+            await client.command_result("aish.model.add", {"choice": f"{model.url} bb"})
+        assert refused.value.data["kind"] == "notFound"
+    assert 'does not list "bb"; did you mean "b"?' in str(refused.value)
+    assert not place.config.exists()
+    async with FaultServer(served) as model, place.client("stdio") as client:
+        await client.initialize(place.folder)
+        answers = iter(["Cancel", "Use it"])
+        client.answers["window/showMessageRequest"] = lambda _: {"title": next(answers)}
+        added = await client.command_result("aish.model.add", {"choice": f"{model.url} bb"})
+        assert added["added"] is None
+        assert not place.config.exists()
+        added = await client.command_result("aish.model.add", {"choice": f"{model.url} bb"})
+        assert added["models"][0]["model"] == "bb"
+
+
 async def test_an_address_needs_no_scheme_and_an_unknown_window_is_told_once(place: Place) -> None:
     async with FaultServer(served) as model, place.client() as client:
         await client.initialize(place.folder)

@@ -57,10 +57,10 @@ def test_the_reply_is_on_stdout_and_nothing_runs_unasked(
 def test_that_only_the_offline_model_answers_is_told_once_a_day(
     run: CommandLine, environment: dict[str, str], project: Path
 ) -> None:
-    told = "No model server was found"
+    told = "no model server was found"
     question = ("ask", "How do I run the tests?", "--workspace", str(project))
     first, second = (run(environment, *question) for _ in range(2))
-    assert "`aish-lsp setup` connects another one" in first.stderr
+    assert "Type `aish-lsp setup` to connect one" in first.stderr
     assert second.stderr == ""
     assert first.stdout == second.stdout
     assert first.stdout.count("\n") == 2

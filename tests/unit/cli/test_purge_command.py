@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -124,6 +125,25 @@ def test_a_workspace_opened_by_a_link_and_by_its_path_is_listed_once(
     listed = run_main(capsys, "purge", "--json")
     paths = [Path(item["path"]).resolve() for item in json.loads(listed.stdout)["found"]]
     assert paths.count((root / ".aish/chat.md").resolve()) == 1
+
+
+@pytest.mark.parametrize(
+    ("removed", "told"),
+    [
+        ((), "the chat, and long outputs of commands"),
+        (("output",), "the chat"),
+        (("chat",), "long outputs of commands"),
+        (("output", "chat"), "the file that hides this folder from git"),
+    ],
+)
+def test_a_workspaces_folder_is_listed_as_what_it_holds(
+    root: Path, capsys: pytest.CaptureFixture[str], removed: tuple[str, ...], told: str
+) -> None:
+    folder = root / ".aish"
+    for path in [path for name in removed for path in folder.rglob(f"*{name}*")]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    found = json.loads(run_main(capsys, "purge", "--json").stdout)["found"]
+    assert [one["what"] for one in found if Path(one["path"]).is_relative_to(folder)] == [told]
 
 
 def test_without_a_terminal_and_yes_it_only_lists(

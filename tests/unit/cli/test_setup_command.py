@@ -109,6 +109,26 @@ async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
 
 
 @pytest.mark.slow
+async def test_a_model_that_the_server_does_not_list_is_taken_only_if_typed_again(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    async with FaultServer(served) as server:
+        answers = {
+            "Which one should answer? [1]": "1\n",
+            "Its address": f"{server.url}\n",
+            "that holds its key": "\n",
+            "Which of its models?": "bb\n",
+            'does not list "bb"; did you mean "b"?': "",
+            "Which one, then?": "bb\n",
+            "How many?": "\n",
+            "A name for it": "\n",
+            "Write it?": "\n",
+        }
+        assert "It works." in await terminal(environment, answers, 0, tmp_path)
+    assert 'model = "bb"\n' in (tmp_path / "config.toml").read_text()
+
+
+@pytest.mark.slow
 async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
