@@ -500,14 +500,17 @@ class Execution:
     async def _may_run(self, verdict: Verdict) -> bool:
         """Return whether the user allows the command, or has allowed it before.
 
-        Unless they clicked on it, what they have allowed before runs in the profile ``work``.
+        Unless they clicked on it, what they have allowed before runs in the profile ``work``, and a
+        fence asks all the same: the model may only have wanted to show it.
         """
         works = await self._works()
         commands = await self._approvable(verdict, works=works)
-        approvals = self._session.approvals
-        if commands and approvals.cover(commands, works=works):
+        approvals, planned = self._session.approvals, self._plan
+        is_clicked = planned.request.approval not in ("unseen", "offered")
+        may_cover = bool(commands) and (is_clicked or planned.source != "fence")
+        if may_cover and approvals.cover(commands, works=works):
             self._allowed, self._allowed_in_work = commands, works
-            if works and self._plan.request.approval in ("unseen", "offered"):
+            if works and not is_clicked:
                 self._profile = "work"
             if self._pursuit is None:
                 await self._emit(Notice("info", _AS_ALLOWED))
@@ -593,7 +596,7 @@ class Execution:
                 await self._try_to_save(self._output_file.add(delta))
 
         environ = workspace.command_environment()
-        if verdict.only_reads and not planned.free:
+        if is_reading := verdict.only_reads and not planned.free:
             environ = reading_environment(environ, with_secrets=not verdict.confine)
         confinement = workspace.services.confinement
         sandbox: AbstractContextManager[Sandbox | None] = nullcontext()
@@ -609,7 +612,9 @@ class Execution:
             await self._emit(Output(planned.command_id, "stdout", ""))
             self._session.command_started(planned.command_id)
             seconds = planned.request.timeout or DEFAULT_TIMEOUT
-            if made is None and workspace.config.shell.client_terminal:
+            # A client's terminal has the client's environment, not that of a command that reads.
+            is_elsewhere = workspace.config.shell.client_terminal and not is_reading
+            if made is None and is_elsewhere:
                 program = arguments_of(planned.text, planned.shell, environ)
                 run_there = workspace.services.run_in_terminal
                 if (result := await run_there(program, planned.cwd, seconds)) is not None:

@@ -335,7 +335,7 @@ class ShellSettings:
     client_terminal: bool = key(
         False,
         "run commands in a terminal of the [agent client](acp.md) if it has any, with its"
-        " environment; confined commands run in aish's own runner all the same",
+        " environment; those that are confined or only read run in aish's own runner",
     )
 
 

@@ -21,6 +21,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.ports import NoBuffers, Question, UserAnswer
 from aish_lsp.models.request import ToolCall
+from aish_lsp.shell.blocks import FoundCommand, Source
 from aish_lsp.tools import Around, ToolResult
 from aish_lsp.tools.toolbox import call_tool
 
@@ -54,7 +55,9 @@ class Place:
         self.asked.append(question)
         return self.answer if self.answer in (*question.remember, True, False) else True
 
-    async def run(self, text: str, workspace: Workspace | None = None, **more: Any) -> RunReport:
+    async def run(
+        self, text: str | None = None, workspace: Workspace | None = None, **more: Any
+    ) -> RunReport:
         """Run what a model asks for, so that nobody has seen it."""
         request = RunRequest(text=text, **{"approval": "unseen", **more})
         job = run((workspace or self.workspace).shown, request)
@@ -128,6 +131,21 @@ async def test_what_is_clicked_and_allowed_before_is_not_confined(place: Place) 
         await place.run(long, approval="")
     assert len(place.asked) == 1
     assert (place.outside / "made").exists()
+
+
+async def test_a_fence_that_is_allowed_asks_until_it_is_clicked(place: Place) -> None:
+    await place.run("sh run.sh")
+    place.answer = False
+
+    async def suggested(source: Source, approval: str) -> str:
+        found = FoundCommand("sh run.sh", 0, source=source)
+        info = place.workspace.shown.add_command(found, "turn")
+        return (await place.run(command_id=info.id, approval=approval)).output[:4]
+
+    assert (await suggested("fence", "offered"), len(place.asked)) == ("", 2)
+    assert await suggested("cmd", "offered") == "ran\n"
+    assert await suggested("fence", "") == "ran\n"
+    assert len(place.asked) == 2
 
 
 async def test_without_work_an_approval_holds_for_the_session_and_the_same_files(
