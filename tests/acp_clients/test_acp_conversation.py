@@ -60,14 +60,14 @@ async def test_a_new_session_is_told_its_commands_usage_and_options(place: Place
 async def test_a_reply_streams_and_its_usage_and_title_are_shown(place: Place) -> None:
     model = Model("It has three parts.")
     async with in_session(place, model, context_window=8192) as client:
-        assert await client.prompt("What is ", "this?") == "end_turn"
+        assert await client.prompt("How is it ", "built?") == "end_turn"
         seen = client.seen
         assert seen.text() == "It has three parts. "
         [title] = seen.of_kind("session_info_update")
-        assert title["title"] == "What is this?"
+        assert title["title"] == "How is it built?"
         usage = seen.of_kind("usage_update")[-1]
         assert 0 < usage["used"] < usage["size"]
-    assert model.last == "What is this?"
+    assert model.last == "How is it built?"
 
 
 @pytest.mark.parametrize(
