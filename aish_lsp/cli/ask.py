@@ -229,7 +229,8 @@ class _Offering:
             f"\n{terminal.wrapped(question.message)}\n\n[y]es, {folder}[e]dit, [N]o? "
         )
         self._is_to_be_edited = _is_edit(answer)
-        return terminal.meant(replace(question, remember=remember), answer)
+        # The end of the input is a no: nothing here could approve the command later.
+        return terminal.meant(replace(question, remember=remember), answer or "")
 
     async def offer(self, command: CommandInfo, *, safe_unasked: bool) -> None:
         """Offer a suggestion.

@@ -232,6 +232,16 @@ def test_at_a_terminal_no_is_the_default(environment: dict[str, str], project: P
 
 
 @pytest.mark.slow
+def test_at_a_terminal_the_end_of_the_input_is_a_no(
+    environment: dict[str, str], project: Path
+) -> None:
+    question = ["ask", "How do I run the tests?", "--workspace", str(project)]
+    said = at_terminal(environment, question, {"[N]o?": "\x04"})
+    assert "tests ran" not in said
+    assert ":approve" not in said
+
+
+@pytest.mark.slow
 def test_at_a_terminal_a_command_can_be_edited(environment: dict[str, str], project: Path) -> None:
     said = at_terminal(
         environment,
