@@ -47,6 +47,9 @@ _FREE: Final = "FILE\N{HORIZONTAL ELLIPSIS}"
 #: the patterns of git: ``*.py``, ``:(top)x``.
 _NAME_OF_FILE: Final = re.compile(r"[\w./][\w./ ,=@%+-]*")
 
+#: The variables of which one is CDPATH, and the other names a file that may set it.
+_SETS_PATH: Final = frozenset({"CDPATH", "BASH_ENV"})
+
 #: What separates the parts of a word that may be names of files: ``--out=a:b``.
 _PARTS: Final = re.compile("[=:,@]")
 
@@ -90,7 +93,7 @@ def approvable(
         return ()
     parts = _simple_commands(text)
     if parts and len(parts) > 1 and parts[0][0] == "cd":
-        moved = _entered(parts, text, folder, has_path="CDPATH" in environ)
+        moved = _entered(parts, text, folder, has_path=not _SETS_PATH.isdisjoint(environ))
         if moved is None:
             return ()
         folder, parts = moved, parts[1:]
@@ -133,7 +136,7 @@ def _entered(
 ) -> Path | None:
     """Return the folder in which all after ``cd FOLDER &&`` runs; None if that is not certain.
 
-    What stands behind a ``;`` runs even if ``cd`` fails. ``has_path``: CDPATH is set.
+    What stands behind a ``;`` runs even if ``cd`` fails. ``has_path``: CDPATH may be set.
     """
     where = parts[0][1:]
     is_alone = re.match(r"cd [^&;|]*&&[^;]*$", text.lstrip(" ")) is not None

@@ -378,9 +378,12 @@ def test_an_approval_holds_in_its_folder_and_by_cd_there(world: World) -> None:
     assert world.forms("cd ./sub && make test; make test") == ()
 
 
-def test_cd_by_a_name_that_cdpath_may_lead_elsewhere_cannot_be_remembered(world: World) -> None:
+@pytest.mark.parametrize("variable", ["CDPATH", "BASH_ENV"])
+def test_cd_by_a_name_that_cdpath_may_lead_elsewhere_cannot_be_remembered(
+    world: World, variable: str
+) -> None:
     (world.outside / "sub").mkdir()
-    world.environ["CDPATH"] = str(world.outside)
+    world.environ[variable] = str(world.outside)
     assert world.forms("cd sub && make test") == ()
     assert world.forms("cd ./sub && make test")
 
