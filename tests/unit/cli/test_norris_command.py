@@ -62,7 +62,7 @@ def test_at_a_terminal_it_asks_what_it_has_to(
     # The chat tells its steps, too.
     (project / "new.txt").unlink()
     arguments[:2] = ["chat"]
-    answers = {"aish>": ":norris Look around.\n", "[y/s/f/N]": "y\n", "in 3 steps": "\x04"}
+    answers = {"aish>": ":norris Look around.\n", "[y/s/f/N]": "y\n", "in 3 steps": ":quit\n"}
     assert "Step 1: done, exit 0." in at_terminal(model, arguments, answers)
 
     # It was agreed to. What changes something is refused where nobody is there.
