@@ -149,8 +149,8 @@ class AishAgent:
         session = await self._resumed(cwd, session_id, mcp_servers)
         session.refuse_while_answering()
         params = SessionHistory(id=session.session.id)
-        said: History = (await session.do("session.history", params)).result
-        for message in said.turns:
+        history: History = (await session.do("session.history", params)).result
+        for message in history.turns:
             text = well_formed(message.content)
             if message.role == "user":
                 await session.updates.send(helpers.update_user_message_text(text))
@@ -181,7 +181,7 @@ class AishAgent:
         infos = []
         for workspace in folders:
             answer = await self._view(workspace).do("session.list", SessionList())
-            found: Sessions = answer.result
+            sessions: Sessions = answer.result
             infos += [
                 schema.SessionInfo(
                     session_id=one.id,
@@ -189,7 +189,7 @@ class AishAgent:
                     title=one.name or one.title,
                     updated_at=one.updated,
                 )
-                for one in found.sessions
+                for one in sessions.sessions
             ]
         return schema.ListSessionsResponse(sessions=infos)
 
@@ -273,10 +273,10 @@ class AishAgent:
         for notice in left_out:
             session.tell(notice)
         if servers:
-            known = self._servers.setdefault(session.workspace.folder, {})
-            known |= servers
+            consents = self._servers.setdefault(session.workspace.folder, {})
+            consents |= servers
             session.servers = [*servers]
-            settings = {"tools": {"servers": known}}
+            settings = {"tools": {"servers": consents}}
             session.workspace.configuration.update("session/new", settings)
 
     def _introduced(self, session: AcpSession) -> dict[str, Any]:

@@ -86,8 +86,8 @@ async def _asked(
     chosen: int | None = None
     try:
         answer = await session.request(call, options)
-        known = [option.option_id for option in options]
-        chosen = known.index(answer) if answer in known else None
+        offered = [option.option_id for option in options]
+        chosen = offered.index(answer) if answer in offered else None
     finally:
         if not CALL.get():
             agreed = chosen is not None and chosen < len(names) - 1

@@ -121,8 +121,8 @@ class ShownReply:
         await self.show_notices()
         match event.status:
             case "pending":
-                given = _given(event.arguments)
-                await self._updates.begin_call(event.call_id, event.title, kind, given)
+                arguments = _given(event.arguments)
+                await self._updates.begin_call(event.call_id, event.title, kind, arguments)
             case "running":
                 self._calling = event.call_id
                 await self._updates.call_runs(event.call_id)

@@ -135,8 +135,8 @@ class Accounting:
         """
         preset, draft = counter.preset, prepared.draft
         asked = self._services.request_counter(preset, config.tokenize)
-        known = prepared.measure.basis == "actual" or not draft_tokens(draft, counter).estimated
-        if asked is None or known or prepared.cut or preset.local_compress:
+        is_exact = prepared.measure.basis == "actual" or not draft_tokens(draft, counter).estimated
+        if asked is None or is_exact or prepared.cut or preset.local_compress:
             return None
         tokens = await asked.count(model, ModelRequest(preset, prepared.messages, draft.tools))
         if tokens is None:
@@ -269,17 +269,17 @@ def _kept_output(reply: Message, usage: Usage, counter: Counter) -> tuple[int, i
     or out of proportion to the reply, our own count of the reply is used: some servers do not
     report reasoning separately, or report no output at all.
     """
-    kept, unsure = usage.output_tokens, 0
+    output, unsure = usage.output_tokens, 0
     counted = counter.settled(counter.messages([reply]))
     reasoning = reply.reasoning
     if reasoning is not None and not goes_back(reasoning, counter.preset):
         taken = usage.reasoning_tokens
         if not taken:
             taken = unsure = counter.settled(counter.text(reasoning.text))
-        kept -= taken
+        output -= taken
     least = max(1, _LEAST_REPLY * counted - _REPLY_SLACK)
-    likely = least <= kept <= _MOST_REPLY * counted + _REPLY_SLACK
-    return (kept, unsure) if likely and unsure <= counted else (counted, counted)
+    likely = least <= output <= _MOST_REPLY * counted + _REPLY_SLACK
+    return (output, unsure) if likely and unsure <= counted else (counted, counted)
 
 
 class NextRequest:
@@ -349,6 +349,6 @@ class NextRequest:
     def cost(self, usage: UsageTotals | None = None) -> CostReport:
         """Return a report of ``usage``, by default the session's, and the next request's size."""
         used = self._accounting.meter.usage if usage is None else usage
-        known = self._accounting.knows_window(self._preset)
-        budget = self.limit.budget if known else None
+        knows_window = self._accounting.knows_window(self._preset)
+        budget = self.limit.budget if knows_window else None
         return cost_report(used, self._config.cost, self.size.total, budget)

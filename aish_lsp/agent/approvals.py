@@ -103,12 +103,12 @@ class Approvals:
 
     def listed(self) -> list[RememberedApproval]:
         """Return all remembered approvals, those of the session first."""
-        found = [_approval(_EDITS, "session", self.edits)] if self.edits else []
-        found += [_approval(one.name, "session", since) for one, since in self._session.items()]
+        approvals = [_approval(_EDITS, "session", self.edits)] if self.edits else []
+        approvals += [_approval(one.name, "session", since) for one, since in self._session.items()]
         if root := self._workspace.root:
             grants = self._trust.times(root, "command")
-            found += [_approval(name, "folder", since) for name, since in grants.items()]
-        return found
+            approvals += [_approval(name, "folder", since) for name, since in grants.items()]
+        return approvals
 
     async def revoke(self, approval: RememberedApproval) -> None:
         """Ask again about what an approval covers.
@@ -126,8 +126,8 @@ class Approvals:
 
     def _forget(self, name: str) -> None:
         """Forget what is allowed in the session by that name."""
-        kept = self._session.items()
-        self._session = {one: since for one, since in kept if one.name != name}
+        remaining = self._session.items()
+        self._session = {one: since for one, since in remaining if one.name != name}
 
 
 def _approval(what: str, scope: Remember, since: str) -> RememberedApproval:

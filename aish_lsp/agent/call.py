@@ -363,20 +363,20 @@ class ModelCall:
 
     async def _tell_form(self, error: AishError) -> bool:
         """Tell the user once in which form the request is sent once more."""
-        told = error.told if isinstance(error, WithoutPart) else ""
-        if told:
-            self._told.append(told)
-            message = f"{self.preset.name} is asked again in another form: {told}."
+        change = error.told if isinstance(error, WithoutPart) else ""
+        if change:
+            self._told.append(change)
+            message = f"{self.preset.name} is asked again in another form: {change}."
             await self._fitting.fact("info", message)
         return True
 
     async def _offer_other_tools(self, error: AishError) -> bool:
         """Make the request again without the tools that its server names in its refusal."""
         offered = self._request.tools
-        said = " ".join(str(error.data.get(key) or "") for key in ("param", "provider_message"))
-        if not offered or not (told := self._session.tools.adapt(self.preset, said, offered)):
+        words = " ".join(str(error.data.get(key) or "") for key in ("param", "provider_message"))
+        if not offered or not (change := self._session.tools.adapt(self.preset, words, offered)):
             return False
-        await self._fitting.fact("warning", told)
+        await self._fitting.fact("warning", change)
         await self.fit()
         self._restart_clock()
         return True

@@ -262,7 +262,7 @@ def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
         NotFound: a folder is gone.
     """
     try:
-        return tuple((found.st_dev, found.st_ino) for found in map(os.stat, folders))
+        return tuple((status.st_dev, status.st_ino) for status in map(os.stat, folders))
     except OSError as error:
         raise NotFound(f"{shown_path(os.fsdecode(error.filename))} is gone.") from error
 
@@ -450,8 +450,8 @@ class Execution:
     async def _offer_unconfined(self) -> None:
         """Suggest the command again, to be run without confinement."""
         planned = self._plan
-        found = FoundCommand(planned.text, 0, source=planned.source, shell=self._other_shell)
-        info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
+        command = FoundCommand(planned.text, 0, source=planned.source, shell=self._other_shell)
+        info = self._session.offer_unconfined(command, planned.cwd, planned.shell)
         await self._emit(Command(info))
         confined = _WAS_CONFINED[self._profile or "reading"]
         await self._emit(Notice("info", _RUN_UNCONFINED.format(confined)))
@@ -685,10 +685,10 @@ class Execution:
         if result.wants_terminal:
             output = f"{output.rstrip()}\n[aish: it needs a terminal, and has none]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)
-        kept = ExecOutput(text, result.exit_status, output)
+        output_part = ExecOutput(text, result.exit_status, output)
         # It is too late for a cancel: the command has ended.
         with suppress(asyncio.CancelledError):
-            await self._session.command_ended(self._plan.command_id, kept)
+            await self._session.command_ended(self._plan.command_id, output_part)
 
     def _outcome(self, result: RunResult, file: Path | None = None) -> Outcome[RunReport]:
         report = RunReport(

@@ -91,17 +91,17 @@ class Extractor:
         """Tell the user how it ended; return what was found, or raise ``error`` if nothing was."""
         for trouble in await self._session.workspace.refresh_memory():
             await self._notice("warning", trouble)
-        found = await asyncio.to_thread(self._candidates, messages)
+        extracted = await asyncio.to_thread(self._candidates, messages)
         if error is None:
-            for notice in self._outcome(messages, found):
+            for notice in self._outcome(messages, extracted):
                 await self._notice("info", notice)
-        elif found:
+        elif extracted:
             await self._notice("warning", f"{error.message} This is what had been found by then.")
         for trouble in await self._session.drain_warnings():
             await self._notice("warning", trouble)
-        if error is not None and not found:
+        if error is not None and not extracted:
             raise error
-        return Outcome(Extracted(found), self._finish, error)
+        return Outcome(Extracted(extracted), self._finish, error)
 
     def _outcome(self, messages: Sequence[Message], found: Sequence[Candidate]) -> Iterator[str]:
         """Yield notices about what the candidates alone do not show."""
@@ -191,13 +191,13 @@ class Extractor:
 
 def _since_reset(records: Iterable[Record]) -> list[Record]:
     """Return the records of messages since the last reset, without a summarizer's own."""
-    found: list[Record] = []
+    since: list[Record] = []
     for record in records:
         if record.get("event") == "reset":
-            found = []
+            since = []
         elif "role" in record and record.get("meta") != SUMMARIZE:
-            found.append(record)
-    return found
+            since.append(record)
+    return since
 
 
 def extraction_request(messages: Sequence[Message], most: int, fits: Fits) -> Fitted | None:

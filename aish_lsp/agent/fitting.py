@@ -235,9 +235,9 @@ class ConversationFitting(Fitting):
         accounting, prepared = self.session.accounting, self._fitted
         read = reported.input_tokens
         # If the server itself counted the request before, that count may be the wrong one.
-        known = prepared.measure.total == self._counted
+        is_counted = prepared.measure.total == self._counted
         limit = None
-        if not known:
+        if not is_counted:
             limit = accounting.silent_limit(self._conversation, prepared, self.counter, read)
         if self._conversation is self.session.conversation and not self._leaves_out_tools:
             self.session.meter.verified(self._preset, reported, prepared.measure)
@@ -251,7 +251,7 @@ class ConversationFitting(Fitting):
         elif limit is not None:
             await self.fact("warning", cut_silently(self._preset, self.tokens, read, limit))
         elif self._plausible:
-            if self._counted is not None and known:
+            if self._counted is not None and is_counted:
                 accounting.counted(self._preset, self._config, self._counted, read)
             accounting.answered(self._conversation, prepared, self.counter, reported)
             workspace.services.keep_calibration()
@@ -284,8 +284,8 @@ def finish_notice(call: ModelCall, finish: FinishReason, *, spoke: bool) -> str 
 
 def _no_answer(call: ModelCall) -> str:
     """Return the notice about a reply without text, with the server's reason if it is unusual."""
-    said = call.received.finish_said
-    why = f" Its server gave the reason `{said}`." if said not in _USUAL else ""
+    finish = call.received.finish_said
+    why = f" Its server gave the reason `{finish}`." if finish not in _USUAL else ""
     reasoned = any(call.received.reasoning)
     what = "The model reasoned, and gave no answer" if reasoned else "The model's answer is empty"
     return f"{what}. Ask again.{why}"

@@ -131,12 +131,12 @@ class FolderContext:
 
     async def named(self, question: str) -> Attachments:
         """Return what a question names: files, and the last command of the terminal."""
-        found = await named_files(question, self.files, self.services.open_text)
+        attachments = await named_files(question, self.files, self.services.open_text)
         printed, notice = await named_terminal(question, self.services.read_terminal)
-        found.attached += printed
+        attachments.attached += printed
         if notice:
-            found.notices.append(notice)
-        return found
+            attachments.notices.append(notice)
+        return attachments
 
     def secret_names(self) -> list[str]:
         """Return the environment variables that hold keys of configured models."""
@@ -154,8 +154,8 @@ class FolderContext:
         environ = self.environ
         if self._masking is None or self._masking[0] != (names, printed, environ):
             # Our own environment does not change.
-            given = secret_values(self.services.environ, names) | secret_values(environ, names)
-            values = {*filter(is_telling, given | printed)}
+            secrets = secret_values(self.services.environ, names) | secret_values(environ, names)
+            values = {*filter(is_telling, secrets | printed)}
             self._masking = (names, printed, environ), Mask(values)
             withhold(values)
         return self._masking[1]
@@ -248,15 +248,15 @@ class FolderContext:
         """
         if not self.config.shell.login:
             return ""
-        told = []
+        notices = []
         if self._login is None:
             try:
                 self._login = await self.services.login_environment()
             except AishError as error:
                 self._login = self.services.environ
-                told = [f"Commands run with the editor's environment: {error.message}."]
+                notices = [f"Commands run with the editor's environment: {error.message}."]
         self._environ, more = await self._folder_environment.over(self._login, self.secret_names())
-        return "\n\n".join(map(self.without_secrets, told + more))
+        return "\n\n".join(map(self.without_secrets, notices + more))
 
     @cached_property
     def _folder_environment(self) -> FolderEnvironment:

@@ -123,14 +123,14 @@ class ModelChoice:
         Raises:
             NotFound, Denied: as ``use``.
         """
-        found = classify(question)
-        self.question_class = found.class_
-        of_class = self._config().routing.classes.get(found.class_)
+        kind = classify(question)
+        self.question_class = kind.class_
+        of_class = self._config().routing.classes.get(kind.class_)
         if name or self._used or not of_class:
-            return await self.choose(name), found.class_
+            return await self.choose(name), kind.class_
         chosen = await self._ask_catalog(of_class)
-        why = f"routing.classes.{found.class_}, as the question {found.why}"
-        return replace(chosen, why=why), found.class_
+        why = f"routing.classes.{kind.class_}, as the question {kind.why}"
+        return replace(chosen, why=why), kind.class_
 
     def is_guarded(self, preset: Preset) -> bool:
         """Return whether a reply of ``preset`` is stopped if it keeps repeating itself."""
@@ -158,7 +158,7 @@ class ModelChoice:
 def rules() -> tuple[tuple[Classified, re.Pattern[str]], ...]:
     """Return each class with the pattern that assigns it; patterns expect lower case."""
     table = tomllib.loads(Path(__file__).with_name("routing.toml").read_text("utf-8"))
-    found = []
+    parsed = []
     for rule in table["rules"]:
         patterns = list(rule.get("shapes", ()))
         if "words" in rule:
@@ -167,8 +167,8 @@ def rules() -> tuple[tuple[Classified, re.Pattern[str]], ...]:
         for name in ("commands", "words_too", "suffixes"):
             pattern = pattern.replace(name.upper(), "|".join(table[name]))
         classified = Classified(rule["class"], rule["why"])
-        found.append((classified, re.compile(pattern, re.MULTILINE)))
-    return tuple(found)
+        parsed.append((classified, re.compile(pattern, re.MULTILINE)))
+    return tuple(parsed)
 
 
 def classify(question: str) -> Classified:
@@ -176,7 +176,7 @@ def classify(question: str) -> Classified:
     if len(question) > 2 * _ENDS:
         question = f"{question[:_ENDS]}\n{question[-_ENDS:]}"
     lower = question.lower()
-    return next((found for found, pattern in rules() if pattern.search(lower)), _OTHERWISE)
+    return next((kind for kind, pattern in rules() if pattern.search(lower)), _OTHERWISE)
 
 
 def addressed(question: str, names: Iterable[str]) -> tuple[str | None, str]:

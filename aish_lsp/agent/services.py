@@ -164,13 +164,13 @@ class Services:
 
     def tokenizer(self, preset: Preset, tokenize: Tokenize) -> EndpointTokenizer | None:
         """Return the tokenizer of the model's own server; None if it should not be asked."""
-        known = self._counting_for(preset, tokenize).tokenizer if tokenize.use_endpoint else None
-        return known if known is not None and known.capable else None
+        counting = self._counting_for(preset, tokenize).tokenizer if tokenize.use_endpoint else None
+        return counting if counting is not None and counting.capable else None
 
     def request_counter(self, preset: Preset, tokenize: Tokenize) -> RequestCounter | None:
         """Return the counter of whole requests; None if the server should not be asked."""
-        known = self._counting_for(preset, tokenize).requests if tokenize.use_endpoint else None
-        return known if known is not None and known.capable else None
+        counter = self._counting_for(preset, tokenize).requests if tokenize.use_endpoint else None
+        return counter if counter is not None and counter.capable else None
 
     def _counting_for(self, preset: Preset, tokenize: Tokenize) -> _Counting:
         from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - not needed by default
@@ -180,10 +180,10 @@ class Services:
 
         timeout_s = tokenize.timeout_ms / 1000
         key = preset.provider, preset.endpoint, preset.model
-        known = self._counting.get(key)
+        counting = self._counting.get(key)
         # A server that refused one key may answer with another.
-        if known is not None and (known.preset, known.timeout_s) == (preset, timeout_s):
-            return known
+        if counting is not None and (counting.preset, counting.timeout_s) == (preset, timeout_s):
+            return counting
         tokenizer = None
         if protocol(preset.provider).has_tokenizer and not _is_providers_own(preset):
             tokenizer = EndpointTokenizer(self.http, preset, self.keys, timeout_s=timeout_s)
@@ -193,9 +193,9 @@ class Services:
 
     def distrust_tokenizer(self, preset: Preset, counted: int, actual: int) -> None:
         """Stop asking a tokenizer that counted very differently from the model itself."""
-        known = self._counting.get((preset.provider, preset.endpoint, preset.model))
-        if known is not None and known.tokenizer is not None:
-            known.tokenizer.distrust(counted, actual)
+        counting = self._counting.get((preset.provider, preset.endpoint, preset.model))
+        if counting is not None and counting.tokenizer is not None:
+            counting.tokenizer.distrust(counted, actual)
 
     def drain_warnings(self) -> list[str]:
         """Return new warnings from these parts for the user, each once."""

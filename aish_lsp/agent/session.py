@@ -144,9 +144,9 @@ class Session:
         # The last reply's suggestions belong to its exchange, which may be asked again.
         asked = [message.exchange for message in before.messages if message.role == "user"]
         self._last_turn = asked[-1] if asked else new_id()
-        for command_id, found, number in before.commands:
-            if found.source == "cmd" or self.workspace.config.suggestions.fences:
-                self._suggest(found, self._last_turn, command_id, number)
+        for command_id, command, number in before.commands:
+            if command.source == "cmd" or self.workspace.config.suggestions.fences:
+                self._suggest(command, self._last_turn, command_id, number)
 
     # For front ends
 
@@ -345,8 +345,8 @@ class Session:
 
     async def is_news(self, fact: str, *, lasts: bool = True) -> bool:
         """Return whether a ``fact`` about a model or its server was not told today."""
-        told = self.workspace.services.told
-        return await asyncio.to_thread(told.is_news, fact, lasts=lasts)
+        facts = self.workspace.services.told
+        return await asyncio.to_thread(facts.is_news, fact, lasts=lasts)
 
     def first_time(self, notice: str) -> bool:
         """Return whether ``notice`` is new in this session, and remember that it was shown."""
@@ -381,8 +381,8 @@ class Session:
         self, found: FoundCommand, turn_id: str, command_id: str | None, number: int = 0
     ) -> CommandInfo:
         shell, obstacle = self.workspace.shell_for(found.shell)
-        kept = self.workspace.root if self.pursuit and self.pursuit.acts_alone else None
-        verdict = self.workspace.judge(found.text, shell=shell, kept=kept)
+        work_tree = self.workspace.root if self.pursuit and self.pursuit.acts_alone else None
+        verdict = self.workspace.judge(found.text, shell=shell, kept=work_tree)
         return self.commands.add(
             found, turn_id, verdict, command_id=command_id, number=number, obstacle=obstacle
         )

@@ -142,8 +142,8 @@ class OpenSessions:
         for session in self.open:
             if session.id == session_id:
                 return session
-        known = ", ".join(session.id for session in self.open)
-        raise NotFound(f"The session {session_id[:80]!r} is not open here. Open: {known}.")
+        ids = ", ".join(session.id for session in self.open)
+        raise NotFound(f"The session {session_id[:80]!r} is not open here. Open: {ids}.")
 
     async def all(self) -> list[SessionInfo]:
         """Return all sessions that have a log, the latest first.
@@ -237,16 +237,16 @@ class OpenSessions:
             return _resumed(await self._opened(is_open, show=True))
         log, loaded = await asyncio.to_thread(open_to_resume, path, self._workspace.without_secrets)
         try:
-            found = resumption(loaded)
+            state = resumption(loaded)
             notices = list(loaded.notices)
-            usage = await asyncio.to_thread(self._used, loaded.id, found.calls_before, notices)
-            session = self._session(log, found, usage)
+            usage = await asyncio.to_thread(self._used, loaded.id, state.calls_before, notices)
+            session = self._session(log, state, usage)
         except BaseException:
             log.close()
             raise
         resumed = _resumed(await self._opened(session, show=show), notices)
         # Before anything is asked in it: the user may not want another model to see it.
-        return resumed if found.model is None else await self._with_model(resumed, found.model)
+        return resumed if state.model is None else await self._with_model(resumed, state.model)
 
     def _used(self, session_id: str, reset_at: int, notices: list[str]) -> UsageTotals:
         """Return what a session has used since the call ``reset_at``; add a notice if unknown."""
@@ -395,8 +395,8 @@ class OpenSessions:
 
     def _open_at(self, path: Path) -> Session | None:
         """Return the open session whose log is at ``path``, if any."""
-        found = (session for session in self.open if session.recorder.session_path == path)
-        return next(found, None)
+        matches = (session for session in self.open if session.recorder.session_path == path)
+        return next(matches, None)
 
     async def _opened(self, session: Session, *, show: bool) -> Session:
         """Keep ``session`` open beside the others, or show it from now on.

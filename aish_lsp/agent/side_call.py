@@ -182,8 +182,8 @@ async def _compose(
 
 def _draft(messages: Sequence[RequestMessage]) -> Draft:
     system, *others = messages
-    said = tuple(Message(one.role, one.content) for one in others if one.role != "system")
-    return Draft(Blocks(system.content), said)
+    history = tuple(Message(one.role, one.content) for one in others if one.role != "system")
+    return Draft(Blocks(system.content), history)
 
 
 def _size(messages: Sequence[RequestMessage], counter: Counter) -> Measure:

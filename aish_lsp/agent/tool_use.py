@@ -129,14 +129,15 @@ class _Access:
         )
         if report.signal is not None:
             ended += f", ended by {report.signal}"
-        kept = f"{OUTPUTS}{report.output_uri.rpartition('/')[2]}" if report.output_uri else ""
+        output_uri = f"{OUTPUTS}{report.output_uri.rpartition('/')[2]}" if report.output_uri else ""
         refused = "[aish: confined]\n" if report.refused else ""
         output = clean_output(report.output).rstrip("\n")
         text = f"[{ended}]\n{output}\n{refused}" if output else f"[{ended}]\n{refused}"
         failed = report.exit_code != 0 or report.finish_reason != "stop"
         masked = self._workspace.output_without_secrets(text)
         return ToolResult(
-            await bounded(masked, around, self.workplace, kept), "failed" if failed else "done"
+            await bounded(masked, around, self.workplace, output_uri),
+            "failed" if failed else "done",
         )
 
     async def read(self, command: str) -> RunResult | None:

@@ -293,12 +293,14 @@ class Turn:
         if pursuit is not None and pursuit.steps:
             # The message is from the loop, not from the user: an ``@`` in it names no file.
             return []
-        found = await workspace.named(prompt)
-        for notice in found.notices:
+        attachments = await workspace.named(prompt)
+        for notice in attachments.notices:
             await self._notice("warning", notice)
-        secret = found.secret | secret_selection(self._ask.attached, self._ask.at, workspace.folder)
+        secret = attachments.secret | secret_selection(
+            self._ask.attached, self._ask.at, workspace.folder
+        )
         about, refusals = await self._session.consents.sift(
-            (*self._ask.attached, *found.attached), secret, workspace.services.ask_user
+            (*self._ask.attached, *attachments.attached), secret, workspace.services.ask_user
         )
         if not all(part in about for part in self._ask.attached):
             # Without that text the question makes no sense.
@@ -358,16 +360,16 @@ class Turn:
                         if outside.began_inside:
                             self._drop_commands()
                             outside.began_inside = False
-                        for found in scanner.feed(lines):
-                            await self._add_command(found)
+                        for command in scanner.feed(lines):
+                            await self._add_command(command)
                     case Reasoning():
                         self._reasoning.append(event.delta)
                         await self._emit(event)
         self._finish = call.received.finish
         if self._finish in {"stop", "tool"}:
             # In a reply that was cut off, the last line may be half a command.
-            for found in [*scanner.feed(outside.finish()), *scanner.finish()]:
-                await self._add_command(found)
+            for command in [*scanner.feed(outside.finish()), *scanner.finish()]:
+                await self._add_command(command)
 
     async def _separate_rounds(self) -> None:
         """Begin a round's text in a new paragraph, unless it begins on a new line anyway."""

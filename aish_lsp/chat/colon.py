@@ -83,9 +83,9 @@ class CommandRow:
     def usage(self) -> str:
         """Its argument as people read it: ``[NAME]``, ``list|add``; empty if it takes none."""
         rows = [f"{_verb(line)} {line.usage}".strip() for _, line in self.lines]
-        told = "|".join(filter(None, rows))
-        may_be_bare = "" in rows and told
-        return f"[{told}]" if may_be_bare else told
+        usage = "|".join(filter(None, rows))
+        may_be_bare = "" in rows and usage
+        return f"[{usage}]" if may_be_bare else usage
 
     def find(self, argument: str) -> Meaning:
         """Return what the command means with ``argument``.
@@ -121,7 +121,7 @@ class CommandTable:
         for operation in operations:
             for line in operation.lines:
                 lines.setdefault(line.words.partition(" ")[0], []).append((operation, line))
-        self.rows = {name: CommandRow(name, tuple(found)) for name, found in lines.items()}
+        self.rows = {name: CommandRow(name, tuple(rows)) for name, rows in lines.items()}
 
     def find(self, command: ColonCommand) -> Meaning:
         """Return what a command means.
@@ -388,17 +388,17 @@ async def completions_at(workspace: Workspace | None, line_prefix: str, chat: st
         return Proposals(await _commands(workspace, line_prefix, chat), are_files=False)
     names = [*await workspace.files.lately()]
     for typed in names_typed:
-        found = await asyncio.to_thread(proposals, typed.name, names)
+        proposed = await asyncio.to_thread(proposals, typed.name, names)
         if typed.has_blanks:
             # Otherwise it is most likely the sentence that goes on.
             begun = typed.name.casefold()
-            found = [one for one in found if one.name.casefold().startswith(begun)]
-        if found:
+            proposed = [one for one in proposed if one.name.casefold().startswith(begun)]
+        if proposed:
             files = [
                 LineCompletion(
                     one.name, one.insert, "", typed.start, "folder" if one.is_folder else "file"
                 )
-                for one in found
+                for one in proposed
             ]
             return Proposals(files, are_files=True)
     # What no name begins with as it is, blanks and all, does not become one by going on.
@@ -443,6 +443,6 @@ def session_values(infos: Sequence[SessionInfo]) -> dict[str, dict[str, str]]:
     """Return what completes the commands that take a session, with titles: names, then ids."""
     # Only single words are completed.
     names = {info.name: info for info in infos if info.name and " " not in info.name}
-    found = {**names, **{info.id: info for info in infos}}
-    values = {word: escaped(info.title or "") for word, info in found.items()}
+    by_name = {**names, **{info.id: info for info in infos}}
+    values = {word: escaped(info.title or "") for word, info in by_name.items()}
     return dict.fromkeys(_TAKE_A_SESSION, values)

@@ -167,19 +167,19 @@ class ChatFile:
         ):
             with store_errors(self.path, "look at"):
                 try:
-                    found = path.lstat()
+                    status = path.lstat()
                 except FileNotFoundError:
                     return
-            if stat.S_ISLNK(found.st_mode):
+            if stat.S_ISLNK(status.st_mode):
                 raise StoreUnavailable(
                     f"{shown_path(path)} is a symbolic link, which the chat does not follow."
                     " Remove the link and try again."
                 )
-            if not is_right(found.st_mode):
+            if not is_right(status.st_mode):
                 raise StoreUnavailable(
                     f"{shown_path(path)} is not a {right}. Move it away and try again."
                 )
-        _refuse_second_name(self.path, found)
+        _refuse_second_name(self.path, status)
 
     def _is_tracked(self) -> bool:
         """Return whether git tracks the file; False if git cannot say."""

@@ -58,9 +58,9 @@ class Edit:
         old, new = text[self.start : self.end], self.new
         shared = _shared(old, new)
         old, new = old[shared:], new[shared:]
-        kept = _shared(old[::-1], new[::-1])
+        suffix = _shared(old[::-1], new[::-1])
         start = self.start + shared
-        return Edit(start, start + len(old) - kept, new[: len(new) - kept])
+        return Edit(start, start + len(old) - suffix, new[: len(new) - suffix])
 
 
 #: An insertion begins a section, continues it, or is a remark, which belongs to no section.
@@ -96,11 +96,11 @@ def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
     part: Part = "remark" if batch[0].is_remark else "goes on" if goes == "on" else "begins"
     offset, apart, removes = len(text), batch[0].apart, 0
     if goes == "in place":
-        found = _standing(text, batch[0].standing)
-        if found is None:
+        start = _standing(text, batch[0].standing)
+        if start is None:
             return Insertion(part, len(text), "")
         if batch[0].standing:
-            offset, apart, removes = found, False, len(batch[0].standing)
+            offset, apart, removes = start, False, len(batch[0].standing)
     elif goes == "away":
         return _without(text, batch[0].text)
     elif goes in ("above", "remark"):
@@ -313,8 +313,8 @@ def _exchange_start(above: str) -> int:
     """Return the offset of the last exchange of ``above``, or else the end of ``above``."""
     if above.startswith(f"{YOU}\n") and f"\n{YOU}\n" not in above:
         return 0
-    found = above.rfind(f"\n{YOU}\n")
-    return len(above) if found < 0 else found + 1
+    heading = above.rfind(f"\n{YOU}\n")
+    return len(above) if heading < 0 else heading + 1
 
 
 def _line_feeds(text: str) -> int:

@@ -86,16 +86,16 @@ def first_text(keys: Mapping[str, str] = MappingProxyType({}), aside: str = "") 
         keys: the editor's keys, by what they do: ``send``, ``stop``, ``help``; any may be missing.
         aside: the name of the file with what was said before, if this chat follows another.
     """
-    told = _ANY_WAY
+    how = _ANY_WAY
     if "send" in keys:
         stop = f", `{keys['stop']}` stops the reply" if "stop" in keys else ""
         shown = f"`{keys['help']}` shows the keys, `:help`" if "help" in keys else "`:help`"
-        told = (
+        how = (
             f"Write below the last `{YOU}`: `{keys['send']}` sends it{stop}.\n"
             f"{shown} on a line of its own lists the commands."
         )
     before = f"> What was said before is in `{aside}`.\n\n" if aside else ""
-    return f"# aish\n\n{told}\n\n{before}{YOU}\n\n"
+    return f"# aish\n\n{how}\n\n{before}{YOU}\n\n"
 
 
 def escape_reply(text: str) -> str:

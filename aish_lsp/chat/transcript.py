@@ -77,8 +77,8 @@ class ReplyTranscript:
             self._output = (self._output + event.delta)[-_OUTPUT:]
         elif event.status not in ("planned", "running"):
             self._end_text()
-            told = step_ended(event) + _last_lines(self._output.split("\n"))
-            self._append(quote(told) + "\n", apart=True)
+            text = step_ended(event) + _last_lines(self._output.split("\n"))
+            self._append(quote(text) + "\n", apart=True)
             self._is_apart, self._output = True, ""
 
     def finish(self) -> None:
@@ -125,8 +125,8 @@ def call_ended(call: Tool, *, as_code: bool = False) -> str:
 
 def _title(call: Tool) -> str:
     """Return a call's title as Markdown."""
-    given = (call.server, call.name, call.arguments, call.status, call.result or "")
-    return call_title(*given, as_code=True)
+    fields = (call.server, call.name, call.arguments, call.status, call.result or "")
+    return call_title(*fields, as_code=True)
 
 
 def _has_run(call: Tool) -> bool:
@@ -195,12 +195,12 @@ def run_status(report: RunReport, left_out: str) -> str:
     carried = "The model sees this with your next question"
     if not left_out:
         return f"{ended}. {carried}."
-    place = ""
+    folder = ""
     if report.output_uri is not None:
         name = report.output_uri.rpartition("/")[2]
         # The link is relative to the chat, which is in the same folder as ``output``.
-        place = f": [.aish/output/{name}](output/{name})"
-    return f"{ended}. {left_out} left out{place}. {carried} (head and tail, if it is very long)."
+        folder = f": [.aish/output/{name}](output/{name})"
+    return f"{ended}. {left_out} left out{folder}. {carried} (head and tail, if it is very long)."
 
 
 _REMARK: Final = re.compile(
@@ -244,8 +244,8 @@ def _shown(title: str | None) -> str:
 
 def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
     """Return the remarks of an earlier server: on its session, and on jobs that have ended."""
-    found = _REMARK.finditer(text)
-    return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2] or line[3] or "")]
+    remarks = _REMARK.finditer(text)
+    return [f"{line[0]}\n" for line in remarks if not is_there(line[1] or line[2] or line[3] or "")]
 
 
 async def first_line(workspace: Workspace) -> str:
@@ -265,5 +265,5 @@ async def first_line(workspace: Workspace) -> str:
 
 def running(text: str) -> list[tuple[int, str]]:
     """Return the lines of a chat, from 0, that say what is running, each with the job's id."""
-    found = _REMARK.finditer(text)
-    return [(text.count("\n", 0, line.start()), line[1]) for line in found if line[1]]
+    remarks = _REMARK.finditer(text)
+    return [(text.count("\n", 0, line.start()), line[1]) for line in remarks if line[1]]

@@ -359,8 +359,8 @@ class TerminalChat(Face):
 
     async def _found(self, job: Job[Extracted]) -> None:
         """Show the candidates for the memory."""
-        found = (await self._watched(job)).candidates
-        self._checklist = checklist(found) if found else ""
+        candidates = (await self._watched(job)).candidates
+        self._checklist = checklist(candidates) if candidates else ""
         if self._checklist and not self._as_json:
             self.show(self._checklist)
 

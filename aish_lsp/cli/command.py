@@ -219,10 +219,10 @@ async def _run_operation(
     Raises:
         AishError: it failed, or did nothing, which an editor would only show as a message.
     """
-    given = vars(arguments)
+    values = vars(arguments)
     fields = dataclasses.fields(operation.params)
     names = [field.name for field in fields if field.name not in _NOT_ARGUMENTS]
-    params = {camel_case(name): given[name] for name in names}
+    params = {camel_case(name): values[name] for name in names}
     async with open_workspace(arguments) as workspace:
         for problem in await workspace.refresh_memory():
             terminal.tell(problem)

@@ -123,10 +123,10 @@ async def _converse(editor: DemoEditor, root: Path, show: _Screen) -> int:
 
 
 async def _code_actions(editor: DemoEditor, root: Path) -> list[dict[str, Any]]:
-    place = {"line": 0, "character": 0}
+    position = {"line": 0, "character": 0}
     params = {
         "textDocument": {"uri": (root / "greeter.py").as_uri()},
-        "range": {"start": place, "end": place},
+        "range": {"start": position, "end": position},
         "context": {"diagnostics": []},
     }
     actions: list[dict[str, Any]] = await editor.request("textDocument/codeAction", params)

@@ -128,9 +128,9 @@ def _undo(folder: Path) -> Finding:
     from aish_lsp.undo.records import KEPT, KEPT_BYTES, KEPT_DAYS, usage  # noqa: PLC0415 - large
 
     count, size = usage(folder)
-    kept = f"{count_of(count, 'command')} here can be undone, {size / (1 << 20):.1f} MiB"
+    amount = f"{count_of(count, 'command')} here can be undone, {size / (1 << 20):.1f} MiB"
     most = f"at most {KEPT}, {KEPT_DAYS} days and {KEPT_BYTES >> 20:,} MiB"
-    return Finding("undo", "ok", f"{kept} ({most})")
+    return Finding("undo", "ok", f"{amount} ({most})")
 
 
 async def _confinement(workspace: Workspace) -> Finding:
@@ -186,8 +186,8 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
         async with asyncio.timeout(SERVER_TIMEOUT):
             info = await describe(workspace.services.http, preset, workspace.services.keys)
     except TimeoutError:
-        found = f"{preset.endpoint} did not answer within {SERVER_TIMEOUT:g} s"
-        return Finding(what, "broken", found, "Restart the server, or correct the endpoint.")
+        failure = f"{preset.endpoint} did not answer within {SERVER_TIMEOUT:g} s"
+        return Finding(what, "broken", failure, "Restart the server, or correct the endpoint.")
     if info.kind is None and not info.models:
         state = f"nothing answers at {preset.endpoint}"
         advice = "Start the server, or correct the endpoint in config.toml."

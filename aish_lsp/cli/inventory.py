@@ -157,40 +157,40 @@ class Inventory:
             self.keep(folder, "is a link")
             return []
         try:
-            found = sorted(folder.iterdir())
+            children = sorted(folder.iterdir())
         except FileNotFoundError:
             return []
         except OSError as error:
             self.keep(folder, f"cannot be read ({error.strerror})")
             return []
         self.folders.append(folder)
-        return found
+        return children
 
 
 def inventory(one: Path | None) -> Inventory:
     """Return what there is: all of it, or what belongs to the workspace ``one``. Blocks."""
     from aish_lsp.offline.ranking import index_file  # noqa: PLC0415 - large, and for this alone
 
-    found = Inventory()
+    listing = Inventory()
     if one is not None:
-        place = workspace_dir(one)
-        if not any(map(Path.is_symlink, (place.parents[1], place.parent))):
-            _add_data_of(found, place, one)
+        folder = workspace_dir(one)
+        if not any(map(Path.is_symlink, (folder.parents[1], folder.parent))):
+            _add_data_of(listing, folder, one)
         trust = TrustStore(trust_file())
         if count := trust.workspaces()[Path(os.path.realpath(one)).as_uri()]:
             what = f"{count_of(count, 'grant')} for {shown_path(one)}"
-            found.items.append(Belonging([trust_file()], what, 0, partial(trust.revoke, one)))
-        _add_project(found, one)
-        return found
-    _add_configuration(found)
-    roots = _add_data(found)
+            listing.items.append(Belonging([trust_file()], what, 0, partial(trust.revoke, one)))
+        _add_project(listing, one)
+        return listing
+    _add_configuration(listing)
+    roots = _add_data(listing)
     for root in sorted(roots):
-        _add_project(found, root)
+        _add_project(listing, root)
     index = index_file()
     # Installed by another user, it goes with the program.
     if os.access(index.parent, os.W_OK):
-        found.add("the offline model's index", index)
-    return found
+        listing.add("the offline model's index", index)
+    return listing
 
 
 def _add_configuration(found: Inventory) -> None:
@@ -298,15 +298,15 @@ def _tracked(root: Path) -> set[Path]:
 def _granted_roots() -> set[Path]:
     """Return the workspaces that something was allowed for."""
     places = TrustStore(trust_file()).workspaces()
-    return {root for place in places if (root := _folder_at(place)) is not None}
+    return {root for path in places if (root := _folder_at(path)) is not None}
 
 
 def _root_of(folder: Path) -> Path | None:
     """Return the workspace that a folder in DATA belongs to, if one of its sessions says so."""
     for path in sorted(folder.glob(f"sessions/*{SUFFIX}")):
         with suppress(OSError, ValueError, AttributeError, KeyError), path.open("rb") as file:
-            place = json.loads(file.readline(1 << 16))["meta"]["workspace"]
-            root = _folder_at(place)
+            workspace = json.loads(file.readline(1 << 16))["meta"]["workspace"]
+            root = _folder_at(workspace)
             if root is not None and workspace_key(root) == folder.name:
                 return root
     return None

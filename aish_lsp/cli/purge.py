@@ -43,22 +43,24 @@ def add_parser(commands: Any) -> None:
 async def run(arguments: argparse.Namespace) -> int:
     """List what there is, ask, and remove it; return 1 if anything is left."""
     one: Path | None = arguments.workspace
-    found = inventory(one)
+    listing = inventory(one)
     listed = {
-        "found": [{"path": str(i.paths[0]), "what": i.what, "bytes": i.bytes} for i in found.items]
+        "found": [
+            {"path": str(i.paths[0]), "what": i.what, "bytes": i.bytes} for i in listing.items
+        ]
     }
-    if not found.items:
+    if not listing.items:
         where = f" of {shown_path(one)}" if one else ""
-        nothing = "\n".join((*found.kept, f"There is nothing{where} to remove."))
-        result = {**listed, "kept": found.kept, "removed": False}
+        nothing = "\n".join((*listing.kept, f"There is nothing{where} to remove."))
+        result = {**listed, "kept": listing.kept, "removed": False}
         return write_result(arguments, result, nothing, listed=True)
     if not arguments.json:
-        terminal.out.rows("\n".join(map(str, (*found.items, *found.kept))))
-    _refuse_if_in_use(found)
-    is_agreed = arguments.yes or await _ask(found)
-    left = [] if not is_agreed else _remove_all(found, inventory(one))
-    result = {**listed, "kept": found.kept, "removed": is_agreed and not left}
-    done = f"{found.size} removed." if is_agreed and not left else ""
+        terminal.out.rows("\n".join(map(str, (*listing.items, *listing.kept))))
+    _refuse_if_in_use(listing)
+    is_agreed = arguments.yes or await _ask(listing)
+    left = [] if not is_agreed else _remove_all(listing, inventory(one))
+    result = {**listed, "kept": listing.kept, "removed": is_agreed and not left}
+    done = f"{listing.size} removed." if is_agreed and not left else ""
     write_result(arguments, result, done)
     for message in left:
         terminal.tell(message)

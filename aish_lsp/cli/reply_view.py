@@ -40,22 +40,22 @@ class ReplyView:
     def command(self, info: CommandInfo) -> None:
         """Show a suggestion in place of the lines that it comes from."""
         is_fence = info.source == "fence"
-        place = self._place(is_fence=is_fence)
-        if place is None:
+        target = self._place(is_fence=is_fence)
+        if target is None:
             self._blocks += self._renderer.finish()
-            place = self._place(is_fence=is_fence)
+            target = self._place(is_fence=is_fence)
         shown = ""
         if self._shown.get(info.id) != info.text:
             one = self._suggestion(info.id)
-            held = None if place is None else self._blocks[place]
+            held = None if target is None else self._blocks[target]
             shown = suggestion(one, self._renderer.styled)
             if isinstance(held, CommandBlock):
                 shown = self._renderer.suggested(held, one)
             self._shown[info.id] = info.text
-        if place is None:
+        if target is None:
             self._blocks.append(shown)
         else:
-            self._blocks[place] = shown
+            self._blocks[target] = shown
         self._drain()
 
     def finish(self) -> None:

@@ -75,8 +75,8 @@ async def run(arguments: argparse.Namespace) -> int:
         _say("Looking for model servers on this machine and for keys in the environment ...")
         listed = await candidates(workspace)
         if arguments.json:
-            found = [{"preset": one.preset, "models": one.models} for one in listed]
-            terminal.out.as_json({"found": to_wire(found)}, indent=2)
+            rows = [{"preset": one.preset, "models": one.models} for one in listed]
+            terminal.out.as_json({"found": to_wire(rows)}, indent=2)
             return 0
         if not terminal.can_ask():
             return _explain(workspace, listed)
@@ -112,9 +112,9 @@ async def _set_up(workspace: Workspace, listed: Sequence[ModelCandidate]) -> str
     if chosen.preset.file is None and chosen.preset.provider != "ollama":
         chosen = await _with_window(workspace, chosen.serving(await _model(chosen)))
     configured = workspace.config.models
-    if known := configured_as(workspace.config, chosen.preset):
-        _say(f"It is already configured as {escaped(known)}.")
-        return known
+    if configured_name := configured_as(workspace.config, chosen.preset):
+        _say(f"It is already configured as {escaped(configured_name)}.")
+        return configured_name
     name = await _asked("A name for it in config.toml", chosen.preset.name)
     while name in configured:
         _say(f"There is already a model called {escaped(name)}.")
@@ -162,13 +162,13 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
         if number == offline:
             return None
         if number == other:
-            found = await _elsewhere(workspace)
+            choice = await _elsewhere(workspace)
         elif number == small:
-            found = await _small(workspace)
+            choice = await _small(workspace)
         else:
-            found = await _with_key(workspace, providers[number - offline - 1])
-        if found:
-            return found
+            choice = await _with_key(workspace, providers[number - offline - 1])
+        if choice:
+            return choice
         question = "Which one, then?"
 
 

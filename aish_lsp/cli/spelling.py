@@ -40,6 +40,6 @@ def for_shell(message: str) -> str:
 
 def _spelled(cited: re.Match[str]) -> str:
     for pattern, spelling in _IN_SHELL:
-        if found := pattern.fullmatch(cited[1]):
-            return f"`{found.expand(spelling)}`"
+        if match := pattern.fullmatch(cited[1]):
+            return f"`{match.expand(spelling)}`"
     return f"`:{cited[1]}` in `aish-lsp chat`"

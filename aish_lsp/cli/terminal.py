@@ -65,9 +65,9 @@ class OutputStream:
     def write(self, text: str) -> None:
         """Write ``text`` now."""
         text = self._return + text
-        kept = text.rstrip("\r")
-        self._return = "\r" if len(kept) < len(text) else ""
-        if shown := visible(_RETURNS.sub("\n", kept)):
+        line = text.rstrip("\r")
+        self._return = "\r" if len(line) < len(text) else ""
+        if shown := visible(_RETURNS.sub("\n", line)):
             self._open = None if shown.endswith("\n") else self._file()
             self._put(shown)
 

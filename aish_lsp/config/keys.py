@@ -72,12 +72,12 @@ def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
 
 def lookup(data: Mapping[str, Any], path: tuple[str, ...]) -> tuple[bool, Any]:
     """Return whether ``data`` has a value at ``path``, and the value."""
-    found: Any = data
+    value: Any = data
     for name in path:
-        if not isinstance(found, Mapping) or name not in found:
+        if not isinstance(value, Mapping) or name not in value:
             return False, None
-        found = found[name]
-    return True, found
+        value = value[name]
+    return True, value
 
 
 def _keys(cls: type, prefix: tuple[str, ...]) -> Iterator[Key]:

@@ -108,8 +108,8 @@ def from_environment(environ: Mapping[str, str]) -> SettingsLayer:
         path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
         key = key_at(path)
         if key is None:
-            known = [variable_of(key.path) for key in all_keys() if NAME not in key.path]
-            hint = nearest(variable, known)
+            variables = [variable_of(key.path) for key in all_keys() if NAME not in key.path]
+            hint = nearest(variable, variables)
             unknown.append(FieldProblem("", f"unknown variable; {hint}", variable))
         else:
             values[path] = _value(text, key.kind)
@@ -227,13 +227,13 @@ def parse(text: str) -> dict[str, Any]:
         raise BadFile("it is nested too deeply") from error
     except ValueError as error:
         # A TOMLDecodeError, or a number with too many digits for Python.
-        found = _PLACE.fullmatch(str(error))
-        if found is None:
+        position = _PLACE.fullmatch(str(error))
+        if position is None:
             raise BadFile(f"it is not TOML: {error}") from error
         last = text.count("\n") + 1
-        line = int(found[2]) if found[2] else last
-        column = f", column {found[3]}" if found[3] else ""
-        raise BadFile(f"it is not TOML: {found[1]} (line {line}{column})", line) from error
+        line = int(position[2]) if position[2] else last
+        column = f", column {position[3]}" if position[3] else ""
+        raise BadFile(f"it is not TOML: {position[1]} (line {line}{column})", line) from error
 
 
 def _lines_of_keys(text: str) -> dict[str, int]:
@@ -290,15 +290,15 @@ _PRESET_KEYS: Final = frozenset(field.name for field in dataclasses.fields(Prese
 def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
     """Yield the keys of one source that are refused regardless of their type, with the reason."""
     for name, preset in _tables(data, "models"):
-        place = ("models", name)
+        path = ("models", name)
         if not name:
-            yield place, "found an empty name; accepted: a preset with a name"
+            yield path, "found an empty name; accepted: a preset with a name"
             continue
         if name == OFFLINE and preset.get("provider") != "offline":
-            yield place, "the name belongs to the built-in model; choose another"
+            yield path, "the name belongs to the built-in model; choose another"
             continue
         for key, value in preset.items():
-            yield from _refused_of_preset((*place, key), key, value)
+            yield from _refused_of_preset((*path, key), key, value)
     for name, server in _tables(_table(data, "tools"), "servers"):
         yield from _refused_of_server(("tools", "servers", name), server)
     for key in ("classes", "system_prompts"):
@@ -317,12 +317,12 @@ def _without_other_addresses(good: Mapping[str, Any], data: object) -> Mapping[s
     """
     models = dict(_tables(good, "models"))
     for name, preset in _tables(data, "models"):
-        kept = models.get(name, preset)
-        lost = preset.keys() - kept.keys()
+        own = models.get(name, preset)
+        lost = preset.keys() - own.keys()
         if "endpoint" in lost or (
-            "endpoint" not in kept and any(_is_address(preset[key]) for key in lost)
+            "endpoint" not in own and any(_is_address(preset[key]) for key in lost)
         ):
-            models[name] = {**kept, "endpoint": NO_ADDRESS}
+            models[name] = {**own, "endpoint": NO_ADDRESS}
     return {**good, "models": models} if models else good
 
 
@@ -348,9 +348,9 @@ def _refused_of_preset(path: KeyPath, key: str, value: object) -> Iterator[tuple
                 "found a value that is not shown; accepted: the name of an environment variable",
             )
     else:
-        for place, name, text in _texts(value, path):
+        for keys, name, text in _texts(value, path):
             if is_secret(text) or (key == "extra_headers" and is_secret_name(name)):
-                yield place, _NO_KEYS
+                yield keys, _NO_KEYS
 
 
 def _refused_of_server(path: KeyPath, server: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -377,15 +377,15 @@ def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
     """Yield each string in ``value`` with its path and the nearest key above it."""
     waiting: list[tuple[KeyPath, str, object]] = [(path, str(path[-1]), value)]
     while waiting:
-        place, name, item = waiting.pop()
+        keys, name, item = waiting.pop()
         if isinstance(item, str):
-            yield place, name, item
-        elif len(place) > DEEPEST:
+            yield keys, name, item
+        elif len(keys) > DEEPEST:
             continue  # Validation refuses it for its depth.
         elif isinstance(item, Mapping):
-            waiting += [((*place, str(key)), str(key), part) for key, part in item.items()]
+            waiting += [((*keys, str(key)), str(key), part) for key, part in item.items()]
         elif isinstance(item, list):
-            waiting += [((*place, index), name, part) for index, part in enumerate(item)]
+            waiting += [((*keys, index), name, part) for index, part in enumerate(item)]
 
 
 def _address_problem(text: str, no_keys: str = _NO_KEYS) -> str | None:
@@ -414,23 +414,23 @@ def consistent(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[K
 
     Tool servers without exactly one of ``command`` and ``url`` are removed too.
     """
-    known = [*_table(data, "models"), OFFLINE]
+    names = [*_table(data, "models"), OFFLINE]
     wrong = [
-        (path, f"found {shown(name)}; there is no such preset, {nearest(name, known)}")
+        (path, f"found {shown(name)}; there is no such preset, {nearest(name, names)}")
         for path, name in _references(data)
-        if name and name not in known
+        if name and name not in names
     ]
     for name, server in _tables(_table(data, "tools"), "servers"):
-        given = [key for key in ("command", "url") if server.get(key)]
+        addresses = [key for key in ("command", "url") if server.get(key)]
         if name == OWN_TOOLS:
-            if given:
+            if addresses:
                 wrong.append((("tools", "servers", name), "accepted: `enabled` and `off` alone"))
-        elif len(given) != 1:
+        elif len(addresses) != 1:
             wrong.append((("tools", "servers", name), "accepted: either a command or a url"))
     good: Any = without(data, [path for path, _ in wrong])
     fallback = _table(data, "routing").get("fallback")
     if fallback:
-        there = [name for name in fallback if name in known]
+        there = [name for name in fallback if name in names]
         good = {**good, "routing": {**good["routing"], "fallback": there}}
     return good, wrong
 

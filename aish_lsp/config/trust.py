@@ -59,8 +59,8 @@ class TrustStore:
 
     def definition(self, workspace: Path, what: What, name: str) -> str | None:
         """Return what was stored with the grant of ``name``; None if nothing is granted."""
-        found = self._grants({"workspace": _place(workspace), "what": what, "name": name})
-        return str(found[-1].get("definition", "")) if found else None
+        grants = self._grants({"workspace": _place(workspace), "what": what, "name": name})
+        return str(grants[-1].get("definition", "")) if grants else None
 
     def times(self, workspace: Path, what: What) -> dict[str, str]:
         """Return when each of a workspace's grants of this kind was given, by its name."""
@@ -98,8 +98,8 @@ class TrustStore:
     def answer(self, what: Consent, name: str, place: str) -> bool | None:
         """Return the user's answer about sending to ``place`` for ``name``; None if not asked."""
         about = {"workspace": None, "what": what, "name": name, "hash": _digest(place)}
-        found = self._grants(about)
-        return _ANSWERS.get(str(found[-1].get("answer"))) if found else None
+        grants = self._grants(about)
+        return _ANSWERS.get(str(grants[-1].get("answer"))) if grants else None
 
     def keep_answer(self, what: Consent, name: str, place: str, *, granted: bool) -> None:
         """Store the user's answer.
@@ -120,10 +120,10 @@ class TrustStore:
         """Replace the grants that match ``about`` with ``grants``; return how many matched."""
         with locked(self._file.path):
             document = self._file.read_to_write(self._file.empty())
-            kept = [grant for grant in document["grants"] if not _is_about(grant, about)]
-            count = len(document["grants"]) - len(kept)
+            others = [grant for grant in document["grants"] if not _is_about(grant, about)]
+            count = len(document["grants"]) - len(others)
             if count or grants:
-                self._file.write({**document, "grants": [*kept, *grants]})
+                self._file.write({**document, "grants": [*others, *grants]})
                 self._seen = None
             return count
 

@@ -69,8 +69,8 @@ def with_variables(server: ToolServer, environ: Mapping[str, str]) -> ToolServer
         def value(match: re.Match[str]) -> str:
             if match[1]:
                 return match[0][1:]
-            if found := environ.get(match[2]):
-                return found
+            if variable := environ.get(match[2]):
+                return variable
             raise InvalidArgument(
                 f"the variable {match[2]} of its `{key}` is not set in aish's environment"
             )

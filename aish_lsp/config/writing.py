@@ -119,10 +119,10 @@ def _edited(before: str, data: Mapping[str, Any], preset: Preset, *, default: bo
 def _with_default(text: str, name: str, newline: str) -> str:
     """Return ``text`` with its default model replaced, or with one added at the top."""
     table = _TABLE.search(text)
-    found = _DEFAULT.search(text, 0, table.start() if table else len(text))
-    if found is None:
+    match = _DEFAULT.search(text, 0, table.start() if table else len(text))
+    if match is None:
         return f"default_model = {_value(name)}{newline}{newline if text else ''}{text}"
-    return f"{text[: found.start()]}{found[1]}{_value(name)}{text[found.end() :]}"
+    return f"{text[: match.start()]}{match[1]}{_value(name)}{text[match.end() :]}"
 
 
 def _table(preset: Preset) -> list[str]:

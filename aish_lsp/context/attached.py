@@ -62,26 +62,26 @@ class Attachments:
 
 async def named_files(question: str, files: FileNames, open_text: OpenText) -> Attachments:
     """Return the contents of the files that ``question`` names."""
-    found = Attachments()
+    attachments = Attachments()
     named = [mention for mention in mentions(question) if not mention.is_terminal]
     if not named:
-        return found
+        return attachments
     root = files.root
     if root is None:
         if any(mention.is_path and mention.is_clear for mention in named):
-            found.notices.append("No folder is open, so files named with @ were not sent.")
-        return found
-    places = await _located(root, named, open_text, found)
+            attachments.notices.append("No folder is open, so files named with @ were not sent.")
+        return attachments
+    places = await _located(root, named, open_text, attachments)
     paths = [place.path for place in places if place.state == "file"]
     left_out = await files.left_out(paths) if paths else set()
-    for place in places:
-        attached, notices = await asyncio.to_thread(_sent, place, left_out)
+    for location in places:
+        attached, notices = await asyncio.to_thread(_sent, location, left_out)
         # Two names may lead to one file, and two lines may be in one definition.
-        found.attached += (part for part in attached if part not in found.attached)
-        if attached and (is_secret_file(place.path) or is_secret_file(place.named.name)):
-            found.secret.add(place.path)
-        found.notices += (notice for notice in notices if notice not in found.notices)
-    return found
+        attachments.attached += (part for part in attached if part not in attachments.attached)
+        if attached and (is_secret_file(location.path) or is_secret_file(location.named.name)):
+            attachments.secret.add(location.path)
+        attachments.notices += (notice for notice in notices if notice not in attachments.notices)
+    return attachments
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +113,22 @@ async def _located(
     root: Path, named: Sequence[Mention], open_text: OpenText, found: Attachments
 ) -> list[_NamedFile]:
     """Return what the mentions mean, each once; only so many names are looked up."""
-    known: dict[tuple[str, str | None], _NamedFile | None] = {}
+    locations: dict[tuple[str, str | None], _NamedFile | None] = {}
     end = looked_up = 0
     for mention in await asyncio.to_thread(_with_blanks, root, named):
         if mention.start < end:
             continue  # It is part of the name before it.
         key = mention.written, mention.lines
-        if key not in known:
-            if looked_up == MOST or len(known) == _MOST_TRIED:
+        if key not in locations:
+            if looked_up == MOST or len(locations) == _MOST_TRIED:
                 most = MOST if looked_up == MOST else _MOST_TRIED
                 found.notices.append(f"Only the first {most} names with @ were looked up.")
                 break
-            known[key] = await _meant(root, mention, open_text)
-            looked_up += mention.is_clear or known[key] is not None
-        if (place := known[key]) is not None:
-            end = mention.start + place.end
-    return [place for place in known.values() if place is not None]
+            locations[key] = await _meant(root, mention, open_text)
+            looked_up += mention.is_clear or locations[key] is not None
+        if (location := locations[key]) is not None:
+            end = mention.start + location.end
+    return [place for place in locations.values() if place is not None]
 
 
 def _with_blanks(root: Path, named: Sequence[Mention]) -> list[Mention]:
@@ -148,15 +148,15 @@ def _with_blanks(root: Path, named: Sequence[Mention]) -> list[Mention]:
 
 async def _meant(root: Path, mention: Mention, open_text: OpenText) -> _NamedFile | None:
     """Return what a mention means; None if it may be no name of a file."""
-    place, others = await asyncio.to_thread(_on_disk, root, mention)
+    location, others = await asyncio.to_thread(_on_disk, root, mention)
     for end, named, path in others:
         if (text := await open_text(root / path)) is not None:
             return _NamedFile(named, "unsaved", path, text=text, end=end)
-    if place is None:
+    if location is None:
         return await asyncio.to_thread(_not_a_file, root, mention) if mention.is_clear else None
-    if place.file is None:
-        return place
-    return replace(place, text=await open_text(root / place.path))
+    if location.file is None:
+        return location
+    return replace(location, text=await open_text(root / location.path))
 
 
 def _on_disk(
@@ -178,10 +178,10 @@ def _on_disk(
         if real is None or not os.path.lexists(root / named.name):
             if real:
                 others.append((end, named, f"{real}/{own}".removeprefix("./")))
-        elif place := _opened(root, named):
+        elif location := _opened(root, named):
             rest = mention.written[end:] if mention.lines is None else ""
             missing = mention.spoken[-1] if _GOES_ON.match(rest) else ""
-            return replace(place, end=end, missing=missing), others
+            return replace(location, end=end, missing=missing), others
     return None, others
 
 
@@ -234,15 +234,15 @@ def _not_a_file(root: Path, mention: Mention) -> _NamedFile | None:
 def _sent(place: _NamedFile, left_out: Collection[str]) -> tuple[list[Attached], list[str]]:
     """Return what is attached for a name, and messages if not all of it is sent."""
     name = escaped(place.named.name)
-    told = {
+    sentences = {
         "missing": f"There is no file {name} in the workspace; the name was sent as you wrote it.",
         "folder": f"{name} is a folder. Name a file in it.",
         "special": f"{name} is not a regular file and was not sent.",
         "outside": f"{name} is outside the workspace and was not sent.",
         "unreadable": f"{name} cannot be read, so it was not sent.",
     }
-    if place.state in told:
-        return [], [told[place.state]]
+    if place.state in sentences:
+        return [], [sentences[place.state]]
     if place.path in left_out and not CHAT.search(place.path):
         reason = "is ignored (.gitignore) or belongs to another repository: it was not sent."
         return [], [f"{name} {reason}"]
@@ -294,8 +294,8 @@ async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attach
         return [], "The editor did not say what its terminal last ran: @terminal was not sent."
     command = clipped(escaped(one_line(shown.command)), _COMMAND) or "its last lines"
     ended = "" if shown.exit_code is None else f"exit {shown.exit_code}"
-    place = f"in {escaped(one_line(shown.cwd))}" if shown.cwd else ""
-    head = ", ".join(filter(None, (ended, place)))
+    where = f"in {escaped(one_line(shown.cwd))}" if shown.cwd else ""
+    head = ", ".join(filter(None, (ended, where)))
     output = clean_output(shown.output[-_MOST_OUTPUT:]).strip("\n")
     ran = f"$ {shown.command}\n" if shown.command else ""
     text = f"{ran}{output}\n" + (f"({head})\n" if head else "")
@@ -342,15 +342,15 @@ class Consents:
         files: dict[str, list[Attached]] = {}
         for part in attached:
             files.setdefault(part.path, []).append(part)
-        kept: list[Attached] = []
+        allowed: list[Attached] = []
         refusals: list[str] = []
         for path, parts in files.items():
             refusal = await self._refusal(parts, ask_user) if path in secret else ""
             if refusal:
                 refusals.append(refusal)
             else:
-                kept += parts
-        return kept, refusals
+                allowed += parts
+        return allowed, refusals
 
     async def _refusal(self, parts: Sequence[Attached], ask_user: AskUser) -> str:
         """Return why ``parts``, all of one file, must not be sent; empty if they may be."""
@@ -408,8 +408,8 @@ def _question(places: str) -> Question:
 
 
 def _digest(parts: Sequence[Attached]) -> str:
-    told = json.dumps([[part.kind, part.path, part.text] for part in parts])
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps([[part.kind, part.path, part.text] for part in parts])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # What was sent with a question, for display.
@@ -436,12 +436,12 @@ class SentAlong:
 
     def __str__(self) -> str:
         """Return a description in words."""
-        place = Attached("file", escaped(self.path), "", "", self.first, self.last).place
-        said = _IN_WORDS[self.kind].format(place)
+        name = Attached("file", escaped(self.path), "", "", self.first, self.last).place
+        words = _IN_WORDS[self.kind].format(name)
         if not self.cut:
-            return said
+            return words
         # Only the first line of a long definition is sent.
-        return f"{said}, cut {'short' if self.kind == 'definition' else 'to its head and tail'}"
+        return f"{words}, cut {'short' if self.kind == 'definition' else 'to its head and tail'}"
 
 
 def sent_along(attached: Iterable[Attached]) -> tuple[SentAlong, ...]:

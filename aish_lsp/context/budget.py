@@ -185,8 +185,8 @@ class Budget:
 
     def apply(self, conversation: Conversation, prepared: Prepared) -> None:
         """Evict from ``conversation`` what its plan gives up, and keep the plan's summary."""
-        kept = {} if prepared.kept is None else {self._counter.form: prepared.kept}
-        conversation.evict(len(prepared.evicted), kept)
+        anchors = {} if prepared.kept is None else {self._counter.form: prepared.kept}
+        conversation.evict(len(prepared.evicted), anchors)
         if prepared.summary is not None:
             conversation.summary = prepared.summary
 
@@ -229,10 +229,10 @@ class Budget:
         left, gone = draft_tokens(whole, self._counter), NOTHING
         end = 0
         for start, exchange_end in list(conversation.exchanges())[:-1]:
-            total, margin, kept = self._after(end, gone, left, size, anchor)
+            total, margin, remaining = self._after(end, gone, left, size, anchor)
             # One more, since the parts of a sum are rounded separately.
             if count - start <= most and target.hold(total + 1, margin + 1):
-                return end, kept
+                return end, remaining
             sent = whole.messages[max(0, start - left_out) : max(0, exchange_end - left_out)]
             tokens = self._counter.messages(sent)
             left, gone = left.less(tokens), gone.plus(tokens)
@@ -249,11 +249,11 @@ class Budget:
         """
         total, margin = self._counter.settled(left), margin_of(left, self._counter)
         margin += 2 * self._counter.slack
-        kept = anchor.without(end, gone) if anchor else None
+        remaining = anchor.without(end, gone) if anchor else None
         surer = size.margin + margin_of(gone, self._counter)
-        if kept is None or surer >= margin:
+        if remaining is None or surer >= margin:
             return total, margin, None
-        return size.total - self._counter.settled(gone), surer, kept
+        return size.total - self._counter.settled(gone), surer, remaining
 
     async def _fitting(self, messages: list[Message], anchor: MeasuredPrefix | None) -> Prepared:
         """Return the request with these messages, with as little as possible given up.

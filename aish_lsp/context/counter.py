@@ -112,8 +112,8 @@ class Counter:
 
     def text(self, text: str) -> Tokens:
         """Return the tokens of a text."""
-        known = self._tokenizer.known(text) if self._tokenizer else None
-        return Tokens(0, _estimate(text, self.family)) if known is None else Tokens(known, 0)
+        tokens = self._tokenizer.known(text) if self._tokenizer else None
+        return Tokens(0, _estimate(text, self.family)) if tokens is None else Tokens(tokens, 0)
 
     def _part(self, text: str) -> Tokens:
         """Return the tokens of a text that is a part of a message."""
@@ -124,8 +124,8 @@ class Counter:
 
     def added(self, tokens: int) -> Tokens:
         """Return tokens of the chat template, as counted ones if they are known exactly."""
-        known = self._tokenizer is not None and self._tokenizer.overhead is not None
-        return Tokens(tokens, 0) if known else Tokens(0, tokens)
+        has_overhead = self._tokenizer is not None and self._tokenizer.overhead is not None
+        return Tokens(tokens, 0) if has_overhead else Tokens(0, tokens)
 
     def tool(self, tool: ToolSchema) -> Tokens:
         """Return the tokens of a tool's schema in a request."""

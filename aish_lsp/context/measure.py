@@ -230,12 +230,12 @@ def _shrunk(parts: dict[str, int], total: int) -> dict[str, int]:
     """Return the parts scaled down in proportion, so that they add up to exactly ``total``."""
     whole = sum(parts.values())
     shrunk = {}
-    seen = given = 0
+    seen = shown = 0
     for name, tokens in parts.items():
         seen += tokens
         upto = total * seen // whole
-        shrunk[name] = upto - given
-        given = upto
+        shrunk[name] = upto - shown
+        shown = upto
     return shrunk
 
 

@@ -156,9 +156,9 @@ def mentions(question: str) -> list[Mention]:
     if "@" not in question and "\uff20" not in question:
         return []
     text = _CODE.sub(" ", _FENCED.sub("", question))
-    found: list[Mention] = []
+    result: list[Mention] = []
     at = 0
-    while len(found) < _MOST_READ and (match := _MENTION.search(text, at)):
+    while len(result) < _MOST_READ and (match := _MENTION.search(text, at)):
         kind = next(name for name in match.groupdict() if name != "lines" and match[name])
         is_clear = not match.start() or text[match.start() - 1] in " \t\r\n([{"
         lines = None if kind == "bare" else match["lines"] or ""
@@ -167,9 +167,9 @@ def mentions(question: str) -> list[Mention]:
         start, end = match.span(kind)
         more = _BEYOND.match(text, end) if kind == "bare" else None
         beyond = more[0][:_MOST_BEYOND] if more else ""
-        found.append(Mention(match[kind], lines, is_clear, start, end, beyond))
+        result.append(Mention(match[kind], lines, is_clear, start, end, beyond))
         at = match.start() + 1 if kind in ("bare", "quoted1") else match.end()
-    return found
+    return result
 
 
 def mention_of(name: str, first: int = 0, last: int = 0) -> str:
@@ -280,8 +280,8 @@ def proposals(typed: str, names: Iterable[str]) -> list[Proposal]:
     with it in another case, then names that contain it in any case. Letters with accents are the
     same whether they are one character or two.
     """
-    found = nsmallest(MOST, _ranked(_composed(typed), names))
-    return [Proposal(name, _inserted(name)) for _, _, name in found]
+    nearest = nsmallest(MOST, _ranked(_composed(typed), names))
+    return [Proposal(name, _inserted(name)) for _, _, name in nearest]
 
 
 def _composed(name: str) -> str:

@@ -137,9 +137,9 @@ def exec_block(output: ExecOutput) -> str:
 
 def attached_block(attached: Attached) -> str:
     """Return one block of what is attached to a question."""
-    place = as_data(attached.place, on_one_line=True)
+    source = as_data(attached.place, on_one_line=True)
     info = attached.language if _LANGUAGE.fullmatch(attached.language) else ""
-    return f"[{attached.kind}] {place}\n{fenced(attached.text, info)}"
+    return f"[{attached.kind}] {source}\n{fenced(attached.text, info)}"
 
 
 def user_text(message: Message) -> str:

@@ -91,16 +91,21 @@ def clamped(lines: Sequence[str], point: Point) -> Point:
 def _definition(
     document: SourceText, lines: Sequence[str], first: int, last: int
 ) -> list[Attached]:
-    found = definition_around(lines, first, last)
-    if found is None:
+    definition = definition_around(lines, first, last)
+    if definition is None:
         return []
-    text = "\n".join(lines[found.first : found.last + 1])
+    text = "\n".join(lines[definition.first : definition.last + 1])
     around = Attached(
-        "definition", document.path, text, document.language, found.first + 1, found.last + 1
+        "definition",
+        document.path,
+        text,
+        document.language,
+        definition.first + 1,
+        definition.last + 1,
     )
     if len(text) <= _WHOLE_DEFINITION:
         return [around]
-    head = f"{lines[found.first][:200]}\n[...]"
+    head = f"{lines[definition.first][:200]}\n[...]"
     return [replace(around, text=head, cut=True)]
 
 
@@ -141,20 +146,20 @@ def definition_around(lines: Sequence[str], first: int, last: int) -> Lines | No
 
     Return None if none is found, or if it is exactly those lines.
     """
-    said = [number for number in range(first, last + 1) if lines[number].strip()]
-    if not said:
+    filled = [number for number in range(first, last + 1) if lines[number].strip()]
+    if not filled:
         return None
-    level = min(_indent(lines[number]) for number in said)
-    if _is_header(lines, said[0]) and _indent(lines[said[0]]) == level:
+    level = min(_indent(lines[number]) for number in filled)
+    if _is_header(lines, filled[0]) and _indent(lines[filled[0]]) == level:
         level += 1
-    number = said[0] + (_indent(lines[said[0]]) < level)
+    number = filled[0] + (_indent(lines[filled[0]]) < level)
     for _ in range(_MOST_HEADERS):
         header = _header_above(lines, number, level)
         if header is None:
             break
-        found = Lines(_with_decorators(lines, header), _end(lines, header))
-        if found.last >= last and (found.first < first or found.last > last):
-            return found
+        definition = Lines(_with_decorators(lines, header), _end(lines, header))
+        if definition.last >= last and (definition.first < first or definition.last > last):
+            return definition
         number, level = header, _indent(lines[header])
     return None
 

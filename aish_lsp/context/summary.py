@@ -60,14 +60,14 @@ def _without_repeats(text: str) -> str:
     """
     pieces = [piece.rstrip() for piece in _BREAK.split(text) if piece.strip()]
     seen: set[str] = set()
-    kept: list[str] = []
+    unique: list[str] = []
     for number, piece in enumerate(pieces, 1):
-        said = piece.strip()
-        is_cut = number == len(pieces) and any(earlier.startswith(said) for earlier in seen)
-        if said not in seen and not is_cut:
-            kept.append(piece)
-        seen.add(said)
-    return "".join(kept).strip()
+        stripped = piece.strip()
+        is_cut = number == len(pieces) and any(earlier.startswith(stripped) for earlier in seen)
+        if stripped not in seen and not is_cut:
+            unique.append(piece)
+        seen.add(stripped)
+    return "".join(unique).strip()
 
 
 def cut_to(text: str, limit: int) -> str:
@@ -78,7 +78,7 @@ def cut_to(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     # One more character, since the end of a sentence is recognised by what follows it.
-    ends = [found.start() for found in _BREAK.finditer(text[: limit + 1])]
+    ends = [match.start() for match in _BREAK.finditer(text[: limit + 1])]
     end = ends[-1] if ends and ends[-1] > limit // 2 else limit
     return text[:end].rstrip()
 
@@ -101,8 +101,8 @@ def summary_request(
     if not evicted:
         request = _request(prior, (), max_chars) if prior else None
         return request if request and fits(request) else None
-    found = fitted(evicted, lambda notes: _request(prior, notes, max_chars), fits)
-    return found.messages if found else None
+    fitting = fitted(evicted, lambda notes: _request(prior, notes, max_chars), fits)
+    return fitting.messages if fitting else None
 
 
 def _request(prior: str | None, notes: Sequence[str], max_chars: int) -> tuple[RequestMessage, ...]:
@@ -196,8 +196,8 @@ def note(message: Message, limit: int) -> str:
         f"calls {one_line(call.name)} {_shortened(call.arguments, quarter)}"
         for call in message.tool_calls
     )
-    said = _shortened("\n".join(part for part in parts if part), 2 * limit)
-    return "\n ".join((f"{message.role}:", *said.split("\n")))
+    text = _shortened("\n".join(part for part in parts if part), 2 * limit)
+    return "\n ".join((f"{message.role}:", *text.split("\n")))
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -153,16 +153,16 @@ class UsageTotals:
     def warnings(self, thresholds: Cost) -> list[str]:
         """Return the warnings due now, one for each threshold that was passed."""
         total, spent = self.total(), self.cost()
-        said = []
+        warnings = []
         dollars, tokens = thresholds.warn_at_dollars, thresholds.warn_at_tokens
         if dollars is not None and spent > dollars and "dollars" not in self._warned:
             self._warned.add("dollars")
-            said.append(f"This session has cost ${spent:.4f}, more than ${dollars:g}.")
+            warnings.append(f"This session has cost ${spent:.4f}, more than ${dollars:g}.")
         used = total.input + total.output
         if tokens is not None and used > tokens and "tokens" not in self._warned:
             self._warned.add("tokens")
-            said.append(f"This session has used {used:,} tokens, more than {tokens:,}.")
-        return said
+            warnings.append(f"This session has used {used:,} tokens, more than {tokens:,}.")
+        return warnings
 
     def reset(self) -> None:
         """Zero the numbers and let the warnings be given again."""

@@ -253,10 +253,10 @@ class EditorFace(Face):
 
 def can(server: BaseServer, what: str) -> bool:
     """Return whether the client said that it can do ``what``, e.g. ``workspace.apply_edit``."""
-    found: object = server.client_capabilities
+    capability: object = server.client_capabilities
     for name in what.split("."):
-        found = getattr(found, name, None)
-    return bool(found)
+        capability = getattr(capability, name, None)
+    return bool(capability)
 
 
 def client_name(server: BaseServer) -> str:

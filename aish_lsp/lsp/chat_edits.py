@@ -349,11 +349,11 @@ class ChatEdits:
         if sent.insertion.part == "remark" or text == sent.base:
             return False
         whole = sent.insertion.edit.made_in(sent.base)
-        place = relocated(whole, sent.insertion.offset + len(sent.insertion.text), text)
-        if place is None:
+        position = relocated(whole, sent.insertion.offset + len(sent.insertion.text), text)
+        if position is None:
             return False
         self._sent, self._made = None, True
-        self._anchor.arrived(sent.insertion, text, place)
+        self._anchor.arrived(sent.insertion, text, position)
         return True
 
     def _give_up(self, sent: _Sent) -> None:

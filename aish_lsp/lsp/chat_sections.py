@@ -239,8 +239,8 @@ class TypedMessage:
         """
         if is_open and not self._found:
             return True
-        known = await asyncio.to_thread(self._kept)
-        if known != _digest(self._found if is_open else message):
+        digest = await asyncio.to_thread(self._kept)
+        if digest != _digest(self._found if is_open else message):
             return False
         self._found = ""
         return True
@@ -264,8 +264,8 @@ class TypedMessage:
             document: Any = json.loads(read_file(self._path))
         except (AishError, ValueError, RecursionError):
             return None
-        known = isinstance(document, Mapping) and document.get("version") == _VERSION
-        return document.get("draft") if known else None
+        is_current = isinstance(document, Mapping) and document.get("version") == _VERSION
+        return document.get("draft") if is_current else None
 
 
 def _digest(message: str) -> str:

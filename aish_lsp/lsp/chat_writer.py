@@ -281,11 +281,11 @@ class ChatWriter:
         is_known = on_disk == self._anchor.text
         if not is_known or on_disk == text or not on_disk.startswith(text):
             return True
-        section, place = self._anchor.section, self._anchor.offset
+        section, offset = self._anchor.section, self._anchor.offset
         missing = Piece(on_disk.removeprefix(text), apart=False, goes="to the end")
         if not await self._edits.insert([missing]):
             return False
-        self._anchor.resume(section, None if place is None else on_disk[place:])
+        self._anchor.resume(section, None if offset is None else on_disk[offset:])
         await self._edits.pace()
         return True
 
@@ -318,7 +318,7 @@ class ChatWriter:
                 base = document.source
             text, line_end = with_line_feeds(base), line_end_of(base)
             insertion = self._anchor.plan(text, batch)
-            known = self._anchor.offset, self._anchor.section, self._anchor.is_unsure
+            anchor = self._anchor.offset, self._anchor.section, self._anchor.is_unsure
             whole = insertion.edit.made_in(text)
             if whole == text:
                 return
@@ -338,7 +338,7 @@ class ChatWriter:
                 break
         # What the editor has reported since is about its document, not about the file.
         self._anchor.text = text
-        self._anchor.offset, self._anchor.section, self._anchor.is_unsure = known
+        self._anchor.offset, self._anchor.section, self._anchor.is_unsure = anchor
         self._anchor.wrote(insertion)
         self._held.append(_digest(whole))
 

@@ -156,9 +156,11 @@ async def _completions(
     if chats.at(uri) is None:
         return []
     prefix = documents.prefix(uri, at)
-    found = await completions_at(workspaces.of_document(uri), prefix, documents.text(uri) or "")
+    completions = await completions_at(
+        workspaces.of_document(uri), prefix, documents.text(uri) or ""
+    )
     items = []
-    for number, one in enumerate(found.items):
+    for number, one in enumerate(completions.items):
         start = types.Position(at.line, documents.width(prefix[: one.start]))
         item = types.CompletionItem(
             label=one.label,
@@ -166,14 +168,14 @@ async def _completions(
             filter_text=one.insert,
             text_edit=types.TextEdit(types.Range(start, at), one.insert),
         )
-        if found.are_files:
+        if completions.are_files:
             # They are filtered and sorted by what was typed already.
             item.filter_text, item.sort_text = prefix[one.start :], f"{number:03}"
         else:
             item.detail = one.detail
         items.append(item)
     # The client asks for files again as the user types: only some of many were returned.
-    return types.CompletionList(is_incomplete=True, items=items) if found.are_files else items
+    return types.CompletionList(is_incomplete=True, items=items) if completions.are_files else items
 
 
 def _begin(server: BaseServer, workspace: Workspace) -> None:

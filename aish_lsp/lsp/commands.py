@@ -211,12 +211,12 @@ class CommandHandlers:
     async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
         workspace, prefix = self.workspaces.resolve(params), params.prefix
         await workspace.sessions.named(params.session)
-        found = await completions_at(workspace, prefix, self._listed.get(workspace, ""))
+        completions = await completions_at(workspace, prefix, self._listed.get(workspace, ""))
         items = [
             ChatCompletion(one.label, one.insert, one.detail, _units(prefix[: one.start]), one.kind)
-            for one in found.items
+            for one in completions.items
         ]
-        return ChatCompletions(items, is_incomplete=found.are_files)
+        return ChatCompletions(items, is_incomplete=completions.are_files)
 
     async def _reply(self, call: Call, params: CompleteParams) -> Completion:
         messages = _alternating(params.messages)
@@ -321,16 +321,16 @@ def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...
     Raises:
         InvalidArgument: there are none, or the first or the last is not the user's.
     """
-    found: list[RequestMessage] = []
+    alternating: list[RequestMessage] = []
     for message in messages:
-        if found and found[-1].role == message.role:
-            joined = f"{found[-1].content}\n\n{message.content}"
-            found[-1] = RequestMessage(message.role, joined)
+        if alternating and alternating[-1].role == message.role:
+            joined = f"{alternating[-1].content}\n\n{message.content}"
+            alternating[-1] = RequestMessage(message.role, joined)
         else:
-            found.append(RequestMessage(message.role, message.content))
-    if not found or found[0].role != "user" or found[-1].role != "user":
+            alternating.append(RequestMessage(message.role, message.content))
+    if not alternating or alternating[0].role != "user" or alternating[-1].role != "user":
         raise InvalidArgument("The first and the last message must be the user's.", path="messages")
-    return tuple(found)
+    return tuple(alternating)
 
 
 #: Seconds that a program may take; some keep running, to hold what was copied.
@@ -352,8 +352,8 @@ async def to_clipboard(text: str, environ: Mapping[str, str]) -> bool:
     for variable, (program, *options) in _PROGRAMS:
         if variable and variable not in environ:
             continue
-        found = shutil.which(program, path=environ.get("PATH"))
-        if found and await _copied([found, *options], text, environ):
+        path = shutil.which(program, path=environ.get("PATH"))
+        if path and await _copied([path, *options], text, environ):
             return True
     return False
 

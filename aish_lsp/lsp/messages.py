@@ -232,13 +232,13 @@ def _flaws(value: object, path: str) -> Iterator[Flaw]:
     if attrs.has(kind):
         for field in _fields(kind):
             inner = getattr(value, field.name)
-            place = f"{path}.{camel_case(field.name)}".lstrip(".")
+            name = f"{path}.{camel_case(field.name)}".lstrip(".")
             if field.kinds is not None and type(inner) not in field.kinds:
-                yield Flaw(place, f"expected {accepted(field.type)}, found {shown(inner)}")
+                yield Flaw(name, f"expected {accepted(field.type)}, found {shown(inner)}")
             elif field.is_uri and isinstance(inner, str) and not is_uri(inner):
-                yield Flaw(place, f"expected a URI, found {shown(inner)}")
+                yield Flaw(name, f"expected a URI, found {shown(inner)}")
             else:
-                yield from _flaws(inner, place)
+                yield from _flaws(inner, name)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for number, item in enumerate(value):
             # Lists in lists are skipped: LSP has them only where any value is allowed.

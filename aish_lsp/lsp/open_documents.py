@@ -108,8 +108,8 @@ class OpenDocuments:
 
     def _keys(self) -> Mapping[str, str]:
         """Return the keys that the client says its chat has, less what could not be one."""
-        found = declared(self._server, "keys")
-        keys = found.items() if isinstance(found, Mapping) else ()
+        declared_keys = declared(self._server, "keys")
+        keys = declared_keys.items() if isinstance(declared_keys, Mapping) else ()
         return {name: key for name, key in keys if isinstance(key, str) and _KEY.fullmatch(key)}
 
     def uris(self) -> list[str]:
@@ -250,8 +250,8 @@ def _opened(document: TextDocument | None) -> OpenDocument | None:
 
 def _is_same(document: TextDocument, path: Path) -> bool:
     """Return whether ``document`` is the file ``path`` under whatever name."""
-    known = path_of(document.uri)
-    return known is not None and is_same_file(known, path)
+    document_path = path_of(document.uri)
+    return document_path is not None and is_same_file(document_path, path)
 
 
 def setup(server: BaseServer, documents: OpenDocuments) -> None:

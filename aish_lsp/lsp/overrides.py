@@ -149,8 +149,8 @@ class AishProtocol(LanguageServerProtocol):
         elif wants_answer(method):
             logger.warning("ignored %s: it is a request, and has no id", method)
             return False
-        known = (self.fm.builtin_features, self.fm.features, {types.CANCEL_REQUEST})
-        if not any(method in methods for methods in known):
+        method_tables = (self.fm.builtin_features, self.fm.features, {types.CANCEL_REQUEST})
+        if not any(method in methods for methods in method_tables):
             # The client may send a name of any length.
             raise JsonRpcMethodNotFound(f"there is no method {method[:80]}")
         return True
@@ -184,13 +184,15 @@ class AishProtocol(LanguageServerProtocol):
         if method is None:
             return self._structured_response(data)
         envelope = {"id": data["id"]} if "id" in data else {}
-        known: Any = types.METHOD_TO_TYPES.get(method)
-        if known is None:
+        message_type: Any = types.METHOD_TO_TYPES.get(method)
+        if message_type is None:
             kind = JsonRPCRequestMessage if envelope else JsonRPCNotification
             return kind(**envelope, method=method, jsonrpc="2.0", params=data.get("params"))
-        if known[2] is None:
-            return known[0](**envelope)
-        return known[0](**envelope, params=self._structured(method, data.get("params"), known[2]))
+        if message_type[2] is None:
+            return message_type[0](**envelope)
+        return message_type[0](
+            **envelope, params=self._structured(method, data.get("params"), message_type[2])
+        )
 
     def _structured(self, method: str, params: Any, params_type: Any) -> Any:
         try:

@@ -310,14 +310,14 @@ def _found(answer: object) -> list[CodeLocation] | None:
     items = _field(answer, "items")
     if not isinstance(items, list):
         return None
-    found = []
+    matches = []
     for item in items:
         uri, line, text = (_field(item, name) for name in ("uri", "line", "text"))
         path = path_of(uri) if isinstance(uri, str) else None
         if path is not None and isinstance(line, int) and line >= 0 and isinstance(text, str):
             # Its real path shows whether it is in the workspace.
-            found.append(CodeLocation(Path(os.path.realpath(path)), line, text))
-    return found
+            matches.append(CodeLocation(Path(os.path.realpath(path)), line, text))
+    return matches
 
 
 def _field(value: object, name: str) -> Any:

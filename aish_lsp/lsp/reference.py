@@ -123,17 +123,17 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def _shape(kind: Any, definitions: _Definitions) -> str:
     """Return the names of a result's fields, and of the fields of the objects in its lists."""
-    found = []
+    lines = []
     for name, schema in definitions.properties(kind).items():
         items = schema.get("items", {})
         # If there are several kinds, the last has all the fields.
         listed = items.get("anyOf", [items])[-1].get("$ref")
         if listed:
             fields = definitions.made[listed.rpartition("/")[2]]["properties"]
-            found.append(f"{name}: [{{{', '.join(fields)}}}]")
+            lines.append(f"{name}: [{{{', '.join(fields)}}}]")
         else:
-            found.append(f"{name}[]" if "items" in schema else name)
-    return f"{{{', '.join(found)}}}"
+            lines.append(f"{name}[]" if "items" in schema else name)
+    return f"{{{', '.join(lines)}}}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -212,13 +212,13 @@ def results_of(spec: CommandSpec) -> tuple[Any, ...]:
         return (spec.result,)
     run = spec.operation.run
     returned = get_type_hints(run, localns=names_for_types(run.__module__))["return"]
-    found = []
+    results = []
     for kind in get_args(returned) if get_origin(returned) in _UNIONS else [returned]:
         assert get_origin(kind) in (Answer, Job), f"{spec.name} returns neither of them"
-        found.append(get_args(kind)[0])
+        results.append(get_args(kind)[0])
     if spec.operation.comes_in_pieces:
-        found.append(BegunCommand if spec.operation.comes == "output" else Begun)
-    return tuple(found)
+        results.append(BegunCommand if spec.operation.comes == "output" else Begun)
+    return tuple(results)
 
 
 @cache
@@ -281,8 +281,8 @@ class _Definitions:
     def properties(self, kind: type, *, taken: bool = False) -> dict[str, Any]:
         """Return the schemas of a dataclass's fields, by their names on the wire."""
         self.of(kind, taken=taken)
-        found: dict[str, Any] = self.made[kind.__name__]["properties"]
-        return found
+        properties: dict[str, Any] = self.made[kind.__name__]["properties"]
+        return properties
 
     def event(self, kind: Any) -> dict[str, Any]:
         """Return the schema of an event: that of its dataclass, with its ``kind``."""
@@ -311,8 +311,8 @@ class _Definitions:
             # What we send always has all its fields.
             if not taken or is_required(field):
                 required.append(name)
-        found = {"type": "object", "description": (kind.__doc__ or "").strip()}
-        return found | {
+        object_schema = {"type": "object", "description": (kind.__doc__ or "").strip()}
+        return object_schema | {
             "properties": properties,
             "required": required,
             "additionalProperties": False,

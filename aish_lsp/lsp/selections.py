@@ -163,15 +163,15 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
     root = workspace.root
     if root is None:
         return None
-    found = [
+    ranges = [
         (reading, opened)
         for mention in mentions(message)
         for _, reading in (*mention.longer(), *mention.readings())
         if reading.first and (opened := documents.document(root / reading.name))
     ]
-    if len(found) != 1:
+    if len(ranges) != 1:
         return None
-    [(named, shown)] = found
+    [(named, shown)] = ranges
     document = SourceText(path_in(workspace, shown.uri), shown.text)
     lines = document.lines
     start, end = (clamped(lines, Point(line, 0)) for line in (named.first - 1, named.last))
@@ -189,8 +189,8 @@ async def _read_reply(job: Job[AskResult], asked: SelectionQuestion) -> None:
         part.kind == "selection" and part.path == asked.name and not part.cut
         for part in result.attached
     ):
-        found = fenced_blocks(with_line_feeds(result.text))
-        asked.blocks = tuple(block for block in found if _is_text(block))
+        blocks = fenced_blocks(with_line_feeds(result.text))
+        asked.blocks = tuple(block for block in blocks if _is_text(block))
 
 
 def _is_text(block: Block) -> bool:
@@ -295,7 +295,7 @@ async def selected(
     uri, document = await _document(documents, workspace, params.uri)
     lines = document.lines
     start, end = sorted(
-        documents.point(lines, place) for place in (params.range.start, params.range.end)
+        documents.point(lines, position) for position in (params.range.start, params.range.end)
     )
     if start.line >= len(lines):
         raise InvalidArgument(
@@ -358,10 +358,10 @@ def _problems(document: SourceText, problems: Sequence[Problem]) -> list[Attache
     """Return an editor's diagnostics, as one text."""
     if not problems:
         return []
-    said = [_problem(problem) for problem in problems[:_MOST_PROBLEMS]]
+    rows = [_problem(problem) for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
-        said.append(f"[... {len(problems) - _MOST_PROBLEMS} more ...]")
-    return [Attached("problems", document.path, "\n".join(said))]
+        rows.append(f"[... {len(problems) - _MOST_PROBLEMS} more ...]")
+    return [Attached("problems", document.path, "\n".join(rows))]
 
 
 def _problem(problem: Problem) -> str:

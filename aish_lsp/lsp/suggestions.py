@@ -137,21 +137,21 @@ class Suggestions:
         is_chat = self._chats.at(uri) is not None
         waiting = _waiting(workspace) if is_chat else {}
         end = len(document) if last is None else last
-        found = list(islice(_lines(document, workspace, waiting, first, end), _MOST_LINES))
+        lines = list(islice(_lines(document, workspace, waiting, first, end), _MOST_LINES))
         is_growing = is_chat and workspace is not None and workspace.shown.jobs
         if (
-            found
+            lines
             and is_growing
-            and found[-1].waiting is None
-            and _ends_at(document, found[-1].last)
+            and lines[-1].waiting is None
+            and _ends_at(document, lines[-1].last)
         ):
             # The rest of the line has yet to arrive.
-            found.pop()
+            lines.pop()
         if any(suggestion.info.source == "fence" for suggestion in waiting.values()):
             fences = _fences(document, waiting)
-            found += (fence for fence in fences if first <= fence.last and fence.first <= end)
-            found.sort(key=lambda runnable: runnable.first)
-        return found
+            lines += (fence for fence in fences if first <= fence.last and fence.first <= end)
+            lines.sort(key=lambda runnable: runnable.first)
+        return lines
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return the actions at a place: those that run its lines first, destructive ones last."""
@@ -190,11 +190,11 @@ class Suggestions:
     def _lenses(self, uri: str) -> list[types.CodeLens]:
         lenses = []
         for runnable in self.runnable(uri):
-            place = _place(runnable.first)
+            target = _place(runnable.first)
             if runnable.runs:
-                lenses.append(types.CodeLens(place, command=runnable.run(uri)))
+                lenses.append(types.CodeLens(target, command=runnable.run(uri)))
             if not runnable.obstacle:
-                lenses.append(types.CodeLens(place, command=runnable.edit(uri)))
+                lenses.append(types.CodeLens(target, command=runnable.edit(uri)))
         lenses += (
             types.CodeLens(_place(line), command=_stop(uri, turnId=job))
             for line, job in self._running(uri)
@@ -227,7 +227,7 @@ class Suggestions:
         uris = self._documents.uris()
         for uri in uris:
             lines = (self._documents.text(uri) or "").split("\n")
-            hints = [self._hint(found, lines[found.first]) for found in self.runnable(uri)]
+            hints = [self._hint(runnable, lines[runnable.first]) for runnable in self.runnable(uri)]
             if hints or uri in self._hinted:
                 self._publish(uri, hints)
         before, self._known = self._known, {uri: self._lenses(uri) for uri in uris}
@@ -321,19 +321,19 @@ def _lines(
     """Yield what ``CMD: `` lines of a document suggest from line ``first`` to ``last``."""
     if PREFIX not in document:
         return
-    for found in suggestions_in(document.split("\n")):
-        if found.line > last:
+    for suggested in suggestions_in(document.split("\n")):
+        if suggested.line > last:
             return
-        if found.end_line < first:
+        if suggested.end_line < first:
             continue
-        text = found.text
+        text = suggested.text
         suggestion = waiting.get(_key(text))
         if suggestion is not None and _key(suggestion.info.text) == _key(text):
-            yield Runnable.of(suggestion, found.line, found.end_line)
+            yield Runnable.of(suggestion, suggested.line, suggested.end_line)
         else:
             judged = workspace.judge(text) if workspace else classify(text, "bash", confined=False)
-            is_whole = not found.placeholders
-            yield Runnable(found.line, found.end_line, text, judged.risk, None, is_whole)
+            is_whole = not suggested.placeholders
+            yield Runnable(suggested.line, suggested.end_line, text, judged.risk, None, is_whole)
 
 
 def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:
@@ -342,15 +342,15 @@ def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnab
     An output is not one, nor is a fence below ``:run``: the user is about to send that.
     """
     lines = document.split("\n")
-    found: dict[str, Runnable] = {}
+    runnables: dict[str, Runnable] = {}
     for block in fenced_blocks(document):
         is_sent = block.first > 0 and lines[block.first - 1].rstrip() == ":run"
         is_ours = is_sent or block.fence + block.info == OUTPUT_OPENING
         command = None if is_ours else shell_block(block.info, block.text)
         suggestion = waiting.get(_key(command.text)) if command else None
         if suggestion is not None and suggestion.info.source == "fence":
-            found[suggestion.info.id] = Runnable.of(suggestion, block.first, block.last)
-    yield from found.values()
+            runnables[suggestion.info.id] = Runnable.of(suggestion, block.first, block.last)
+    yield from runnables.values()
 
 
 def _actions_of(

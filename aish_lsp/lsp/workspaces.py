@@ -107,8 +107,8 @@ class Workspaces:
         if target.workspace is not None:
             path = path_of(target.workspace)
             if path is None or path not in folders:
-                known = ", ".join(folder.as_uri() for folder in folders) or "none"
-                raise NotFound(f"The folder {target.workspace[:200]} is not open. Open: {known}.")
+                uris = ", ".join(folder.as_uri() for folder in folders) or "none"
+                raise NotFound(f"The folder {target.workspace[:200]} is not open. Open: {uris}.")
             return self._get(path), ""
         if target.uri is not None and (path := self.folder_of(target.uri)) is not None:
             return self._get(path), ""
@@ -250,10 +250,10 @@ class FileWatch:
             path = path_of(uri)
             if path is None:
                 continue
-            place = os.path.normpath(path) + os.sep
+            prefix = os.path.normpath(path) + os.sep
             for files, root in open_now:
-                if files is not None and place.startswith(root):
-                    yield files, place[len(root) : -1]
+                if files is not None and prefix.startswith(root):
+                    yield files, prefix[len(root) : -1]
 
     # Watching, and the progress of scans
 

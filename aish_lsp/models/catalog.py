@@ -100,10 +100,10 @@ class Catalog:
         chosen = configured(config)
         if chosen is not None:
             return chosen
-        found = await self.discover()
-        if found.presets:
-            return Chosen(found.presets[0], "a model server found on this machine")
-        for offer in found.offers:
+        presets = await self.discover()
+        if presets.presets:
+            return Chosen(presets.presets[0], "a model server found on this machine")
+        for offer in presets.offers:
             if await self._agreed(offer, ask_user):
                 return Chosen(offer.preset, f"the key in {offer.variable}, as you agreed")
         return Chosen(OFFLINE, "no model server was found", notice=_OFFLINE_NOTICE)
@@ -114,27 +114,27 @@ class Catalog:
             return Chosen(config.models[name], why)
         if name == OFFLINE.name:
             return Chosen(OFFLINE, why)
-        found = await self.discover()
-        for preset in found.presets:
+        presets = await self.discover()
+        for preset in presets.presets:
             if preset.name == name:
                 return Chosen(preset, why)
-        for offer in found.offers:
+        for offer in presets.offers:
             if offer.preset.name == name:
                 if not await self._agreed(offer, ask_user, again=True):
                     msg = f"You did not agree to use {offer.label}; nothing was sent there."
                     raise Denied(msg)
                 return Chosen(offer.preset, why)
-        known = [info.name for info in await self.list(config)]
-        near = difflib.get_close_matches(name, known, n=3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"Available: {', '.join(known)}."
+        names = [info.name for info in await self.list(config)]
+        near = difflib.get_close_matches(name, names, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Available: {', '.join(names)}."
         raise NotFound(f"There is no model {name[:60]!r}. {hint}")
 
     async def list(self, config: Config) -> list[ModelInfo]:
         """Return all models, each name once: configured ones first, the offline one last."""
-        found = await self.discover()
+        presets = await self.discover()
         rows = [_row(preset, "configured") for preset in config.models.values()]
-        rows += [_row(preset, "found") for preset in found.presets]
-        rows += [_row(offer.preset, "offered") for offer in found.offers]
+        rows += [_row(preset, "found") for preset in presets.presets]
+        rows += [_row(offer.preset, "offered") for offer in presets.offers]
         rows.append(_row(OFFLINE, "built-in"))
         first_of_name: dict[str, ModelInfo] = {}
         for row in rows:
@@ -156,12 +156,12 @@ class Catalog:
 
     def known_window(self, preset: Preset) -> int | None:
         """Return the context window in tokens, or None if unknown, without asking the server."""
-        known = self._of(preset)
-        if preset.context_window is None or known.window is None:
-            return preset.context_window or known.window
+        window = self._of(preset)
+        if preset.context_window is None or window.window is None:
+            return preset.context_window or window.window
         # Once expired: the server may have been restarted with the configured window.
-        fresh = time.monotonic() < known.window_until
-        return min(preset.context_window, known.window) if fresh else preset.context_window
+        fresh = time.monotonic() < window.window_until
+        return min(preset.context_window, window.window) if fresh else preset.context_window
 
     def asked_window(self, preset: Preset) -> bool:
         """Return whether the window is known, or the server answered without reporting one."""
@@ -251,24 +251,24 @@ class Catalog:
 
     async def _agree_to_show(self, preset: Preset, ask_user: AskUser, *, again: bool) -> None:
         """Ask whether the key of ``preset`` may be sent unencrypted; raise Denied if it may not."""
-        place = origin(preset.endpoint)
+        server = origin(preset.endpoint)
         async with self._asking:
-            answer = self._answer("key", place, place)
+            answer = self._answer("key", server, server)
             if answer is None or (again and not answer):
-                answer = plain(await ask_user(_exposure(preset, place)))
+                answer = plain(await ask_user(_exposure(preset, server)))
                 if answer is not None:
-                    await self._keep("key", place, place, granted=answer)
+                    await self._keep("key", server, server, granted=answer)
         if not answer:
             raise Denied(
-                f"The key of {preset.name} was not sent to {place}: it would go there unencrypted."
+                f"The key of {preset.name} was not sent to {server}: it would go there unencrypted."
                 f" Write https:// in models.{preset.name}.endpoint, or agree to it in a terminal:"
                 f" `aish-lsp ask --model {preset.name}` asks you again."
             )
 
     def _answer(self, what: Consent, name: str, place: str) -> bool | None:
         """Return the user's earlier answer, or None if there is none."""
-        kept = self._trust.answer(what, name, place)
-        return self._answers.get((what, name, place)) if kept is None else kept
+        stored = self._trust.answer(what, name, place)
+        return self._answers.get((what, name, place)) if stored is None else stored
 
     async def _keep(self, what: Consent, name: str, place: str, *, granted: bool) -> None:
         self._answers[what, name, place] = granted

@@ -126,11 +126,11 @@ async def list_models(
     if not preset.model:
         # Many other programs list something.
         return entries(as_dict(reply), "data")
-    found = [{**model, "id": model.get("id") or model.get("name")} for model in _listed(reply)]
-    if len(found) == 1 and not found[0]["id"]:
+    models = [{**model, "id": model.get("id") or model.get("name")} for model in _listed(reply)]
+    if len(models) == 1 and not models[0]["id"]:
         # A server with one model needs no name for it.
-        found[0]["id"] = preset.model
-    return entries({"data": found}, "data")
+        models[0]["id"] = preset.model
+    return entries({"data": models}, "data")
 
 
 def _listed(reply: Any) -> list[Json]:
@@ -249,8 +249,8 @@ def _entry(listed: list[Json], name: str) -> Json:
 
 def entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[Json]:
     """Return the objects of a reply's list ``name`` whose ``key`` is a string."""
-    found = map(as_dict, as_list(reply.get(name)))
-    return [item for item in found if isinstance(item.get(key), str)]
+    rows = map(as_dict, as_list(reply.get(name)))
+    return [item for item in rows if isinstance(item.get(key), str)]
 
 
 # Discovery: what can answer without configuration, which is model servers on this machine and keys
@@ -321,9 +321,9 @@ async def find_local(
     The preset is named after the kind of server (``llama.cpp``, ``ollama``, ``lm-studio``,
     ``vllm``), or ``local`` if that is unknown; a second server of a kind has its port in the name.
     """
-    found = await asyncio.gather(*(_probe(http, port, timeout_s) for port in ports))
+    answers = await asyncio.gather(*(_probe(http, port, timeout_s) for port in ports))
     presets: dict[str, Preset] = {}
-    for preset in found:
+    for preset in answers:
         if preset is None:
             continue
         name = preset.name

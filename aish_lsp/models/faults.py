@@ -89,14 +89,14 @@ def refusal(
         )
     decoded = _decode(body)
     words = _quote(decoded, redact)
-    said = _sentence(words)
+    sentence = _sentence(words)
     data = {"status": status, "provider_message": words, **_details(decoded, redact)}
     if _google_detail(decoded, "reason") == BAD_GOOGLE_KEY:
         data["type"] = BAD_GOOGLE_KEY
     if status < 500 and status not in _TRANSIENT_STATUS:
         look = hint(401 if is_bad_key(data) and status == 400 else status, words)
-        return BackendRejected(f"{where} refused the request ({status}): {said} {look}", **data)
-    message = f"{where} cannot answer now ({status}): {said}"
+        return BackendRejected(f"{where} refused the request ({status}): {sentence} {look}", **data)
+    message = f"{where} cannot answer now ({status}): {sentence}"
     seconds = _wait(headers, decoded, words, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
@@ -178,16 +178,16 @@ def _words(value: Any, depth: int = 6) -> str | None:
     if depth == 0:
         return None
     if isinstance(value, list):
-        found = (_words(item, depth - 1) for item in value[:3])
-        return "; ".join(words for words in found if words) or None
+        parts = (_words(item, depth - 1) for item in value[:3])
+        return "; ".join(words for words in parts if words) or None
     if not isinstance(value, dict):
         return None
-    found = (_words(value.get(key), depth - 1) for key in _MESSAGE_KEYS)
-    words = next((words for words in found if words), None)
+    parts = (_words(value.get(key), depth - 1) for key in _MESSAGE_KEYS)
+    words = next((words for words in parts if words), None)
     if words is None:
         # Some proxies put the provider's error into a field of another name.
-        found = (_words(one, depth - 1) for one in value.values() if isinstance(one, dict))
-        words = next((words for words in found if words), None)
+        parts = (_words(one, depth - 1) for one in value.values() if isinstance(one, dict))
+        words = next((words for words in parts if words), None)
     location = value.get("loc")
     if words and isinstance(location, list):
         words = f"{'.'.join(map(str, location))}: {words}"
@@ -296,7 +296,7 @@ def hint(status: int | None, words: str, kind: str = "") -> str:
     ``status``.
     """
     if status is None:
-        status = next((known for name, known in _hints()["kinds"].items() if name in kind), 400)
+        status = next((text for name, text in _hints()["kinds"].items() if name in kind), 400)
     if names_bad_key(words):
         status = 401
     if by_status := _hints()["status"].get(str(status)):

@@ -56,9 +56,9 @@ def forms_for(error: AishError, known: Iterable[str]) -> Iterator[tuple[str, str
     ``known`` are the forms that it already has.
     """
     words = str(error.data.get("provider_message", ""))
-    for name, told, asked in _forms():
+    for name, sentence, asked in _forms():
         if name not in known and asked.search(words):
-            yield name, told
+            yield name, sentence
 
 
 def reformed(request: ModelRequest, forms: Iterable[str], source: str, server: str) -> ModelRequest:
@@ -105,8 +105,8 @@ def _as_one(messages: list[RequestMessage]) -> list[RequestMessage]:
     rest = [_as_text(message) for message in messages[len(before) :]]
     if len(rest) < 2:
         return messages
-    said = (f"[{'you' if one.role == 'assistant' else 'user'}]\n{one.content}" for one in rest)
-    return [*before, RequestMessage("user", "\n\n".join(["[This was said so far.]", *said]))]
+    lines = (f"[{'you' if one.role == 'assistant' else 'user'}]\n{one.content}" for one in rest)
+    return [*before, RequestMessage("user", "\n\n".join(["[This was said so far.]", *lines]))]
 
 
 def _one_by_one(messages: Iterable[RequestMessage]) -> Iterator[RequestMessage]:
@@ -156,8 +156,8 @@ def _with_short_ids(message: RequestMessage) -> RequestMessage:
 def _without_ids(extra: Json) -> Json:
     """Return what servers said of a call, without their own ids, which would go back to them."""
     return {
-        server: {name: value for name, value in as_dict(said).items() if name != "id"}
-        for server, said in extra.items()
+        server: {name: value for name, value in as_dict(fields).items() if name != "id"}
+        for server, fields in extra.items()
     }
 
 

@@ -144,12 +144,12 @@ async def headers_for(
         BackendRejected: as ``resolve_key``.
     """
     headers = dict(fixed)
-    given = {name.lower() for name in preset.extra_headers}
-    if given.isdisjoint({BEARER.lower(), key_header}):
+    names = {name.lower() for name in preset.extra_headers}
+    if names.isdisjoint({BEARER.lower(), key_header}):
         key = await resolve_key(preset, environ)
         if key:
             headers = {key_header: f"Bearer {key}" if key_header == BEARER else key, **headers}
-    own = {name: value for name, value in headers.items() if name.lower() not in given}
+    own = {name: value for name, value in headers.items() if name.lower() not in names}
     return own | preset.extra_headers
 
 

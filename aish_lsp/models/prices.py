@@ -135,15 +135,15 @@ def listed_price(entry: Mapping[str, Any]) -> Price | None:
     tariffs = [pricing, *(overrides if isinstance(overrides, list) else ())]
 
     def highest(*names: str) -> float | None:
-        given = [
+        listed_rates = [
             _rate(tariff[name])
             for tariff in tariffs
             if isinstance(tariff, dict)
             for name in names
             if name in tariff
         ]
-        rates = [rate for rate in given if rate is not None]
-        return max(rates) if rates and len(rates) == len(given) else None
+        rates = [rate for rate in listed_rates if rate is not None]
+        return max(rates) if rates and len(rates) == len(listed_rates) else None
 
     input_, output = highest("prompt"), highest("completion", "internal_reasoning")
     if input_ is None or output is None:
@@ -162,5 +162,5 @@ def _rate(value: Any) -> float | None:
         dollars = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):
         return None
-    known = math.isfinite(dollars) and dollars >= 0 and not isinstance(value, bool)
-    return round(dollars * _MILLION, _DIGITS) if known else None
+    is_price = math.isfinite(dollars) and dollars >= 0 and not isinstance(value, bool)
+    return round(dollars * _MILLION, _DIGITS) if is_price else None

@@ -128,9 +128,9 @@ _REQUESTED: Final = re.compile(
 
 def _over_a_minute(words: str) -> Overflow | None:
     """Return what a refusal says whose request alone exceeds the limit for a minute, or None."""
-    if (found := _REQUESTED.search(words)) is None:
+    if (match := _REQUESTED.search(words)) is None:
         return None
-    limit, requested = (int(re.sub("[,_]", "", number)) for number in found.groups())
+    limit, requested = (int(re.sub("[,_]", "", number)) for number in match.groups())
     # What is requested includes the limit of the reply, so it says nothing about our count.
     return Overflow(None, limit) if requested > limit else None
 
@@ -203,8 +203,8 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
 
     def pattern(sentence: str) -> re.Pattern[str]:
         literals = map(re.escape, placeholders.split(sentence))
-        found = [_PLACEHOLDERS[name] for name in placeholders.findall(sentence)]
-        body = "".join(a + b for a, b in zip(literals, [*found, ""], strict=True))
+        patterns = [_PLACEHOLDERS[name] for name in placeholders.findall(sentence)]
+        body = "".join(a + b for a, b in zip(literals, [*patterns, ""], strict=True))
         return re.compile(f"{_BEGIN}(?P<sentence>{body})", re.IGNORECASE)
 
     table = _SENTENCES.read_text("utf-8")
@@ -300,9 +300,9 @@ def changed_fields(error: AishError, body: Json, own: Mapping[str, Any]) -> Chan
 def _paths(body: Json, own: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each optional field that is sent, by its plain name, with its path."""
     for name, value in body.items():
-        given = own.get(name)
+        paths = own.get(name)
         if isinstance(value, dict) and _plain(name) != "thinking":
-            inside = given if isinstance(given, dict) else {}
+            inside = paths if isinstance(paths, dict) else {}
             for inner in value:
                 if _plain(inner) not in _NEEDED and inner not in inside:
                     yield _plain(inner), f"{name}.{inner}"

@@ -124,12 +124,12 @@ def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
         waiting = [(call.id, number) for number, call in enumerate(reply.tool_calls)]
         for message in following:
             answered = (message.tool_call_id or "") if message.role == "tool" else None
-            found = next((call for call in waiting if call[0] == answered), None)
-            if found is None:
+            match = next((call for call in waiting if call[0] == answered), None)
+            if match is None:
                 exchange.others.append(message)
             else:
-                waiting.remove(found)
-                exchange.results.append((found[1], message.content))
+                waiting.remove(match)
+                exchange.results.append((match[1], message.content))
         exchange.results += [(number, None) for _, number in waiting]
         yield exchange
 
@@ -169,8 +169,8 @@ def tool_named(name: str, tools: Iterable[str]) -> str:
     if name in tools:
         return name
     meant = _BETWEEN.sub("", _AROUND.sub("", name)).casefold()
-    found = [tool for tool in tools if _BETWEEN.sub("", tool).casefold() == meant]
-    return found[0] if len(found) == 1 else name
+    matches = [tool for tool in tools if _BETWEEN.sub("", tool).casefold() == meant]
+    return matches[0] if len(matches) == 1 else name
 
 
 @dataclass(frozen=True, slots=True)

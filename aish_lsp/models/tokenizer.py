@@ -501,8 +501,8 @@ async def measure_overhead(
 
 def _added(total: int | None, texts: Sequence[int | None]) -> int | None:
     """Return what the template added to texts with these tokens, or None if that is unknown."""
-    known = [tokens for tokens in texts if tokens is not None]
-    return None if total is None or len(known) < len(texts) else total - sum(known)
+    counts = [tokens for tokens in texts if tokens is not None]
+    return None if total is None or len(counts) < len(texts) else total - sum(counts)
 
 
 async def _unless_refused(ask: Callable[[], Awaitable[int]]) -> int | None:

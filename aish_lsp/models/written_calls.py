@@ -181,10 +181,10 @@ class WrittenCalls:
         whole = text
         if block := _BLOCK.match(text):
             text = block[1] + text[block.end() :]
-        begin = place = misses = 0
-        while misses < _MOST_MISSES and (match := _BEGIN.search(text, place)):
+        begin = position = misses = 0
+        while misses < _MOST_MISSES and (match := _BEGIN.search(text, position)):
             at = match.start()
-            call, place = (
+            call, position = (
                 self._markup_at(text, at) if text[at] == "<" else self._object_at(text, at)
             )
             if call is None:
@@ -192,11 +192,11 @@ class WrittenCalls:
                 continue
             calls.append(call)
             gaps.append(text[begin:at])
-            begin = place
+            begin = position
         if not calls:
             return [], whole
-        said = (_AROUND.sub("", gap).strip() for gap in [*gaps, text[begin:]])
-        return calls, "\n".join(gap for gap in said if gap.strip(" \t\r\n[],;"))
+        prose = (_AROUND.sub("", gap).strip() for gap in [*gaps, text[begin:]])
+        return calls, "\n".join(gap for gap in prose if gap.strip(" \t\r\n[],;"))
 
     def _object_at(self, text: str, at: int) -> tuple[ToolCall | None, int]:
         """Return the call in the JSON object that begins at ``at``, if it is one, and its end."""
@@ -223,12 +223,12 @@ class WrittenCalls:
             return None, at + 1
         types = as_dict(self._tools[name].parameters.get("properties"))
         arguments: dict[str, Any] = {}
-        place = match.end()
-        while begun := _PARAMETER.search(text, place, end):
-            place = text.find("</parameter>", begun.end(), end)
-            if place < 0:
+        position = match.end()
+        while begun := _PARAMETER.search(text, position, end):
+            position = text.find("</parameter>", begun.end(), end)
+            if position < 0:
                 return None, at + 1
-            key, value = begun[1], text[begun.end() : place].removesuffix("\n")
+            key, value = begun[1], text[begun.end() : position].removesuffix("\n")
             is_text = as_dict(types.get(key)).get("type") == "string"
             arguments[key] = value if is_text else _value(value)
         return _call(name, arguments), end + len("</function>")

@@ -32,14 +32,14 @@ async def listed(caller: Caller, _params: SessionTarget) -> Answer[ApprovalList]
     `what` is a command, or all edits of files. A command runs without a question if it is the same
     word by word; `FILE…` stands for files of the workspace.
     """
-    found = caller.session.approvals.listed()
+    approvals = caller.session.approvals.listed()
     rows = [
         f"{number}. `{escaped(one.what).replace('`', chr(39))}` in this {one.scope},"
         f" since {one.since[:16].replace('T', ' ')}"
-        for number, one in enumerate(found, 1)
+        for number, one in enumerate(approvals, 1)
     ]
     text = "\n".join([*rows, "", "`:approvals revoke N` asks again about one."]) if rows else _NONE
-    return Answer(ApprovalList(found), text)
+    return Answer(ApprovalList(approvals), text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +72,12 @@ async def revoke(caller: Caller, params: ApprovalParams) -> Answer[ApprovalList]
     approvals = caller.session.approvals
     numbered = enumerate(approvals.listed(), 1)
     is_all = params.id in (None, "all")
-    found = [one for number, one in numbered if is_all or params.id in (one.id, str(number))]
-    if not found and not is_all:
+    revoked = [one for number, one in numbered if is_all or params.id in (one.id, str(number))]
+    if not revoked and not is_all:
         raise NotFound(
             f"No approval {escaped(str(params.id)[:40])!r} is remembered. `:approvals` lists them."
         )
-    for one in found:
+    for one in revoked:
         await approvals.revoke(one)
-    text = f"Revoked {count_of(len(found), 'approval')}: you are asked again."
-    return Answer(ApprovalList(approvals.listed()), text if found else _NONE)
+    text = f"Revoked {count_of(len(revoked), 'approval')}: you are asked again."
+    return Answer(ApprovalList(approvals.listed()), text if revoked else _NONE)

@@ -196,11 +196,11 @@ async def show_prompt(caller: Caller, params: PromptParams) -> Answer[Prompt]:
     """
     session = caller.session
     caller.tell(await session.refresh())
-    found = await caller.workspace.named(params.prompt)
+    attachments = await caller.workspace.named(params.prompt)
     attached = [
         replace(part, text=caller.workspace.without_keys(part.text))
-        for part in found.attached
-        if part.path not in found.secret
+        for part in attachments.attached
+        if part.path not in attachments.secret
     ]
     upcoming = session.next_request(params.prompt, attached)
     tools = tuple(map(asdict, session.tools_for(session.preset, upcoming.limit)))

@@ -44,8 +44,8 @@ async def show_project(caller: Caller, params: ProjectParams) -> Answer[ProjectB
     workspace.project.shape(params.depth, params.max_chars)
     config = workspace.config.project
     if not workspace.project.shown(config):
-        told = "The model knows nothing about the project now. `:tree on` changes that."
-        return Answer(ProjectBlock("", 0, truncated=False), told)
+        sentence = "The model knows nothing about the project now. `:tree on` changes that."
+        return Answer(ProjectBlock("", 0, truncated=False), sentence)
     await workspace.project.refresh(config, patience=None)
     block = workspace.project.block
     if not block.block:
@@ -119,8 +119,10 @@ async def compact(caller: Caller, _params: SessionTarget) -> Answer[Compaction]:
     `evictedTurns` counts messages, `context` is as for aish.context.show. If no summary can be
     made, nothing is lost: `evictedTurns` is 0, and the user is told why.
     """
-    done, told = await caller.face.wait(begin(caller.session), "aish summarizes the conversation")
-    return Answer(done, told, is_told=True)
+    done, summary = await caller.face.wait(
+        begin(caller.session), "aish summarizes the conversation"
+    )
+    return Answer(done, summary, is_told=True)
 
 
 @operation("status", SessionTarget, shows=True)

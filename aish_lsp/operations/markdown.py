@@ -299,11 +299,11 @@ def checklist(candidates: Sequence[Candidate]) -> str:
     """Return the candidates, of which there is at least one, as Markdown lines numbered from 1."""
     lines = [_HINT, ""]
     for number, candidate in enumerate(candidates, 1):
-        known = candidate.duplicate_of
-        tick = " " if known is None else "x"
+        duplicate = candidate.duplicate_of
+        tick = " " if duplicate is None else "x"
         lines.append(f"- [{tick}] {number}. ({candidate.kind}) {candidate.content}")
-        if known is not None:
-            lines.append(f"{_NOTE}known already, as item {known}")
+        if duplicate is not None:
+            lines.append(f"{_NOTE}known already, as item {duplicate}")
         lines += (f"{_CAREFUL}{flag}" for flag in candidate.flags)
     return "\n".join(lines)
 

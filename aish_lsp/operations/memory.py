@@ -321,9 +321,9 @@ class AcceptedIds:
 
 
 async def _read_accept(caller: Caller, argument: str) -> MemoryAccept:
-    kept = accepted_in_chat(argument, await caller.face.chat_text())
+    accepted = accepted_in_chat(argument, await caller.face.chat_text())
     return MemoryAccept(
-        candidates=[AcceptedCandidate(kind=one.kind, content=one.content) for one in kept]
+        candidates=[AcceptedCandidate(kind=one.kind, content=one.content) for one in accepted]
     )
 
 
@@ -344,9 +344,9 @@ async def keep(caller: Caller, params: MemoryAccept) -> Answer[AcceptedIds]:
     ids = await asyncio.to_thread(accept, session.workspace.memory, accepted, session.id)
     if not ids:
         return Answer(AcceptedIds(ids), "There is nothing to keep.")
-    kept = dict(zip(ids, accepted, strict=True))
-    which = f"{'items' if len(kept) > 1 else 'item'} {', '.join(map(str, kept))}"
-    rows = (f"- {item_id} ({one.kind}) {one.content}" for item_id, one in kept.items())
+    by_id = dict(zip(ids, accepted, strict=True))
+    which = f"{'items' if len(by_id) > 1 else 'item'} {', '.join(map(str, by_id))}"
+    rows = (f"- {item_id} ({one.kind}) {one.content}" for item_id, one in by_id.items())
     return Answer(AcceptedIds(ids), "\n".join([f"Remembered as {which}.", "", *rows]))
 
 
@@ -366,7 +366,7 @@ async def inject(caller: Caller, _params: Target) -> Answer[Injected]:
     caller.tell(await workspace.refresh_memory())
     selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
     items = count_of(len(selected.items), "item")
-    told = f"The model is told {items}, {count_of(selected.characters, 'character')}"
+    sentence = f"The model is told {items}, {count_of(selected.characters, 'character')}"
     left = f"; {selected.dropped} more do not fit" if selected.dropped else ""
     done = Injected(len(selected.items), selected.dropped, selected.characters)
-    return Answer(done, f"{told}{left}.")
+    return Answer(done, f"{sentence}{left}.")

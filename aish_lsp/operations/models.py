@@ -230,19 +230,19 @@ async def _serving(caller: Caller, chosen: ModelCandidate, model: str) -> ModelC
 async def _added(session: Session, chosen: ModelCandidate) -> tuple[str, str]:
     """Configure a model, use it, ask it a question; return its name and what to tell the user."""
     workspace = session.workspace
-    name, said = configured_as(workspace.config, chosen.preset), "is configured already"
+    name, state = configured_as(workspace.config, chosen.preset), "is configured already"
     if not name:
         name = chosen.preset.name
         default = needs_default(workspace.config, name)
         await write(workspace, chosen.preset, default=default)
-        said = f"was added to `{escaped(str(config_file()))}`"
+        state = f"was added to `{escaped(str(config_file()))}`"
     await session.use_model(name)
-    told = f"**{escaped(name)}** {said}, and answers from now on."
+    sentence = f"**{escaped(name)}** {state}, and answers from now on."
     try:
         reply = await try_out(session, name)
     except AishError as error:
-        return name, f"{told} It could not be tried, though: {error.message}"
-    return name, f"{told} Asked to say hello, it says:\n\n{quoted(reply)}"
+        return name, f"{sentence} It could not be tried, though: {error.message}"
+    return name, f"{sentence} Asked to say hello, it says:\n\n{quoted(reply)}"
 
 
 def _numbered(listed: Sequence[ModelCandidate], which: str) -> ModelCandidate:
@@ -421,8 +421,8 @@ def _candidate(
     while free in names:
         free, number = f"{name}-{number}", number + 1
     names.append(free)
-    known = configured_as(config, preset)
-    return ModelCandidate(replace(preset, name=free), tuple(models), known)
+    configured = configured_as(config, preset)
+    return ModelCandidate(replace(preset, name=free), tuple(models), configured)
 
 
 def configured_as(config: Config, preset: Preset) -> str:

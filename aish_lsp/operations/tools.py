@@ -99,8 +99,8 @@ def _listed(session: Session) -> ToolList:
 )
 async def listed(caller: Caller, _params: SessionTarget) -> Answer[ToolList]:
     """What the model may call, and the tokens that the schemas take."""
-    found = _listed(caller.session)
-    return Answer(found, _page(caller.session, found))
+    servers = _listed(caller.session)
+    return Answer(servers, _page(caller.session, servers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,8 +265,8 @@ async def revoke(caller: Caller, params: RevokeParams) -> Answer[ToolList]:
 
 def _changed(caller: Caller, done: str) -> Answer[ToolList]:
     caller.workspace.changed()
-    found = _listed(caller.session)
-    return Answer(found, f"{done}\n\n{_page(caller.session, found)}", is_told=True)
+    servers = _listed(caller.session)
+    return Answer(servers, f"{done}\n\n{_page(caller.session, servers)}", is_told=True)
 
 
 def _heading(server: ToolServerInfo) -> str:
@@ -282,8 +282,8 @@ def _heading(server: ToolServerInfo) -> str:
         how = "it starts with the next question" if server.state == "off" else "it is starting"
         return f"**{server.name}**: {how}"
     tokens = sum(tool.tokens for tool in server.tools if tool.on)
-    known = f"about {tokens:,} tokens" if server.tools else "no tools"
-    heading = f"**{server.name}**: {known if server.state == 'ready' else 'failed'}"
+    size = f"about {tokens:,} tokens" if server.tools else "no tools"
+    heading = f"**{server.name}**: {size if server.state == 'ready' else 'failed'}"
     return f"{heading}\n\n> {server.error}" if server.error else heading
 
 

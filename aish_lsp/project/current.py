@@ -142,14 +142,14 @@ class CurrentFiles:
 
     async def left_out(self, paths: Iterable[str]) -> set[str]:
         """Return those of ``paths``, all of which exist, that are not files of the project."""
-        known = self.listing.known
-        unknown = [path for path in paths if path not in known]
+        files = self.listing.known
+        unknown = [path for path in paths if path not in files]
         if not unknown:
             return set()
         git = self._git()
         left_out = await in_thread(lambda: self._left_out(git, unknown), git.end)
         # A new file may not have been reported yet.
-        self.changed(set(filterfalse(known.is_folded, unknown)) - left_out)
+        self.changed(set(filterfalse(files.is_folded, unknown)) - left_out)
         return left_out
 
     async def ignores(self, name: str) -> bool:
@@ -192,33 +192,33 @@ class CurrentFiles:
         """
         if self._look() != self._traces or (not self.watched and self._is_old()):
             return None
-        known = self.listing.known
+        files = self.listing.known
         places = {_place_of(name) for name in (*names, *self._came_or_went())}
         came = set()
-        for place in places - {""}:
-            if known.is_folded(place):
-                came.add(known.folder_of(place))
-            elif not os.path.lexists(self._root / place):
-                known.remove(place)
-            elif place not in known or os.path.isdir(self._root / place):  # noqa: PTH112 - Path's raises
-                came.add(place)
+        for folder in places - {""}:
+            if files.is_folded(folder):
+                came.add(files.folder_of(folder))
+            elif not os.path.lexists(self._root / folder):
+                files.remove(folder)
+            elif folder not in files or os.path.isdir(self._root / folder):  # noqa: PTH112 - Path's raises
+                came.add(folder)
         if _ROOT in places or (came and not self._ask(git, came)):
             return None
         return bool(places)
 
     def _ask(self, git: ProjectGit, places: set[str]) -> bool:
         """Replace what is known at ``places`` with what git lists; return whether it was asked."""
-        known = self.listing.known
-        if self.listing.way == "walk" or known.unnamed or len(places) > ASKED_AT_ONCE:
+        files = self.listing.known
+        if self.listing.way == "walk" or files.unnamed or len(places) > ASKED_AT_ONCE:
             return False
         try:
             names = list_again(self._root, git, sorted(places))
         except GitUnavailable:
             return False
-        for place in places:
-            known.remove(place)
-        known.extend(names)
-        known.sort()
+        for folder in places:
+            files.remove(folder)
+        files.extend(names)
+        files.sort()
         return True
 
     def _left_out(self, git: ProjectGit, paths: Sequence[str]) -> set[str]:
@@ -241,9 +241,9 @@ class CurrentFiles:
                 changed = folder.stat().st_mtime_ns
                 if before is not None and changed == before.changed:
                     continue
-                known = self.listing.known.names_in(prefix)
+                names = self.listing.known.names_in(prefix)
                 on_disk = {name for name in os.listdir(folder) if name != ".git"}  # noqa: PTH208 - names alone
-                new = unknown = on_disk - known
+                new = unknown = on_disk - names
                 self._shown[prefix] = _LastLook(changed, unknown)
                 if len(unknown) > ASKED_AT_ONCE:
                     # Most of so many are ignored, and asking about all of them takes a scan.
@@ -251,7 +251,7 @@ class CurrentFiles:
                         new = unknown - before.unknown
                     elif changed < self._begun:
                         new = set()
-                yield from (prefix + name for name in (known - on_disk) | new)
+                yield from (prefix + name for name in (names - on_disk) | new)
 
     def _is_old(self) -> bool:
         """Return whether the list needs a new scan, if nobody reports changes."""
@@ -270,12 +270,14 @@ class CurrentFiles:
 
 def _trace(path: Path) -> _Trace:
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return None
     # Each new file changes its folder's time; only whether the folder was replaced matters.
     return (
-        (0, 0, found.st_ino) if path.is_dir() else (found.st_mtime_ns, found.st_size, found.st_ino)
+        (0, 0, status.st_ino)
+        if path.is_dir()
+        else (status.st_mtime_ns, status.st_size, status.st_ino)
     )
 
 

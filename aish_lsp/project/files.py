@@ -308,18 +308,18 @@ def _matches(segments: Sequence[_Segment], path: Sequence[str]) -> bool:
 
     As with the stars of a glob, only the last ``**`` is ever retried, so the time is bounded.
     """
-    at = place = 0
+    at = position = 0
     star, star_place = -1, 0
-    while place < len(path):
+    while position < len(path):
         if at < len(segments) and segments[at] is None:
-            star, star_place = at, place
+            star, star_place = at, position
             at += 1
-        elif at < len(segments) and _fits(segments[at], path[place]):
+        elif at < len(segments) and _fits(segments[at], path[position]):
             at += 1
-            place += 1
+            position += 1
         elif star >= 0:
             star_place += 1
-            at, place = star + 1, star_place
+            at, position = star + 1, star_place
         else:
             return False
     return at == len(segments)

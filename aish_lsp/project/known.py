@@ -78,10 +78,10 @@ class KnownFiles:
             return
         levels = Counter(map(_depth_of, names))
         depth = max(levels, default=0) if self._depth is None else self._depth
-        kept = len(names) - levels[depth]
+        remaining = len(names) - levels[depth]
         depth -= 1
-        while depth > 0 and kept > limit // 2:
-            kept -= levels[depth]
+        while depth > 0 and remaining > limit // 2:
+            remaining -= levels[depth]
             depth -= 1
         self._depth = max(0, depth)
         for mark, count in folded.items():
@@ -159,13 +159,13 @@ class KnownFiles:
 
     def names_in(self, prefix: str) -> set[str]:
         """Return the names of the files and folders directly in a folder; ``prefix`` ends in /."""
-        found = set()
+        names = set()
         at, end = self.inside(prefix[:-1]) if prefix else (0, len(self.names))
         while at < end:
             name, slash, _ = self.names[at][len(prefix) :].partition("/")
-            found.add(name)
+            names.add(name)
             at = bisect_left(self.names, behind(prefix + name), at + 1, end) if slash else at + 1
-        return found
+        return names
 
     def __contains__(self, name: str) -> bool:
         at = bisect_left(self.names, name)

@@ -120,12 +120,12 @@ class ProjectPicture:
                 raise
         self._look_begun = True
         shape = self._wanted
-        has_changed, told = await asyncio.gather(
+        has_changed, text = await asyncio.gather(
             files.update(), asyncio.to_thread(_told, root, self._focus_file)
         )
         if has_changed or shape != self._drawn:
             await self._draw(files, shape)
-        self.instructions, self.tasks = told
+        self.instructions, self.tasks = text
 
     async def _draw(self, files: CurrentFiles, shape: Shape) -> None:
         async with files.lock:
@@ -263,16 +263,16 @@ def nested_instructions(root: Path, at: Path, max_chars: int) -> tuple[Instructi
     folder = Path(os.path.realpath(at.parent))
     if not folder.is_relative_to(top):
         return ()
-    found: list[Instructions] = []
+    instructions: list[Instructions] = []
     inner = [one for one in (folder, *folder.parents) if one != top and one.is_relative_to(top)]
     for one in inner[:_LEVELS]:
         prefix = f"{one.relative_to(top).as_posix()}/"
         read = _first(top, prefix, _NESTED_NAMES, max_chars)
         # A link to one that is there already says nothing new.
-        if read is not None and all(read.text != other.text for other in found):
-            found.append(read)
+        if read is not None and all(read.text != other.text for other in instructions):
+            instructions.append(read)
             max_chars -= len(read.text)
-    return tuple(reversed(found))
+    return tuple(reversed(instructions))
 
 
 def _first(root: Path, prefix: str, names: Sequence[str], max_chars: int) -> Instructions | None:
@@ -294,5 +294,5 @@ def _bounded(text: str, limit: int, *, whole: bool) -> str:
     if whole and len(text) <= limit:
         return text
     room = text[: max(limit - len(CUT) - 1, 0)]
-    kept = room.rpartition("\n")[0] or room.rpartition(" ")[0] or room
-    return f"{kept}\n{CUT}" if kept else ""
+    shortened = room.rpartition("\n")[0] or room.rpartition(" ")[0] or room
+    return f"{shortened}\n{CUT}" if shortened else ""

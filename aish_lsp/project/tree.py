@@ -112,14 +112,14 @@ class _Folder:
         """
         length = _length([_TOP, *self.lines])
         named = self.named
-        for kept in range(len(self.entries), -1, -1):
+        for count in range(len(self.entries), -1, -1):
             last = f"  … {_count(self.total - named, 'more ')}"
             if length + 1 + len(last) <= room:
-                self.entries, self.lines = self.entries[:kept], self.lines[:kept]
+                self.entries, self.lines = self.entries[:count], self.lines[:count]
                 return last
-            if kept:
-                named -= self.entries[kept - 1].total
-                length -= len(self.lines[kept - 1]) + 1
+            if count:
+                named -= self.entries[count - 1].total
+                length -= len(self.lines[count - 1]) + 1
         return ""
 
     def cost(self, room: int) -> int | None:
@@ -133,14 +133,14 @@ class _Folder:
             return None
         cost = len(_opened(self)) - len(_line(self))
         indent = 2 * (self.level + 1)
-        found: list[_Folder | _File] = []
+        folders: list[_Folder | _File] = []
         for entry in self._entries():
-            found.append(entry)
+            folders.append(entry)
             cost += indent + len(_line(entry)) + 1
-            if cost > room or len(found) > LONGEST:
+            if cost > room or len(folders) > LONGEST:
                 return None
         # It will be opened: do not search for them again.
-        self.entries = _in_order(found)
+        self.entries = _in_order(folders)
         return cost
 
 
@@ -178,21 +178,21 @@ def tree(known: KnownFiles, *, depth: int, max_chars: int, recent: Collection[st
 
 def _folders_of(names: Collection[str]) -> set[str]:
     """Return the prefixes of all folders that contain one of ``names``."""
-    found = set()
+    folders = set()
     for name in names:
         at = name.find("/")
         while at >= 0:
-            found.add(name[: at + 1])
+            folders.add(name[: at + 1])
             at = name.find("/", at + 1)
-    return found
+    return folders
 
 
 def _open(top: _Folder, depth: int, room: int, recent: set[str]) -> tuple[set[str], bool]:
     """Return the prefixes of the folders to open within ``room``, and whether these are all."""
 
     def priority(folder: _Folder) -> tuple[bool, FileRank, int, int, str, _Folder]:
-        place = (folder.level, folder.total, folder.prefix)
-        return folder.prefix not in recent, folder.rank, *place, folder
+        key = (folder.level, folder.total, folder.prefix)
+        return folder.prefix not in recent, folder.rank, *key, folder
 
     opened: set[str] = set()
     whole = True

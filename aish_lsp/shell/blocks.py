@@ -141,9 +141,10 @@ def placeholders_of(text: str) -> list[str]:
     """Return the placeholders in a command, each once: ``<branch>``, ``YOUR_TOKEN``, ``...``."""
     elements = _VOID | set(_CLOSING_TAG.findall(text))
     return [
-        found
-        for found in dict.fromkeys(match[0] for match in _PLACEHOLDER.finditer(text))
-        if not found.startswith("<") or found.strip("<>").partition(" ")[0] not in elements
+        placeholder
+        for placeholder in dict.fromkeys(match[0] for match in _PLACEHOLDER.finditer(text))
+        if not placeholder.startswith("<")
+        or placeholder.strip("<>").partition(" ")[0] not in elements
     ]
 
 

@@ -58,10 +58,12 @@ def command_environment(
     asked for its Python.
     """
     dropped = {*secret_names, *KNOWN_SECRETS, *_FORCES_COLOR}
-    kept = {name: value for name, value in environ.items() if name not in dropped}
-    if "PATH" in kept:
-        kept["PATH"] = _without_own_folder(kept["PATH"], kept.get("VIRTUAL_ENV"))
-    return kept | _WITHOUT_TERMINAL
+    environment = {name: value for name, value in environ.items() if name not in dropped}
+    if "PATH" in environment:
+        environment["PATH"] = _without_own_folder(
+            environment["PATH"], environment.get("VIRTUAL_ENV")
+        )
+    return environment | _WITHOUT_TERMINAL
 
 
 def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> frozenset[str]:
@@ -72,15 +74,15 @@ def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> 
     are short or occur in many texts are left out, since they would be masked everywhere.
     """
     names = {*secret_names, *KNOWN_SECRETS}
-    found: set[str] = set()
+    values: set[str] = set()
     for name, value in environ.items():
-        found.update(secrets_in(value))
+        values.update(secrets_in(value))
         if "@" in value and "://" in value:
             with suppress(ValueError):
-                found.add(urlsplit(value).password or "")
+                values.add(urlsplit(value).password or "")
         if name in names or (is_secret_variable(name) and not _is_path(value)):
-            found.update(_of_secret(value))
-    return frozenset(filter(is_telling, found | {unquote(secret) for secret in found}))
+            values.update(_of_secret(value))
+    return frozenset(filter(is_telling, values | {unquote(secret) for secret in values}))
 
 
 def _of_secret(value: str) -> Iterator[str]:
@@ -113,8 +115,8 @@ def reading_environment(
     It gets no secrets, unless one of the user's rules lets it run unconfined: if it printed one in
     another form, no mask would recognize it.
     """
-    given = environ.get("GIT_CONFIG_COUNT", "0")
-    count = int(given) if given.isdecimal() else 0
+    given_count = environ.get("GIT_CONFIG_COUNT", "0")
+    count = int(given_count) if given_count.isdecimal() else 0
     added = {"GIT_CONFIG_COUNT": str(count + len(_GIT_SETTINGS))}
     for number, (name, value) in enumerate(_GIT_SETTINGS.items(), count):
         added |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
@@ -182,8 +184,8 @@ async def login_environment(environ: Mapping[str, str]) -> dict[str, str]:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    _, found, entries = printed.partition(f"{mark}\n".encode())
-    if not found:
+    _, separator, entries = printed.partition(f"{mark}\n".encode())
+    if not separator:
         raise StoreUnavailable(f"{shell} did not report its environment", path=shell)
     pairs = (os.fsdecode(entry).partition("=") for entry in entries.split(b"\0") if entry)
     return {name: value for name, _, value in pairs if name not in _OF_THE_SHELL}

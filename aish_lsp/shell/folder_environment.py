@@ -128,16 +128,16 @@ class FolderEnvironment:
         """Return ``base`` with the folder's variables, and what the user should know, once."""
         async with self._reading:
             is_read = base is self._base and self._stamps == _stamps(self._stamps)
-            told = [] if is_read else await self._read(base, secret_names)
-            return self._environ, told
+            changes = [] if is_read else await self._read(base, secret_names)
+            return self._environ, changes
 
     async def _read(self, base: Mapping[str, str], secret_names: Collection[str]) -> list[str]:
-        environ, told = dict(base), []
+        environ, notices = dict(base), []
         places = (self._folder, *self._folder.parents)
         # What a confined `.envrc` could not make, one that is run in a terminal makes there.
-        watched = {place / ".direnv" for place in places}
+        watched = {folder / ".direnv" for folder in places}
         for tool in _TOOLS:
-            files = [place / name for place in places for name in tool.files]
+            files = [folder / name for folder in places for name in tool.files]
             watched.update(files)
             program = shutil.which(tool.name, path=environ.get("PATH"))
             if program is None or not any(map(os.path.exists, files)):
@@ -155,12 +155,14 @@ class FolderEnvironment:
                 trouble, changes, others = "what it printed is not understood.", {}, []
             watched.update(others)
             if trouble:
-                told.append(f"What {tool.name} sets in this folder is not used: {trouble}")
+                notices.append(f"What {tool.name} sets in this folder is not used: {trouble}")
             elif refused := _take(environ, changes):
                 names = ", ".join(f"`{escaped(name)}`" for name in refused)
-                told.append(f"Not taken from {tool.name}, since it affects every program: {names}.")
+                notices.append(
+                    f"Not taken from {tool.name}, since it affects every program: {names}."
+                )
         self._base, self._environ, self._stamps = base, environ, _stamps(watched)
-        return told
+        return notices
 
     async def _run(self, text: str, environ: Mapping[str, str]) -> tuple[str, str]:
         """Run a command confined; return what it printed, and why it failed, if it did.
@@ -182,9 +184,10 @@ class FolderEnvironment:
         if result.exit_code == 0:
             return printed["stdout"], ""
         lines = clean_output(printed["stderr"]).strip().splitlines()
-        said = " ".join([line for line in lines if _ERROR.match(line)] or lines[-1:])
+        message = " ".join([line for line in lines if _ERROR.match(line)] or lines[-1:])
         return printed["stdout"], (
-            f"{escaped(said)[:_LONGEST_QUOTE]} (It runs confined here: it cannot write or connect.)"
+            f"{escaped(message)[:_LONGEST_QUOTE]} (It runs confined here: it cannot write or"
+            " connect.)"
         )
 
 

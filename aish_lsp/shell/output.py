@@ -109,13 +109,13 @@ def _written_over(line: str) -> str:
         line = next((version for version in reversed(line.split("\r")) if version), "")
     if "\b" not in line:
         return line
-    kept: list[str] = []
+    lines: list[str] = []
     for character in line:
         if character != "\b":
-            kept.append(character)
-        elif kept:
-            kept.pop()
-    return "".join(kept)
+            lines.append(character)
+        elif lines:
+            lines.pop()
+    return "".join(lines)
 
 
 # Recognizes, by its output, a command that wants a terminal although there is none.
@@ -342,7 +342,7 @@ def make_room(limit: int, *, keep: Path) -> None:
     Raises:
         OSError: their folder cannot be read.
     """
-    found = []
+    files = []
     total = 0
     with _folder_of(keep) as (above, own):
         folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
@@ -353,8 +353,8 @@ def make_room(limit: int, *, keep: Path) -> None:
                     if stat.S_ISREG(status.st_mode) and name.endswith(".txt"):
                         total += status.st_size
                         if name != own:
-                            found.append((status.st_mtime_ns, status.st_size, name))
-            for _, size, name in sorted(found):
+                            files.append((status.st_mtime_ns, status.st_size, name))
+            for _, size, name in sorted(files):
                 if total <= limit:
                     break
                 with suppress(FileNotFoundError):

@@ -116,18 +116,18 @@ def protected_in(path: Path, root: Path) -> Row | None:
     """
     table = _table_of(root)
     real_root, real = Path(os.path.realpath(root)), Path(os.path.realpath(path))
-    for place, top in ((path, root), (real, real_root)):
-        if place.is_relative_to(top):
+    for candidate, top in ((path, root), (real, real_root)):
+        if candidate.is_relative_to(top):
             # Its first part is the root of the tree.
-            parts = ["", *place.relative_to(top).parts]
+            parts = ["", *candidate.relative_to(top).parts]
             if row := _row_of(table, parts, may_depend=False):
                 return row
     by_place = {
         real_root / name: row_of(table, folded(name), ("",)) for name in os.listdir(real_root)
     }
     by_place = {place: row for place, row in by_place.items() if row >= 0}
-    for top, place in _linked(by_place, real_root):
-        by_place.setdefault(place, by_place[top])
+    for top, candidate in _linked(by_place, real_root):
+        by_place.setdefault(candidate, by_place[top])
     return next((rows()[by_place[at]] for at in (real, *real.parents) if at in by_place), None)
 
 
@@ -165,13 +165,13 @@ def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
         ValueError: a link takes one of these places, and somebody could decide where it leads.
     """
     table = _table_of(root)
-    found, projects = find(os.fspath(root), table)
+    entries, projects = find(os.fspath(root), table)
     projects.sort(key=lambda name: name.count("/") if name else -1)
-    protected = dict.fromkeys(os.path.join(root, name) for name, _, _ in found)
+    protected = dict.fromkeys(os.path.join(root, name) for name, _, _ in entries)
     # What we run from may be installed in the tree.
     own = [Path(os.path.realpath(at)) for at in (Path(__file__).parents[1], sys.prefix)]
     elsewhere = [at for at in own if at.is_relative_to(root)]
-    for by, end in _linked([root / name for name, _, _ in found], root):
+    for by, end in _linked([root / name for name, _, _ in entries], root):
         if not os.path.lexists(end):
             msg = f"a symbolic link at {by} leads to {end}, where there is nothing"
             raise ValueError(f"{msg} that could be protected")
@@ -185,19 +185,19 @@ def protection(root: Path, aside: Path) -> tuple[dict[str, Any], list[Path]]:
         os.fspath(at) for one in elsewhere for at in reversed(one.parents) if root in at.parents
     )
     tops = dict.fromkeys(os.path.join(root, name) for name in ["", *projects[:_MOST_PROJECTS]])
-    for above, place in _places_in(tops):
+    for above, path in _places_in(tops):
         held |= dict.fromkeys(above)
-        if not os.path.lexists(place):
+        if not os.path.lexists(path):
             missing |= dict.fromkeys(one for one in above if not os.path.exists(one))
-            missing[place] = protected[place] = None
-        elif _is_placeholder(place):
-            missing[place] = left[place] = None
-    git = [root / name for name, row, _ in found if row == table[3][0]]
+            missing[path] = protected[path] = None
+        elif _is_placeholder(path):
+            missing[path] = left[path] = None
+    git = [root / name for name, row, _ in entries if row == table[3][0]]
     plan = {
         "root": os.fsencode(root),
         "aside": os.fsencode(aside),
         "table": table,
-        "known": [identity for _, _, identity in found],
+        "known": [identity for _, _, identity in entries],
         "protected": list(map(os.fsencode, protected)),
         "missing": list(map(os.fsencode, missing)),
         "left": list(map(os.fsencode, left)),
@@ -247,17 +247,17 @@ def _linked(protected: Iterable[Path], root: Path) -> list[tuple[Path, Path]]:
     Each place comes after the protected place with its link; other links on the way are such, too.
     """
     places = dict.fromkeys(protected)
-    waiting, found = list(places), []
+    waiting, links = list(places), []
     for top in waiting:  # It grows: what a link leads to may hold others.
         for link in _links_in(top):
-            for place in _way_of(link):
-                if root not in place.parents or not places.keys().isdisjoint(place.parents):
+            for path in _way_of(link):
+                if root not in path.parents or not places.keys().isdisjoint(path.parents):
                     continue
-                found.append((top, place))
-                if place not in places:
-                    places[place] = None
-                    waiting.append(place)
-    return found
+                links.append((top, path))
+                if path not in places:
+                    places[path] = None
+                    waiting.append(path)
+    return links
 
 
 def _links_in(place: Path) -> Iterator[Path]:
@@ -274,24 +274,24 @@ def _links_in(place: Path) -> Iterator[Path]:
 
 def _way_of(link: Path) -> Iterator[Path]:
     """Yield all links on the way of a link, and the place to which they lead."""
-    place, waiting = link.parent, [link.name]
+    folder, waiting = link.parent, [link.name]
     for _ in range(_MOST_LINKS):
         while waiting:
             part = waiting.pop()
-            place = place.parent if part == ".." else place / part
-            if place.is_symlink():
+            folder = folder.parent if part == ".." else folder / part
+            if folder.is_symlink():
                 break
-        yield place
-        if not place.is_symlink():
+        yield folder
+        if not folder.is_symlink():
             return
-        waiting += reversed(place.readlink().parts)
-        place = place.parent
+        waiting += reversed(folder.readlink().parts)
+        folder = folder.parent
 
 
 def put_aside_in(folder: Path, table: Table) -> list[tuple[str, str]]:
     """Return what was put aside in ``folder`` by the table of its work tree: each name, and why."""
-    found, _ = find(os.fspath(folder), table)
-    return [(name, rows()[row].reason) for name, row, _ in found]
+    entries, _ = find(os.fspath(folder), table)
+    return [(name, rows()[row].reason) for name, row, _ in entries]
 
 
 # Which files of a work tree the user's own settings of git have git run or read settings from:

@@ -103,10 +103,10 @@ def inside(root: Path, path: Path) -> bool:
     real = Path(os.path.realpath(path))
     for folder in (real, *real.parents):
         try:
-            found = folder.stat()
+            status = folder.stat()
         except OSError:
             continue
-        if os.path.samestat(found, wanted):
+        if os.path.samestat(status, wanted):
             return True
     return False
 
@@ -155,10 +155,12 @@ async def run_command(
             ended_by_itself = reason == "stop" and not (delivery.waited or process.survivors)
             settling = asyncio.ensure_future(asyncio.to_thread(sandbox.settle, ended_by_itself))
             await _wait_despite_cancel([settling])
-            told = settling.result()
+            notices = settling.result()
             if name := process.not_put_aside:
-                told.append(f"a new file that decides what runs cannot be moved: {escaped(name)}")
-            await delivery.tell(told)
+                notices.append(
+                    f"a new file that decides what runs cannot be moved: {escaped(name)}"
+                )
+            await delivery.tell(notices)
         output, truncated = delivery.kept.text()
         failed = process.exit_code != 0 and reason == "stop"
         return RunResult(

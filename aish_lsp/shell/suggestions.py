@@ -89,7 +89,7 @@ class ReasoningFilter:
         return self._outside("".join(self._line))
 
     def _outside(self, text: str) -> str:
-        kept: list[str] = []
+        parts: list[str] = []
         start = 0
         for tag in _REASONING_TAG.finditer(text):
             piece = text[start : tag.start()]
@@ -97,30 +97,30 @@ class ReasoningFilter:
                 continue  # The answer is about the tag.
             if tag["end"] and not self._is_inside:
                 self.began_inside = True
-                kept = ["\n" * "".join([*kept, piece]).count("\n")]
+                parts = ["\n" * "".join([*parts, piece]).count("\n")]
             else:
-                kept.append("\n" * piece.count("\n") if self._is_inside else piece)
+                parts.append("\n" * piece.count("\n") if self._is_inside else piece)
             start, self._is_inside = tag.end(), not tag["end"]
         rest = text[start:]
-        return "".join([*kept, "\n" * rest.count("\n") if self._is_inside else rest])
+        return "".join([*parts, "\n" * rest.count("\n") if self._is_inside else rest])
 
 
 def without_reasoning(text: str) -> str:
     """Return ``text`` without its reasoning, even if one of a block's tags is missing."""
-    kept: list[str] = []
+    parts: list[str] = []
     start, inside = 0, False
     for tag in _REASONING_TAG.finditer(text):
         if tag["end"]:
             if not inside:
                 # The chat template began it.
-                kept.clear()
+                parts.clear()
             start, inside = tag.end(), False
         elif not inside:
-            kept.append(text[start : tag.start()])
+            parts.append(text[start : tag.start()])
             inside = True
     if not inside:
-        kept.append(text[start:])
-    return "".join(kept)
+        parts.append(text[start:])
+    return "".join(parts)
 
 
 def suggestions_of(text: str) -> list[FoundCommand]:
@@ -130,10 +130,10 @@ def suggestions_of(text: str) -> list[FoundCommand]:
     """
     scanner, outside = SuggestionScanner(), ReasoningFilter()
     text = outside.feed(text) + outside.finish()
-    found: list[FoundCommand] = []
+    commands: list[FoundCommand] = []
     for command in [*scanner.feed(text), *scanner.finish()]:
-        add(found, command)
-    return found
+        add(commands, command)
+    return commands
 
 
 def suggestions_in(lines: Sequence[str]) -> Iterator[FoundCommand]:
@@ -150,9 +150,9 @@ def suggestions_in(lines: Sequence[str]) -> Iterator[FoundCommand]:
             continue
         scanner = SuggestionScanner(fences=False)
         for below in itertools.islice(lines, number, None):
-            if found := scanner.feed(f"{below}\n"):
+            if commands := scanner.feed(f"{below}\n"):
                 break
-        for command in (found or scanner.finish())[:1]:
+        for command in (commands or scanner.finish())[:1]:
             end = number + command.lines - 1
             yield replace(command, line=number)
 
@@ -200,28 +200,28 @@ class SuggestionScanner:
 
     def feed(self, delta: str) -> list[FoundCommand]:
         """Take the next piece of the text; return the commands whose last lines it completes."""
-        found: list[FoundCommand] = []
+        commands: list[FoundCommand] = []
         *lines, rest = delta.split("\n")
         for line in lines:
             self._take(line)
             was_in_fence = self._fences.is_open
             blocks = [*self._fences.feed("\n")]
-            found += self._end_of_line(is_fence=was_in_fence != self._fences.is_open)
-            found += self._in(blocks)
+            commands += self._end_of_line(is_fence=was_in_fence != self._fences.is_open)
+            commands += self._in(blocks)
             self._line += 1
         self._take(rest)
-        return found
+        return commands
 
     def finish(self) -> list[FoundCommand]:
         """Return what a last line without a line end suggests; the text is over."""
         was_in_fence = self._fences.is_open
         blocks = [*self._fences.finish()]
-        found: list[FoundCommand] = []
+        commands: list[FoundCommand] = []
         if self._pieces:
-            found += self._end_of_line(is_fence=was_in_fence != self._fences.is_open)
+            commands += self._end_of_line(is_fence=was_in_fence != self._fences.is_open)
         if self._command is not None:
-            found.append(self._give(self._command))
-        return found + self._in(blocks)
+            commands.append(self._give(self._command))
+        return commands + self._in(blocks)
 
     def _take(self, piece: str) -> None:
         """Add a piece to the line, unless the line is known to be of no interest."""
@@ -242,20 +242,20 @@ class SuggestionScanner:
         line = "".join(self._pieces).removesuffix("\r")
         self._pieces.clear()
         self._head = ""
-        found: list[FoundCommand] = []
+        commands: list[FoundCommand] = []
         if self._command is not None:
             if not is_fence and (self._command.in_heredoc or not ENDS_COMMAND.match(line)):
                 self._command.add(line)
                 if self._command.missing and self._command.may_go_on:
                     return []
                 return [self._give(self._command)]
-            found.append(self._give(self._command))
+            commands.append(self._give(self._command))
         text = line[len(PREFIX) :]
         if line.startswith(PREFIX) and text.strip():
             self._command, self._first = Unfinished(text), self._line
             if not self._command.missing or not self._command.may_go_on:
-                found.append(self._give(self._command))
-        return found
+                commands.append(self._give(self._command))
+        return commands
 
     def _give(self, command: Unfinished) -> FoundCommand:
         """Return a command that is complete, or never will be: then it is to be edited."""
@@ -277,14 +277,14 @@ class SuggestionScanner:
 
         A block in which another seems to begin lacks its end, and may contain prose: it is skipped.
         """
-        found: list[FoundCommand] = []
+        commands: list[FoundCommand] = []
         for block in blocks if self._suggests_fences else ():
             if any(line.lstrip().startswith(block.fence) for line in block.text.split("\n")):
                 continue
             command = shell_block(block.info, block.text, block.first)
             if command is not None and not self._is_given(command.text):
-                found.append(command)
-        return found
+                commands.append(command)
+        return commands
 
     def _is_given(self, text: str) -> bool:
         """Return whether ``CMD: `` lines in the block or before it give the same commands."""
@@ -418,12 +418,12 @@ class PendingCommands:
         Raises:
             NotFound: it never existed, was run, or was dismissed.
         """
-        found = self._waiting.get(command_id)
-        if found is None:
+        waiting = self._waiting.get(command_id)
+        if waiting is None:
             near = difflib.get_close_matches(command_id, self._waiting, n=3, cutoff=0.5)
             hint = f" Did you mean {', '.join(near)}?" if near else ""
             raise NotFound(f"No suggested command {command_id[:40]!r} is waiting.{hint}")
-        return found
+        return waiting
 
     def get(self, command_id: str) -> CommandInfo:
         """Return a suggestion.

@@ -411,25 +411,25 @@ def _confine(status: int, step: Callable[..., None], *arguments: object) -> None
 
 def _descendants() -> Iterator[int]:
     """Yield the process ids of all descendants, each before those that it started (Linux)."""
-    known = None if os.path.exists("/proc/thread-self/children") else _all_children()
+    all_children = None if os.path.exists("/proc/thread-self/children") else _all_children()
     parents = [os.getpid()]
     while parents:
         parent = parents.pop()
-        for child in _children_of(parent) if known is None else known.get(parent, ()):
+        for child in _children_of(parent) if all_children is None else all_children.get(parent, ()):
             yield child
             parents.append(child)
 
 
 def _children_of(parent: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     folder = f"/proc/{parent}/task"
     try:
         for thread in os.listdir(folder):
             with open(f"{folder}/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
+                children += map(int, file.read().split())
     except OSError:
         pass  # It ended meanwhile.
-    return found
+    return children
 
 
 def _all_children() -> dict[int, list[int]]:

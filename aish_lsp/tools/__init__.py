@@ -282,14 +282,14 @@ async def locate(root: Path, named: str) -> Place:
 def _locate(root: Path, named: str) -> Place:
     try:
         name = real_name(root, _meant(root, named))
-        place = Place(Path(os.path.realpath(root), name), name)
+        target = Place(Path(os.path.realpath(root), name), name)
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            place.path.lstat()
+            target.path.lstat()
     except Outside as error:
         raise Denied(f"{shown_path(named)} is outside of the workspace.") from error
     except (OSError, ValueError) as error:  # such as one that is too long
         raise InvalidArgument(f"No file can be called {named[:80]!r}.", path="path") from error
-    return place
+    return target
 
 
 def _meant(root: Path, named: str) -> str:

@@ -88,14 +88,14 @@ class Permissions:
         Raises:
             StoreUnavailable, Busy: the grants cannot be written.
         """
-        for known in [
+        for grant in [
             one for one in self._session_grants if one[0] == server and tool in ("", one[1])
         ]:
-            del self._session_grants[known]
+            del self._session_grants[grant]
         definitions = {one.name: one.definition for one in there}
-        for kept in self._trust.times(self._root, "tool"):
-            if kept.startswith(f"{server}/"):
-                name = kept.removeprefix(f"{server}/")
+        for granted in self._trust.times(self._root, "tool"):
+            if granted.startswith(f"{server}/"):
+                name = granted.removeprefix(f"{server}/")
                 definitions[name] = self._last_definition(server, name) or ""
         for name, definition in definitions.items():
             if tool in ("", name):
@@ -141,9 +141,9 @@ class Permissions:
     async def _asked(
         self, server: str, tool: ServerTool, arguments: str, before: str | None
     ) -> Scope | None:
-        said = "it says that it only reads" if tool.reads else "it may change something"
+        claim = "it says that it only reads" if tool.reads else "it may change something"
         parts = [
-            f"The model calls a tool of the server {server} ({said}):",
+            f"The model calls a tool of the server {server} ({claim}):",
             f"    {cut(escaped(tool.name), _LONGEST_NAME)} {cut(arguments, _SHOWN)}",
         ]
         changed: list[str] = []
@@ -229,8 +229,8 @@ class Elicitation:
         async with self._asking:
             if not self.calls or params.mode == "url":
                 return ElicitResult(action="decline")
-            said = cut(escaped(params.message), _QUESTION_SHOWN)
-            message = f"The tool server {self._server} asks:\n\n    {said}\n\n"
+            question = cut(escaped(params.message), _QUESTION_SHOWN)
+            message = f"The tool server {self._server} asks:\n\n    {question}\n\n"
             fields = params.requested_schema.get("properties") or {}
             required = params.requested_schema.get("required") or []
             if not isinstance(fields, dict) or not isinstance(required, list):

@@ -68,8 +68,8 @@ class EditorLookups:
         Raises:
             AishError: there is no such file, or the model may not see it.
         """
-        place = await self._file(arguments)
-        lookup = Lookup("diagnostics", place.path if place else None)
+        target = await self._file(arguments)
+        lookup = Lookup("diagnostics", target.path if target else None)
         return await self._answer(lookup, "The editor has no errors and no warnings there.", around)
 
     async def symbols(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
@@ -78,11 +78,11 @@ class EditorLookups:
         Raises:
             AishError: there is no such file, or neither it nor a query is given.
         """
-        place = await self._file(arguments)
+        target = await self._file(arguments)
         query = text_of(arguments, "query", "")
-        if place is None and not query:
+        if target is None and not query:
             raise InvalidArgument("`query` or `path` is needed.", path="query")
-        lookup = Lookup("symbols", place.path if place else None, query)
+        lookup = Lookup("symbols", target.path if target else None, query)
         return await self._answer(lookup, "Nothing by such a name was found.", around)
 
     async def definition(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
@@ -91,11 +91,11 @@ class EditorLookups:
         Raises:
             AishError: there is no such file or place.
         """
-        place = await self._file(arguments)
+        target = await self._file(arguments)
         line, character = number_of(arguments, "line"), number_of(arguments, "character") or 1
-        if place is None or line is None:
+        if target is None or line is None:
             raise InvalidArgument("`path` and `line` are needed.", path="path")
-        lookup = Lookup("definition", place.path, line=line - 1, character=character - 1)
+        lookup = Lookup("definition", target.path, line=line - 1, character=character - 1)
         return await self._answer(lookup, "No definition was found.", around)
 
     async def _file(self, arguments: Mapping[str, Any]) -> Place | None:
@@ -110,30 +110,30 @@ class EditorLookups:
         return (await self._looking.look(named)).place
 
     async def _answer(self, lookup: Lookup, nothing: str, around: Around) -> ToolResult:
-        found = await self._workplace.look_up(lookup)
-        if found is None:
+        answer = await self._workplace.look_up(lookup)
+        if answer is None:
             raise NotFound("The editor cannot tell: no language server answers there. Use search.")
         root = (await locate(self._workplace.root, "")).path
         inside = {
-            one.path.relative_to(root).as_posix() for one in found if one.path.is_relative_to(root)
+            one.path.relative_to(root).as_posix() for one in answer if one.path.is_relative_to(root)
         }
         hidden = {name for name in inside if name.startswith(OUTPUTS) or is_secret_file(name)}
         rest = inside - hidden
         hidden |= await self._workplace.files.left_out(rest) if rest else set()
-        rows = [_row(one, root, inside - hidden) for one in found[:_MOST]]
+        rows = [_row(one, root, inside - hidden) for one in answer[:_MOST]]
         if not rows:
             return ToolResult(nothing)
-        if len(found) > _MOST:
-            rows.append(f"[aish: {len(found) - _MOST} more]")
+        if len(answer) > _MOST:
+            rows.append(f"[aish: {len(answer) - _MOST} more]")
         return ToolResult(await bounded("\n".join(rows) + "\n", around, self._workplace))
 
 
 def _row(one: CodeLocation, root: Path, shown: set[str]) -> str:
     name = one.path.relative_to(root).as_posix() if one.path.is_relative_to(root) else ""
-    place = f"{quoted_path(name or str(one.path))}:{one.line + 1}"
+    position = f"{quoted_path(name or str(one.path))}:{one.line + 1}"
     if name not in shown:
-        return f"{place} (outside of the project)"
-    return f"{place}: {' '.join(one.text.split())[:_SAID]}"
+        return f"{position} (outside of the project)"
+    return f"{position}: {' '.join(one.text.split())[:_SAID]}"
 
 
 class BuiltInTools:
@@ -170,12 +170,12 @@ class BuiltInTools:
 
     def _tool(self, schema: ToolSchema, *, reads: bool) -> OfferedTool:
         async def call(arguments: Mapping[str, Any], around: Around) -> ToolResult:
-            known = schema.parameters["properties"]
-            if unknown := [one for one in arguments if one not in known]:
+            properties = schema.parameters["properties"]
+            if unknown := [one for one in arguments if one not in properties]:
                 # If a `file_path` were ignored, the model would think that the result is about it.
                 raise InvalidArgument(
                     f"{schema.name} has no argument {shown(unknown[0])}. It takes:"
-                    f" {', '.join(known)}."
+                    f" {', '.join(properties)}."
                 )
             return await self._work[schema.name](arguments, around)
 

@@ -372,13 +372,13 @@ class Connection:
         self.state, self.tools = "failed", ()
         if self.configured.url:
             self._is_older, self._version = False, ""  # It may be another when reached again.
-        why, said = self._reason(error), ""
+        why, detail = self._reason(error), ""
         if self._link is not None:
             why = self._link.trouble or why
-            said = self._link.last_words
+            detail = self._link.last_words
         self.error = f"The tool server {self.name} failed: {why}."
-        if said:
-            self.error += f" It said: {escaped(said)}"
+        if detail:
+            self.error += f" It said: {escaped(detail)}"
         logger.info("%s", self.error)
 
     def _reason(self, error: BaseException) -> str:

@@ -94,7 +94,7 @@ def _checked(server: str, one: Any) -> ServerTool:
         raise Unfit("it can only be called as a task, which aish does not do")
     if _depth(one) > _DEEPEST + 1:
         raise Unfit("its schema is nested too deeply")
-    about = next((said for key in ("description", "title") if (said := one.get(key))), "")
+    about = next((text for key in ("description", "title") if (text := one.get(key))), "")
     about = about.strip() if isinstance(about, str) else json.dumps(about, ensure_ascii=False)
     parameters = fit_schema(one.get("inputSchema"))
     _check_size(one.get("inputSchema"), about)
@@ -184,14 +184,14 @@ def _without_dangling(part: Any, root: Json) -> Any:
 
 def _at(name: str, root: Json) -> Any:
     """Return the part of a schema that a reference names, or None."""
-    found: Any = root
+    node: Any = root
     for part in name.removeprefix("#").strip("/").split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list):
-            found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+        if isinstance(node, list):
+            node = node[int(key)] if key.isdecimal() and int(key) < len(node) else None
         elif key:
-            found = found.get(key) if isinstance(found, dict) else None
-    return found
+            node = node.get(key) if isinstance(node, dict) else None
+    return node
 
 
 #: How many parts of a root are looked at.
@@ -286,8 +286,10 @@ def _bounded(schema: Json) -> Json:
 
 def _required(schema: Json) -> list[str]:
     """Return the names that a schema requires, wherever it says so."""
-    said = schema.get("required")
-    names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    required = schema.get("required")
+    names = (
+        [required] if isinstance(required, str) else required if isinstance(required, list) else []
+    )
     properties = schema.get("properties")
     inner: Json = properties if isinstance(properties, dict) else {}
     # As in draft 3, or a level too deep.
@@ -362,19 +364,19 @@ class _Root:
         Raises:
             Unfit: it is elsewhere, or refers to itself.
         """
-        found = _at(name, self._given) if name.startswith("#/") else None
-        if name in seen or not isinstance(found, dict):
+        schema = _at(name, self._given) if name.startswith("#/") else None
+        if name in seen or not isinstance(schema, dict):
             raise Unfit(f"its schema refers to {escaped(name)[:60]}, which it does not have")
-        mended: Json = _mended(found)
+        mended: Json = _mended(schema)
         return mended
 
 
 def _allow(properties: Json, name: str, value: Any) -> None:
     """Allow one more kind of value for an argument."""
-    known = properties.setdefault(name, value)
-    if known != value:
-        is_list = isinstance(known, dict) and known.keys() == {"anyOf"}
-        kinds = known["anyOf"] if is_list else [known]
+    allowed = properties.setdefault(name, value)
+    if allowed != value:
+        is_list = isinstance(allowed, dict) and allowed.keys() == {"anyOf"}
+        kinds = allowed["anyOf"] if is_list else [allowed]
         properties[name] = {"anyOf": [*kinds, value] if value not in kinds else kinds}
 
 

@@ -116,11 +116,11 @@ def version_in(error: BaseException) -> str:
     """
     if not isinstance(error, MCPError):
         return ""
-    said = f"{error} {json.dumps(error.error.data, default=str)}"
-    if "version" not in said.lower():
+    text = f"{error} {json.dumps(error.error.data, default=str)}"
+    if "version" not in text.lower():
         return ""
-    known = set(HANDSHAKE_PROTOCOL_VERSIONS) - {LATEST_HANDSHAKE_VERSION}
-    return max(known.intersection(re.findall(r"\d{4}-\d{2}-\d{2}", said)), default="")
+    versions = set(HANDSHAKE_PROTOCOL_VERSIONS) - {LATEST_HANDSHAKE_VERSION}
+    return max(versions.intersection(re.findall(r"\d{4}-\d{2}-\d{2}", text)), default="")
 
 
 async def listed_tools(client: Client) -> tuple[list[Any], bool]:
@@ -195,8 +195,8 @@ async def call_tool(
             return
         told_at = time.monotonic()
         of = f" of {total:g}" if total else ""
-        said = f", {escaped(message[:_LONGEST_PROGRESS])}" if message else ""
-        await told(f"{server}: {progress:g}{of}{said}\n")
+        text = f", {escaped(message[:_LONGEST_PROGRESS])}" if message else ""
+        await told(f"{server}: {progress:g}{of}{text}\n")
 
     try:
         async with limit:
@@ -207,8 +207,8 @@ async def call_tool(
         msg = f"{server}: it has not answered for {_CALL_SECONDS:g} s, and the call was cancelled"
         raise BackendUnavailable(msg) from error
     except MCPError as error:
-        said = cut(escaped(str(error) + _details(error)), 1500)
-        raise BackendUnavailable(f"{server}: {said}", reason=_kind(error)) from error
+        text = cut(escaped(str(error) + _details(error)), 1500)
+        raise BackendUnavailable(f"{server}: {text}", reason=_kind(error)) from error
     except (ValidationError, ValueError, RuntimeError) as error:
         what = cut(escaped(str(error)), 300)
         raise BackendUnavailable(f"{server} gave a result that is not valid: {what}") from error
@@ -250,8 +250,8 @@ def reason_of(error: BaseException, url: str) -> str:
         case ValidationError():
             # Not all of pydantic's message, which adds the type and a link to its documentation.
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
+            path = ".".join(map(str, first["loc"]))
             return cut(
-                escaped(f"its answer does not follow the protocol: {place}: {first['msg']}"), 300
+                escaped(f"its answer does not follow the protocol: {path}: {first['msg']}"), 300
             )
     return cut(escaped(str(error)), 700).rstrip(".") or type(error).__name__

@@ -89,32 +89,32 @@ class Looking:
         Raises:
             NotFound, Denied, InvalidArgument: there is none, or the model may not see it.
         """
-        root, place = self._workplace.root, await locate(self._workplace.root, named)
+        root, target = self._workplace.root, await locate(self._workplace.root, named)
         try:
-            file, is_secret = await asyncio.to_thread(read_for, root, place.name)
+            file, is_secret = await asyncio.to_thread(read_for, root, target.name)
         except FileNotFoundError as error:
-            text = await self._workplace.open_text(place.path)
+            text = await self._workplace.open_text(target.path)
             if text is not None:
-                return Seen(place, text, is_open=True)
-            known = await self._workplace.files.names()
-            names = [name for name in known if not name.endswith(FOLDED)]
-            told = nearest_names(place.name, names)
-            raise NotFound(f"There is no file {shown_path(named)}.{told}") from error
+                return Seen(target, text, is_open=True)
+            all_names = await self._workplace.files.names()
+            names = [name for name in all_names if not name.endswith(FOLDED)]
+            nearest = nearest_names(target.name, names)
+            raise NotFound(f"There is no file {shown_path(named)}.{nearest}") from error
         except OSError as error:
             raise refusal(error, shown_path(named)) from error
         # What was opened counts: a link may have been put on the way to it.
-        place = Place(place.path.parents[place.name.count("/")] / file.name, file.name)
-        if not place.is_output and await self._workplace.files.left_out([place.name]):
+        target = Place(target.path.parents[target.name.count("/")] / file.name, file.name)
+        if not target.is_output and await self._workplace.files.left_out([target.name]):
             raise Denied(
                 f"{shown_path(named)} is ignored (.gitignore) or belongs to another repository: it"
                 " is not shown."
             )
         if is_secret:
             raise Denied(f"{shown_path(named)} is also a file in a secret place: it is not shown.")
-        text = None if on_disk else await self._workplace.open_text(place.path)
+        text = None if on_disk else await self._workplace.open_text(target.path)
         if text is not None:
-            return Seen(place, text, file.status, is_open=True)
-        seen = Seen(place, file.raw, file.status, is_utf8=file.is_utf8, mark=file.mark)
+            return Seen(target, text, file.status, is_open=True)
+        seen = Seen(target, file.raw, file.status, is_utf8=file.is_utf8, mark=file.mark)
         if file.problem and not seen.is_long:
             raise Denied(f"{shown_path(named)} {file.problem}: it is not shown.")
         return seen
@@ -175,12 +175,12 @@ class Looking:
         """
         depth = number_of(arguments, "depth") or _DEPTH
         named = text_of(arguments, "path", ".")
-        place = await locate(self._workplace.root, named)
-        if not place.path.exists():
+        target = await locate(self._workplace.root, named)
+        if not target.path.exists():
             raise NotFound(f"There is no folder {shown_path(named)}.")
-        if not place.path.is_dir():
+        if not target.path.is_dir():
             raise InvalidArgument(f"{shown_path(named)} is a file: read_file reads it.")
-        prefix = f"{place.name}/" if place.name else ""
+        prefix = f"{target.name}/" if target.name else ""
         inside = [name for name in await self._workplace.files.names() if name.startswith(prefix)]
         rows = _rows([name[len(prefix) :] for name in inside], depth)
         paths = [f"{prefix}{row.removesuffix('/')}" for row, _ in rows]
@@ -210,20 +210,20 @@ class Looking:
             raise InvalidArgument("`pattern` has to be a text on one line.", path="pattern")
         is_regex = arguments.get("regex") in (True, "true")
         named = text_of(arguments, "path", ".")
-        place = await locate(self._workplace.root, named)
-        if not place.path.exists():
+        target = await locate(self._workplace.root, named)
+        if not target.path.exists():
             raise NotFound(f"There is nothing called {shown_path(named)}.")
-        answer = await self._by_ripgrep(pattern, place, is_regex=is_regex)
+        answer = await self._by_ripgrep(pattern, target, is_regex=is_regex)
         if answer is None:
             if is_regex:
                 raise NotFound(
                     "Regular expressions cannot be searched for here (there is no ripgrep, or it"
                     " cannot be confined). Search for a plain text."
                 )
-            names = await self._candidates(place)
+            names = await self._candidates(target)
             answer = await asyncio.to_thread(_matches, self._workplace.root, names, pattern), False
-        found, is_cut = answer
-        shown, more = await self._visible(found)
+        matches, is_cut = answer
+        shown, more = await self._visible(matches)
         rows = [
             f"{quoted_path(name)}:{line}: {one_line(text[:_LINE])}" for name, line, text in shown
         ]
@@ -242,14 +242,14 @@ class Looking:
         secret = set(filter(is_secret_file, names))
         rest = names - own - secret
         left_out = secret | (await self._workplace.files.left_out(rest) if rest else set())
-        kept = [one for one in found if one[0] not in left_out]
+        visible = [one for one in found if one[0] not in left_out]
         counts: Counter[str] = Counter()
         shown = []
-        for one in kept:
+        for one in visible:
             counts[one[0]] += 1
             if counts[one[0]] <= _IN_FILE:
                 shown.append(one)
-        return shown[:_MATCHES], len(shown) > _MATCHES or len(shown) < len(kept)
+        return shown[:_MATCHES], len(shown) > _MATCHES or len(shown) < len(visible)
 
     async def _by_ripgrep(
         self, pattern: str, place: Place, *, is_regex: bool
@@ -275,16 +275,16 @@ class Looking:
             reason = result.output.strip()[-300:] or "ripgrep failed"
             raise InvalidArgument(f"It could not be searched: {reason}", path="pattern")
         name, *rows = result.output.split("\0")
-        found = []
+        matches = []
         for row in rows:
             # A name may hold a line end, a line of text does not.
-            said, _, following = row.partition("\n")
-            line, _, text = said.partition(":")
+            path, _, following = row.partition("\n")
+            line, _, text = path.partition(":")
             # A note that some output was left out may stand before a name.
-            found.append((name.rpartition("\n./")[2].removeprefix("./"), line, text))
+            matches.append((name.rpartition("\n./")[2].removeprefix("./"), line, text))
             name = following
-        found = await asyncio.to_thread(_lines_now, self._workplace.root, found)
-        return found, result.truncated
+        matches = await asyncio.to_thread(_lines_now, self._workplace.root, matches)
+        return matches, result.truncated
 
     async def _candidates(self, place: Place) -> list[str]:
         """Return the names of the files to search without ripgrep."""
@@ -328,11 +328,11 @@ def _page(
     more = ""
     if shown < len(lines) or goes_on:
         more = f"\n[aish: not all; read_file with start={last + 1} goes on]"
-    kept = [head_and_tail(line, around.limit // 2) for line in lines[:shown]]
-    place = f"lines {start}-{last}{of}" if shown else "empty"
+    shortened = [head_and_tail(line, around.limit // 2) for line in lines[:shown]]
+    position = f"lines {start}-{last}{of}" if shown else "empty"
     if not seen.is_utf8:
-        place += ", not UTF-8: \ufffd stands for what could not be read"
-    return "\n".join([f"[{quoted_path(seen.place.name)}, {place}]", *kept]) + more
+        position += ", not UTF-8: \ufffd stands for what could not be read"
+    return "\n".join([f"[{quoted_path(seen.place.name)}, {position}]", *shortened]) + more
 
 
 def _some_lines(root: Path, name: str, start: int, end: int | None) -> tuple[list[str], bool]:
@@ -363,12 +363,12 @@ def _rows(names: Sequence[str], depth: int) -> list[tuple[str, int]]:
 
 def _matches(root: Path, names: Sequence[str], text: str) -> list[tuple[str, str, str]]:
     """Return the lines that contain ``text``, each as file name, line number and line."""
-    found: list[tuple[str, str, str]] = []
+    matches: list[tuple[str, str, str]] = []
     for name in names:
-        found += islice(_matches_in(root, name, text), _IN_FILE + 1)
-        if len(found) > 2 * _MATCHES:
+        matches += islice(_matches_in(root, name, text), _IN_FILE + 1)
+        if len(matches) > 2 * _MATCHES:
             break
-    return found
+    return matches
 
 
 def _matches_in(root: Path, name: str, text: str) -> Iterator[tuple[str, str, str]]:

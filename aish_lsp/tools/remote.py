@@ -214,9 +214,9 @@ class RemoteTransport:
             # It is a reply, whatever it calls itself.
             response.headers["content-type"] = "application/json"
             return
-        said = self._redact(quoted(body))
+        quoted_body = self._redact(quoted(body))
         had_session = _SESSION in response.request.headers
-        refusal = Refusal(response.status_code, self._shown, said, had_session)
+        refusal = Refusal(response.status_code, self._shown, quoted_body, had_session)
         if self._over is not None:
             # There is no other answer to the request.
             self.trouble = _told(refusal)
@@ -241,15 +241,15 @@ LOST: Final = "lost"
 
 def _told(refusal: Refusal) -> str:
     where, status = refusal.where, refusal.status
-    said = f": {cut(escaped(refusal.said), 300).rstrip('.')}" if refusal.said else ""
+    detail = f": {cut(escaped(refusal.said), 300).rstrip('.')}" if refusal.said else ""
     if status < 400:
-        return f"{where} answered with something else{said}. Check the path of `url`"
+        return f"{where} answered with something else{detail}. Check the path of `url`"
     words = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
     # What a server says of a bad request is better than a guess.
-    guess = "" if said else _REMEDIES[400]
+    guess = "" if detail else _REMEDIES[400]
     remedy = _FAILED if status >= 500 else guess if status == 400 else _REMEDIES.get(status, guess)
     status_line = " ".join(filter(None, (str(status), words)))
-    return " ".join(filter(None, (f"{where} refused it ({status_line}){said}.", remedy)))
+    return " ".join(filter(None, (f"{where} refused it ({status_line}){detail}.", remedy)))
 
 
 def transport_fault(error: httpx2.TransportError, url: str) -> str:

@@ -53,10 +53,12 @@ class ToolServers:
     def all(self) -> list[Connection]:
         """Return the servers as they are configured now, ending those that changed."""
         configured = self._configuration.config.tools.servers
-        for name, known in list(self._connections.items()):
-            if configured.get(name) != known.configured:
+        for name, connection in list(self._connections.items()):
+            if configured.get(name) != connection.configured:
                 del self._connections[name]
-                ending = asyncio.create_task(known.disconnect(), name=f"end tool server {name}")
+                ending = asyncio.create_task(
+                    connection.disconnect(), name=f"end tool server {name}"
+                )
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
         for name, server in configured.items():
@@ -156,11 +158,13 @@ class ToolServers:
         Raises:
             NotFound: there is no such server.
         """
-        found = {connection.name: connection for connection in self.all()}
-        if name not in found:
-            there_are = f"There are: {', '.join(found)}." if found else "None is configured."
+        connections = {connection.name: connection for connection in self.all()}
+        if name not in connections:
+            there_are = (
+                f"There are: {', '.join(connections)}." if connections else "None is configured."
+            )
             raise NotFound(f"There is no tool server {escaped(name)[:60]}. {there_are}")
-        return found[name]
+        return connections[name]
 
     async def aclose(self) -> None:
         """End all servers."""
@@ -251,11 +255,11 @@ class SessionServers:
 
     def _tools(self, name: str, tool: str) -> list[ServerTool]:
         tools = self._servers.named(name).tools
-        found = [one for one in tools if tool in ("", one.name, one.schema.name)]
-        if not found:
+        matches = [one for one in tools if tool in ("", one.name, one.schema.name)]
+        if not matches:
             there_are = ", ".join(one.schema.name for one in tools) or "none: connect it first"
             raise NotFound(f"{name} has no tool {escaped(tool)[:60]}. It has: {there_are}.")
-        return found
+        return matches
 
 
 def _result_text(server: str, result: Mapping[str, Any]) -> str:

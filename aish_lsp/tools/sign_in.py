@@ -120,16 +120,16 @@ class SignIn:
             async with asyncio.timeout(10):
                 line = await reader.readline()
                 target = line.split()[1].decode("ascii")
-                given = parse_qs(urlsplit(target).query)
-            code, refused = (given.get(key, [""])[0] for key in ("code", "error"))
-            said = (
+                query = parse_qs(urlsplit(target).query)
+            code, refused = (query.get(key, [""])[0] for key in ("code", "error"))
+            page = (
                 "You are signed in. You can close this page."
                 if code
                 else "No sign-in code was sent."
             )
             if refused:
-                said = f"You are not signed in: {cut(escaped(refused), 100)}."
-            body = said.encode()
+                page = f"You are not signed in: {cut(escaped(refused), 100)}."
+            body = page.encode()
             head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}"
             writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode() + body)
             await writer.drain()
@@ -139,7 +139,7 @@ class SignIn:
                 denied = f"its provider did not sign you in: {cut(escaped(refused), 100)}"
                 self._code.set_exception(Denied(denied))
             elif code:
-                state, issuer = (given.get(key, [None])[0] for key in ("state", "iss"))
+                state, issuer = (query.get(key, [None])[0] for key in ("state", "iss"))
                 self._code.set_result(AuthorizationCodeResult(code=code, state=state, iss=issuer))
         except (TimeoutError, ValueError, IndexError, ConnectionError):
             pass  # Not the browser: any program may connect here.
@@ -177,11 +177,11 @@ class _TokenFile:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._path.read_bytes())
+            document = json.loads(self._path.read_bytes())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return document if isinstance(document, dict) else {}
 
     async def _set(self, key: str, value: BaseModel) -> None:
-        told = self._read() | {key: value.model_dump(mode="json", exclude_none=True)}
-        await asyncio.to_thread(write_atomic, self._path, json.dumps(told) + "\n")
+        document = self._read() | {key: value.model_dump(mode="json", exclude_none=True)}
+        await asyncio.to_thread(write_atomic, self._path, json.dumps(document) + "\n")

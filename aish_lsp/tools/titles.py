@@ -79,17 +79,17 @@ def call_title(
         result: its result, if it has ended.
         as_code: whether what comes from the model is to be Markdown's inline code.
     """
-    given = _object(arguments)
+    values = _object(arguments)
     row = own_tools().get(name) if server == OWN_TOOLS else None
     outcome = ""
-    if row is None or given is None:
+    if row is None or values is None:
         server_name = "" if server == OWN_TOOLS else f"{server} "
-        raw = arguments if given is None else _values(given)
+        raw = arguments if values is None else _values(values)
         base, present, past = "call", "Calling", "Called"
         subject = _shown(f"{server_name}{name} {raw}".strip(), as_code=as_code)
     else:
         base, present, past = row["words"]
-        subject = _subject(row["about"], given, as_code=as_code)
+        subject = _subject(row["about"], values, as_code=as_code)
         if name in _OUTCOMES:
             outcome = _OUTCOMES[name](result)
     if status == "done" or outcome:
@@ -104,10 +104,10 @@ def call_title(
 def _object(arguments: str) -> dict[str, Any] | None:
     """Return a call's arguments; None if they are not a JSON object."""
     try:
-        found = json.loads(arguments or "{}")
+        value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _subject(about: Sequence[str], given: Mapping[str, Any], *, as_code: bool) -> str:

@@ -191,9 +191,9 @@ class Toolbox:
         groups += [[one for one in own if asks_editor(one.name)], own]
         for count in range(len(groups) + 1):
             later = {one.name: one for group in groups[:count] for one in group}
-            kept = [one for one in schemas if one.name not in later]
+            current = [one for one in schemas if one.name not in later]
             for search in self._searches(later) if later else (None,):
-                offered = [*kept, search] if search else kept
+                offered = [*current, search] if search else current
                 if len(offered) <= most and size(offered) <= tokens:
                     fetched = [later[name] for name in self._fetched if name in later]
                     room = most - len(offered)
@@ -311,22 +311,22 @@ class Toolbox:
             named = schema.name.lower() in query.lower()
             if hits or named:
                 ranked.append((-len(hits) - 10 * named, schema.name, schema))
-        found = [schema for _, _, schema in sorted(ranked, key=lambda one: one[:2])[:_FOUND]]
-        if not found:
+        schemas = [schema for _, _, schema in sorted(ranked, key=lambda one: one[:2])[:_FOUND]]
+        if not schemas:
             return ToolResult("No tool fits. Use other words.")
-        self._fetched += [one.name for one in found if one.name not in self._fetched]
+        self._fetched += [one.name for one in schemas if one.name not in self._fetched]
         rows = [
             f"{one.name}: {one.description}\narguments: {json.dumps(one.parameters)}"
-            for one in found
+            for one in schemas
         ]
         return ToolResult("\n\n".join(["You can call these now:", *rows]))
 
 
 async def call_tool(tools: Toolbox, call: ToolCall, around: Around) -> ToolResult:
     """Return the result of a model's call; its mistakes become results that it can read."""
-    known = tools.names()
-    if call.name not in known:
-        there_are = f"There are: {', '.join(known)}." if known else "There are none."
+    names = tools.names()
+    if call.name not in names:
+        there_are = f"There are: {', '.join(names)}." if names else "There are none."
         return ToolResult(f"There is no tool {shown(call.name)}. {there_are}", "failed")
     try:
         arguments = json.loads(call.arguments or "{}")

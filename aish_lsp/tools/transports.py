@@ -89,8 +89,8 @@ class StdioTransport:
     @property
     def last_words(self) -> str:
         """The end of what the server wrote to its stderr."""
-        said = clean_output(self._tail.decode("utf-8", "replace"))
-        return self._without_secrets(said)[-_TOLD:].strip()
+        text = clean_output(self._tail.decode("utf-8", "replace"))
+        return self._without_secrets(text)[-_TOLD:].strip()
 
     def may_be_older(self, _error: BaseException) -> bool:
         """Return whether the server may have ended at a message that it does not know."""

@@ -213,11 +213,11 @@ def _tidied(message: Json) -> Json:
             tidy[key] = {"content": tidy[key]} if key == "result" else {}
     if "error" in tidy:
         error = tidy["error"] if isinstance(tidy["error"], dict) else {"message": tidy["error"]}
-        code, said = error.get("code"), error.get("message", "it gives no reason")
-        said = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        code, reason = error.get("code"), error.get("message", "it gives no reason")
+        reason = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
         tidy["error"] = {
             "code": code if type(code) is int else INTERNAL_ERROR,
-            "message": said,
+            "message": reason,
             "data": error.get("data"),
         }
         tidy.pop("result", None)
@@ -232,8 +232,8 @@ def _introduced(result: Json) -> Json:
 
     That is its version, and whether it has tools: one that names no capabilities may have some.
     """
-    version, given = result.get("protocolVersion"), result.get("capabilities")
-    capabilities: Json = given if isinstance(given, dict) else {}
+    version, declared = result.get("protocolVersion"), result.get("capabilities")
+    capabilities: Json = declared if isinstance(declared, dict) else {}
     tools = capabilities.get("tools", False if capabilities else {})
     listed = isinstance(tools, dict) and tools.get("listChanged") is True
     server = result.get("serverInfo")
@@ -262,13 +262,13 @@ _REPLACED: Final = frozenset({"tools", "nextCursor", "_meta"})
 
 
 def _tool(sent: Any) -> Json:
-    given: Json = sent if isinstance(sent, dict) else {}
+    fields: Json = sent if isinstance(sent, dict) else {}
     schema: Json = {"type": "object"}
     with suppress(Unfit, RecursionError):
         # The SDK needs the schema for nothing but arguments that go into headers.
-        if "x-mcp-header" in json.dumps(given.get("inputSchema")):
-            schema = fit_schema(given["inputSchema"])
-    return {"name": str(given.get("name")), "inputSchema": schema, "_meta": {SENT: sent}}
+        if "x-mcp-header" in json.dumps(fields.get("inputSchema")):
+            schema = fit_schema(fields["inputSchema"])
+    return {"name": str(fields.get("name")), "inputSchema": schema, "_meta": {SENT: sent}}
 
 
 def _called(result: Json) -> Json:

@@ -114,18 +114,18 @@ class Changing:
             AishError: it is outside the workspace, protected, read-only, not text, or not part of
                 the project; or the model may not see it.
         """
-        place = await locate(self._workplace.root, named)
+        target = await locate(self._workplace.root, named)
         root = self._workplace.root
-        if reason := await asyncio.to_thread(_protection_reason, root, place, named):
+        if reason := await asyncio.to_thread(_protection_reason, root, target, named):
             raise Denied(f"{shown_path(named)} is not changed by a tool: it {reason}.")
-        if not place.name or place.path.is_dir():
+        if not target.name or target.path.is_dir():
             raise InvalidArgument(f"{shown_path(named) or 'That'} is a folder.", path="path")
         try:
             now = await self._looking.look(named)
         except NotFound:
-            return Seen(place, "")
+            return Seen(target, "")
         name = shown_path(named)
-        if now.place != place:
+        if now.place != target:
             raise Denied(f"{name} is being moved right now: tools do not change it.")
         if not now.is_utf8:
             raise Denied(f"{name} is not UTF-8: tools do not change it.")
@@ -139,7 +139,7 @@ class Changing:
 
     async def _changed(self, tool: str, now: Seen, after: str, around: Around) -> ToolResult:
         """Ask the user, then make a change; ``after`` is the whole text, with LF line ends."""
-        place, name = now.place, shown_path(now.place.name)
+        target, name = now.place, shown_path(now.place.name)
         if after == now.text and now.is_there:
             raise InvalidArgument(f"Nothing would change in {name}.")
         if any(mark in after and mark not in now.text for mark in (REDACTED, MASK)):
@@ -152,18 +152,18 @@ class Changing:
             return ToolResult(f"Not done: nobody could be asked about {name}.", "denied")
         if not answer:
             return ToolResult(f"The user refused this change of {name}.", "denied")
-        async with self._workplace.covered(f"{tool} {shlex.quote(place.name)}", around):
+        async with self._workplace.covered(f"{tool} {shlex.quote(target.name)}", around):
             # Check again after the snapshot, which may take a while.
-            again = await self._now(place.name)
+            again = await self._now(target.name)
             if again != now:
                 raise Denied(
                     f"{name} has changed in the meantime. Nothing was written: read it again."
                 )
             if now.is_open:
-                edited = await self._workplace.edit_open(place.path, now.text, after)
+                edited = await self._workplace.edit_open(target.path, now.text, after)
                 if edited.state != "on disk":
                     return self._edited(now, after, edited)
-                again = now = await self._looking.look(place.name, on_disk=True)
+                again = now = await self._looking.look(target.name, on_disk=True)
                 if _is_read_only(now):
                     raise Denied(f"{name} is read-only, and it is open in the editor as saved.")
             data = (now.mark + with_line_ends_of(now.raw, after)).encode()
@@ -171,7 +171,7 @@ class Changing:
             await run_uncancellable(
                 asyncio.to_thread(write_keeping, self._workplace.root, again, data)
             )
-        self._looking.showed(place.name, after)
+        self._looking.showed(target.name, after)
         return _done(now, after, _broken_link(now))
 
     def _edited(self, now: Seen, text: str, edited: EditOutcome) -> ToolResult:
@@ -243,11 +243,11 @@ def with_line_ends_of(raw: str, text: str) -> str:
         for _, first, last, start, stop in _opcodes(old, new)
         for at in range(stop - start)
     ]
-    found = [ends[min(line, len(ends) - 1)] for line in lines[:-1]]
+    line_ends = [ends[min(line, len(ends) - 1)] for line in lines[:-1]]
     for number, line in enumerate(new[1:-1], 1):
-        if not line and found[number - 1 : number + 1] == ["\r", "\n"]:
-            found[number] = "\r"  # Together they would be one line end.
-    return "".join(f"{line}{end}" for line, end in zip(new, [*found, ""], strict=True))
+        if not line and line_ends[number - 1 : number + 1] == ["\r", "\n"]:
+            line_ends[number] = "\r"  # Together they would be one line end.
+    return "".join(f"{line}{end}" for line, end in zip(new, [*line_ends, ""], strict=True))
 
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
@@ -274,21 +274,21 @@ def _replaced(text: str, old: str, new: str, name: str, *, every: bool) -> str:
     if not old:
         raise InvalidArgument("`old` is empty. Name the text that is to be replaced.", path="old")
     old, new = with_line_feeds(old), with_line_feeds(new)
-    found = [*re.finditer(re.escape(old), text)] or [*re.finditer(_alike(old), text)]
-    if not found:
+    matches = [*re.finditer(re.escape(old), text)] or [*re.finditer(_alike(old), text)]
+    if not matches:
         raise NotFound(
             f"`old` does not occur in {name} as it is now. It has to be the same, with each blank"
             " and line end: read the file again."
         )
-    if len(found) > 1 and not every:
-        at = [text.count("\n", 0, one.start()) + 1 for one in found[:8]]
+    if len(matches) > 1 and not every:
+        at = [text.count("\n", 0, one.start()) + 1 for one in matches[:8]]
         raise InvalidArgument(
-            f"`old` occurs {len(found)} times in {name}, in lines {', '.join(map(str, at))}. Take"
+            f"`old` occurs {len(matches)} times in {name}, in lines {', '.join(map(str, at))}. Take"
             " more of the text around the one that you mean, or set `all`.",
             path="old",
         )
-    ends = [0, *(one.end() for one in found)]
-    starts = [*(one.start() for one in found), len(text)]
+    ends = [0, *(one.end() for one in matches)]
+    starts = [*(one.start() for one in matches), len(text)]
     return new.join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
@@ -330,7 +330,7 @@ def _same_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 def _question(now: Seen, after: str) -> Question:
     """Return the question that shows what would change."""
-    place, is_there, before = now.place, now.is_there, now.text
+    target, is_there, before = now.place, now.is_there, now.text
     rows = _difference(before, after)
     shown = [f"    {escaped(row[:_SHOWN])}" for row in rows[:_SHOWN_LINES]]
     is_cut = len(rows) > _SHOWN_LINES or any(len(row) > _SHOWN for row in rows[:_SHOWN_LINES])
@@ -344,20 +344,20 @@ def _question(now: Seen, after: str) -> Question:
     added = "\n".join(row[1:] for row in rows if row.startswith("+"))
     if hidden := ", ".join(hidden_characters(added)[:5]):
         reasons.append(f"it holds characters that are not seen: {hidden}")
-    name = shown_path(place.name)
-    told = [f"{'Change' if is_there else 'Make'} {name} (caution)?", "", *shown, ""]
-    told += [f"- {reason}" for reason in reasons]
+    name = shown_path(target.name)
+    lines = [f"{'Change' if is_there else 'Make'} {name} (caution)?", "", *shown, ""]
+    lines += [f"- {reason}" for reason in reasons]
     return Question(
-        "\n".join(told),
+        "\n".join(lines),
         yes="Change it" if is_there else "Make it",
         whole="\n".join(map(escaped, rows)) if is_cut else "",
         approval=Approval(
             "edit",
-            place.name,
-            place.path.parent,
+            target.name,
+            target.path.parent,
             "caution",
             tuple(reasons),
-            Diff(place.path, before, after),
+            Diff(target.path, before, after),
         ),
     )
 
@@ -368,14 +368,14 @@ def _done(now: Seen, after: str, more: str = "") -> ToolResult:
     if now.is_there:
         added = sum(row.startswith("+") for row in rows)
         removed = sum(row.startswith("-") for row in rows)
-        told = f"Changed {name}: {count_of(added, 'line')} added, {removed} removed."
+        sentence = f"Changed {name}: {count_of(added, 'line')} added, {removed} removed."
     else:
-        told = f"Made {name} ({count_of(len(after.splitlines()), 'line')})."
+        sentence = f"Made {name} ({count_of(len(after.splitlines()), 'line')})."
     if len(rows) > _DIFF_LINES:
         rows[_DIFF_LINES:] = [f"... {count_of(len(rows) - _DIFF_LINES, 'more line')}"]
     # The text ends after its last line end: that is no line.
     diff = "\n".join(cut(row, _DIFF_WIDTH) for row in rows).removesuffix("\n ")
-    return ToolResult(f"{told}{more}", diff=diff)
+    return ToolResult(f"{sentence}{more}", diff=diff)
 
 
 def write_keeping(root: Path, now: Seen, data: bytes) -> None:

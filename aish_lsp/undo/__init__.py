@@ -288,8 +288,8 @@ class Undo:
             except Nowhere as error:
                 raise NotFound(f"There is no {kind}: {error}.") from error
             except (NoUndo, OSError) as error:
-                told = f"The {kind} was not done, or not all: {_reason(error)}."
-                raise StoreUnavailable(told) from error
+                sentence = f"The {kind} was not done, or not all: {_reason(error)}."
+                raise StoreUnavailable(sentence) from error
 
     async def _in_thread(self, work: Callable[[Worker], R], seconds: float) -> R:
         """Do ``work`` in a thread. If this is cancelled, the work soon stops."""
@@ -427,8 +427,8 @@ def _told(ended: Ended, words: Sequence[bytes]) -> list[str]:
     }
     return [
         text.format(_name_list([one.decode("utf-8", "backslashreplace") for one in names]))
-        for text, found in texts.items()
-        if (names := list(dict.fromkeys(found)))
+        for text, paths in texts.items()
+        if (names := list(dict.fromkeys(paths)))
     ]
 
 
@@ -444,10 +444,10 @@ def named(text: str, cwd: Path, top: Path, uncovered: Collection[bytes]) -> list
     This is a guess, for a message: variables are not expanded, and only the folder before a pattern
     counts.
     """
-    found = dict.fromkeys(_names(text, cwd, top))
+    paths = dict.fromkeys(_names(text, cwd, top))
     return [
         name
-        for name in found
+        for name in paths
         if left_out(name, uncovered) or b".git" in name.split(b"/") or is_editors_own(name)
     ]
 

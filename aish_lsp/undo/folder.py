@@ -126,12 +126,12 @@ class WorkFolder:
                 with self._folder_of(inside[0][2]) as (folder, _):
                     for _, own, name in inside:
                         try:
-                            found = _read(folder, own, kind)
+                            status = _read(folder, own, kind)
                         except FileNotFoundError:
                             continue
                         except OSError:
-                            found = None, b""
-                        yield name, *found
+                            status = None, b""
+                        yield name, *status
             except FileNotFoundError:
                 continue
             except OSError:
@@ -243,14 +243,14 @@ class WorkFolder:
         """Check that the file is still as it was seen; raise ``Changed`` if not."""
         seen = self._seen.get(name)
         try:
-            found = os.lstat(own, dir_fd=folder)
+            status = os.lstat(own, dir_fd=folder)
         except FileNotFoundError:
             if seen is None:
                 return
             raise Changed from None
-        if seen is None and stat.S_ISDIR(found.st_mode):
+        if seen is None and stat.S_ISDIR(status.st_mode):
             return
-        if seen is None or _signature(found) != _signature(seen):
+        if seen is None or _signature(status) != _signature(seen):
             raise Changed
 
     @contextmanager
@@ -289,17 +289,17 @@ def _read(folder: int, own: bytes, kind: Hash) -> tuple[SeenFile | None, bytes]:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        found = os.lstat(own, dir_fd=folder)
+        status = os.lstat(own, dir_fd=folder)
         content = os.readlink(own, dir_fd=folder)
     else:
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > SIZE_LIMIT:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > SIZE_LIMIT:
                 return None, b""
-            content = os.read(fd, found.st_size + 1)
+            content = os.read(fd, status.st_size + 1)
         finally:
             os.close(fd)
-    mode, inode, size, modified, changed = seen_as(found)
+    mode, inode, size, modified, changed = seen_as(status)
     if changed > time.time_ns() - _RECENT or len(content) != size:
         changed = 0
     return SeenFile(mode, inode, size, modified, changed, object_id(kind, content)), content

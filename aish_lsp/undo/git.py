@@ -47,11 +47,11 @@ class GitFailed(NoUndo):
     def __init__(self, stderr: bytes) -> None:
         self.stderr = stderr
         lines = stderr.decode("utf-8", "replace").splitlines()
-        said = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
+        error_line = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
         # For another user's repository git says what allows it.
         advice = next((line.strip() for line in lines if "--add safe.directory" in line), "")
         more = f"; if you trust it: `{escaped(advice)}`" if advice else ""
-        super().__init__(f"git failed ({escaped(said or 'it was killed')[:300]}{more})")
+        super().__init__(f"git failed ({escaped(error_line or 'it was killed')[:300]}{more})")
 
 
 class TooSlow(NoUndo):
@@ -67,9 +67,9 @@ def work_tree(folder: Path) -> Path:
         Nowhere: there is none.
     """
     real = Path(os.path.realpath(folder))
-    for place in (real, *real.parents):
-        if os.path.lexists(place / ".git"):
-            return place
+    for ancestor in (real, *real.parents):
+        if os.path.lexists(ancestor / ".git"):
+            return ancestor
     raise Nowhere("the folder is not in a git work tree")
 
 
@@ -119,7 +119,7 @@ class Git:
         named = kind.decode("ascii", "replace")
         if named not in HASHES:
             raise NoUndo(f"the repository's objects are of an unknown kind ({escaped(named)})")
-        self.kind = next(known for known in HASHES if known == named)
+        self.kind = next(algorithm for algorithm in HASHES if algorithm == named)
         self._objects = self.top / os.fsdecode(objects)
 
     def ask(self, *arguments: str, below: bytes = b"", feed: bytes = b"") -> bytes:
@@ -130,20 +130,20 @@ class Git:
             GitFailed, TooSlow: git failed or took too long.
         """
         # Input from a file, since ``communicate`` stops writing to a pipe after its first timeout.
-        with tempfile.TemporaryFile() as given:
-            given.write(feed)
-            given.seek(0)
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(feed)
+            stdin.seek(0)
             cwd = os.path.join(os.fsencode(self.top), below)  # noqa: PTH118 - bytes
             instead = {} if below or self.instead is None else self._at(self.instead)
-            process = self._start(arguments, cwd, instead, given)
+            process = self._start(arguments, cwd, instead, stdin)
         try:
-            answer, said = self._until_end(process)
+            answer, message = self._until_end(process)
         finally:
             if process.returncode is None:
                 process.kill()
                 process.communicate()
         if process.returncode != 0:
-            raise GitFailed(said)
+            raise GitFailed(message)
         return answer
 
     def missing(self, ids: Collection[str]) -> set[str]:

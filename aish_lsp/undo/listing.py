@@ -86,31 +86,31 @@ def list_work_tree(
     index: dict[bytes, str] = {}
     names: set[bytes] = set(also)
     uncovered: set[bytes] = set()
-    found: list[bytes] = []
+    listed: list[bytes] = []
     strange: set[bytes] = set()
     waiting = [b""]
     # The two lists of a repository are made in parallel.
     with ThreadPoolExecutor(1) as executor:
         while waiting:
-            place = waiting.pop()
-            found += [place] if place else []
-            if len(found) > REPOSITORY_LIMIT:
+            folder = waiting.pop()
+            listed += [folder] if folder else []
+            if len(listed) > REPOSITORY_LIMIT:
                 raise NoUndo(f"there are more than {REPOSITORY_LIMIT} other repositories inside")
-            asked = None if repositories is not None else executor.submit(_ignored, git, place)
-            inner = _list(git, place, names, index)
+            asked = None if repositories is not None else executor.submit(_ignored, git, folder)
+            inner = _list(git, folder, names, index)
             uncovered |= asked.result() if asked else set()
             here = {name for name in inner if _is_repository(git, name)}
-            known = here if repositories is None else here & set(repositories)
-            waiting += sorted(known)
-            uncovered |= inner - known
-            strange |= here - known
+            repositories_here = here if repositories is None else here & set(repositories)
+            waiting += sorted(repositories_here)
+            uncovered |= inner - repositories_here
+            strange |= here - repositories_here
     names = {name for name in names if not is_editors_own(name)}
     if len(names) > FILE_LIMIT:
         raise NoUndo(f"there are more than {FILE_LIMIT:,} files")
     scan = Scan(git.top)
-    for name in [b".git", *(place + b".git" for place in found), *(one[:-1] for one in strange)]:
+    for name in [b".git", *(place + b".git" for place in listed), *(one[:-1] for one in strange)]:
         scan.look_for_git(name)
-    return scan.listing(names, uncovered, tuple(sorted(found)), index)
+    return scan.listing(names, uncovered, tuple(sorted(listed)), index)
 
 
 def index_of(git: Git) -> dict[bytes, str]:
@@ -189,12 +189,12 @@ class Scan:
             if name[at + 1 : at + 2] in b"." and not is_plain(name[at + 1 :]):
                 continue
             try:
-                found = lstat(top + name)
+                status = lstat(top + name)
             except OSError:
                 continue
-            if self._is_covered(name, found):
-                files[name] = found
-            elif not stat.S_ISDIR(found.st_mode):
+            if self._is_covered(name, status):
+                files[name] = status
+            elif not stat.S_ISDIR(status.st_mode):
                 outside.add(name)
         modes = {name: mode for name, mode in folders.items() if name and mode is not None}
         covers = frozenset(outside - files.keys())
@@ -221,11 +221,11 @@ class Scan:
             above, _, own = name.rpartition(b"/")
             if self._folder(above) is not None and is_plain(own):
                 try:
-                    found = os.lstat(self._top + name).st_mode
+                    file_mode = os.lstat(self._top + name).st_mode
                 except OSError:
-                    found = 0
-                if stat.S_ISDIR(found):
-                    mode = stat.S_IMODE(found)
+                    file_mode = 0
+                if stat.S_ISDIR(file_mode):
+                    mode = stat.S_IMODE(file_mode)
                     self.look_for_git(name + b"/.git")
             self._folders[name] = mode
         return self._folders[name]

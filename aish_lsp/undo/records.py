@@ -351,8 +351,8 @@ class Records:
 
 def usage(folder: Path) -> tuple[int, int]:
     """Return how many commands are kept for a workspace, and how many bytes all of undo takes."""
-    place = undo_folder(folder)
-    return len(list(place.glob("*.record"))), _size(place)
+    undo_dir = undo_folder(folder)
+    return len(list(undo_dir.glob("*.record"))), _size(undo_dir)
 
 
 def _size(path: Path) -> int:
@@ -460,9 +460,9 @@ def _unsealed(data: bytes) -> str:
 
 def _take(stack: list[Group], of: str) -> None:
     """Remove the group called ``of`` from ``stack``, or the last one if ``of`` is empty."""
-    found = [number for number, group in enumerate(stack) if of in ("", group[-1][1].group)]
-    if found:
-        del stack[found[-1]]
+    numbers = [number for number, group in enumerate(stack) if of in ("", group[-1][1].group)]
+    if numbers:
+        del stack[numbers[-1]]
 
 
 def backwards(group: Group) -> list[ReplacedText]:

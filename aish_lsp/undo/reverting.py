@@ -120,17 +120,17 @@ class Reverting:
         made = {name: row.reason for name, step in steps.items() if (row := _decides(name, step))}
         left = frozenset() if overwrite is None else conflicts - overwrite
         last = self._last
-        told = Reverted(self._git.top, last.label, last.group, conflicts=left, made=made)
+        result = Reverted(self._git.top, last.label, last.group, conflicts=left, made=made)
         if (left and not decided) or (made and may_make is None):
-            return replace(told, asks=True)
+            return replace(result, asks=True)
         made = {name: why for name, why in made.items() if name not in (may_make or ())}
         steps = {name: step for name, step in steps.items() if name not in left | made.keys()}
         links = {name: about for name, about in links.items() if name not in left}
-        told = replace(told, made=made, edits=backwards(self._group))
+        result = replace(result, made=made, edits=backwards(self._group))
         head, first = head_of(self._git), self._group[0][1].head
         if head not in (first, Head()):
-            told = replace(told, moved=(first, head))
-        if steps or links or told.edits:
+            result = replace(result, moved=(first, head))
+        if steps or links or result.edits:
             record = Record(
                 f"{kind}-{secrets.token_hex(4)}",
                 last.label,
@@ -146,12 +146,12 @@ class Reverting:
                 },
                 index={as_text(name): [index[name], about] for name, about in links.items()},
                 folders=folders_of(steps, listing.folders),
-                edits=list(told.edits),
+                edits=list(result.edits),
             )
-            return self._do(record, steps, links, listing, told)
+            return self._do(record, steps, links, listing, result)
         if not left and not made:
             self._records.drop([number for number, _ in self._group])
-        return told
+        return result
 
     def _do(
         self,
@@ -210,10 +210,10 @@ class Reverting:
         if not self._index:
             return {}
         try:
-            found = index_of(self._git)
+            index = index_of(self._git)
         except GitFailed:
-            found = {}
-        return {name: found.get(name, "") for name in self._index}
+            index = {}
+        return {name: index.get(name, "") for name in self._index}
 
     def _is_disputed(self, name: bytes, now: FileState | None) -> bool:
         """Return whether somebody else has changed it since."""
@@ -261,8 +261,8 @@ class Reverting:
         for name, step in sorted(steps.items()):
             with _collecting_errors(name, failed):
                 if is_folder(step.new):
-                    place = private_dir(self._records.path(number, "aside")) / _key(name)
-                    aside.append(folder.put_aside(name, place))
+                    aside_path = private_dir(self._records.path(number, "aside")) / _key(name)
+                    aside.append(folder.put_aside(name, aside_path))
                 elif step.new is not None and (step.old is None or is_folder(step.old)):
                     folder.remove(name)
         folder.tidy(name for name, step in steps.items() if step.old is None)
@@ -277,10 +277,10 @@ class Reverting:
     ) -> None:
         if is_folder(old):
             places = (self._records.path(number, "aside") / _key(name) for number, _ in self._group)
-            place = next((place for place in places if os.path.lexists(place)), None)
-            if place is None:
+            source = next((place for place in places if os.path.lexists(place)), None)
+            if source is None:
                 raise OSError("A folder of git's cannot be put back")
-            folder.take_back(name, place)
+            folder.take_back(name, source)
         elif now is not None and _is_alike(old, now):
             folder.set_permission(name, stat.S_IMODE(old.mode))
         else:

@@ -92,24 +92,25 @@ class Snapshot:
         Raises:
             ValueError, KeyError, TypeError: it is something else.
         """
-        found = json.loads(text)
-        length = HASHES[found["kind"]]
-        names = as_name(found["names"]).split(_BETWEEN.encode()) if found["names"] else []
+        document = json.loads(text)
+        length = HASHES[document["kind"]]
+        names = as_name(document["names"]).split(_BETWEEN.encode()) if document["names"] else []
         ids = (
-            found["contents"][at : at + length] for at in range(0, len(found["contents"]), length)
+            document["contents"][at : at + length]
+            for at in range(0, len(document["contents"]), length)
         )
-        rows = map(SeenFile, *found["columns"], ids)
-        numbers = [*found["columns"], found["folders"].values()]
+        rows = map(SeenFile, *document["columns"], ids)
+        numbers = [*document["columns"], document["folders"].values()]
         if any(set(map(type, column)) - {int} for column in numbers):
             raise ValueError("not all that should be numbers are")
         return cls(
-            found["kind"],
+            document["kind"],
             dict(zip(names, rows, strict=True)),
-            {as_name(name): mode for name, mode in found["folders"].items()},
-            frozenset(map(as_name, found["uncovered"])),
-            tuple(map(as_name, found["repositories"])),
-            {as_name(name): FileState(*one) for name, one in found["gits"].items()},
-            {as_name(name): about for name, about in found["index"].items()},
+            {as_name(name): mode for name, mode in document["folders"].items()},
+            frozenset(map(as_name, document["uncovered"])),
+            tuple(map(as_name, document["repositories"])),
+            {as_name(name): FileState(*one) for name, one in document["gits"].items()},
+            {as_name(name): about for name, about in document["index"].items()},
         )
 
 
@@ -132,20 +133,20 @@ def take(
         keep: is given what is read.
         check: is called now and then, and may raise.
     """
-    known = last.files if last is not None and last.kind == kind else {}
+    earlier = last.files if last is not None and last.kind == kind else {}
     files: dict[bytes, SeenFile] = {}
     unread: list[bytes] = []
-    for name, found in listing.files.items():
-        row = known.get(name)
-        if row is not None and row[:5] == seen_as(found):
+    for name, status in listing.files.items():
+        row = earlier.get(name)
+        if row is not None and row[:5] == seen_as(status):
             files[name] = row
         else:
             unread.append(name)
     uncovered = set(listing.uncovered)
     gits: dict[bytes, FileState] = {}
-    for name, found in listing.gits.items():
-        if stat.S_ISDIR(found.st_mode):
-            gits[name] = FileState(stat.S_IFDIR, str(found.st_ino))
+    for name, status in listing.gits.items():
+        if stat.S_ISDIR(status.st_mode):
+            gits[name] = FileState(stat.S_IFDIR, str(status.st_ino))
         else:
             unread.append(name)
     for name, row, content in folder.read(unread, kind):

@@ -232,9 +232,9 @@ class Worker:
 
     @contextmanager
     def _records(self) -> Iterator[Records]:
-        place = private_dir(undo_folder(self._folder))
-        with locked(place / "work"):
-            records = Records(self._folder, place)
+        folder = private_dir(undo_folder(self._folder))
+        with locked(folder / "work"):
+            records = Records(self._folder, folder)
             try:
                 yield records
             finally:
@@ -279,8 +279,8 @@ class Worker:
     ) -> Ended:
         """Record the work tree after a command; drop a command that did nothing."""
         git = self._make_git(Path(record.top))
-        place = records.path(number, "git")
-        listing = _after(git, before, place)
+        path = records.path(number, "git")
+        listing = _after(git, before, path)
         after = take(WorkFolder(git.top), listing, before.kind, last=before, check=git.check)
         changes = difference(before, after)
         top = os.fsencode(git.top) + b"/"
@@ -306,7 +306,7 @@ class Worker:
             places = records.keep(
                 number,
                 ((one, None) for one in pooled),
-                git.contents(borrowed, place) if borrowed else (),
+                git.contents(borrowed, path) if borrowed else (),
             )
             ended.lost.extend(
                 name
@@ -347,8 +347,8 @@ def _before(git: Git, records: Records, listing: Listing, number: int, text: str
         row.content for name, row in before.files.items() if index.get(name, "")[7:] == row.content
     }
     borrowed -= git.missing(borrowed)
-    place = records.path(number, "git")
-    if not git.borrow(place, borrowed) and _DESTROYS.search(text):
+    path = records.path(number, "git")
+    if not git.borrow(path, borrowed) and _DESTROYS.search(text):
         borrowed = set()
     missing = [
         name
@@ -393,13 +393,13 @@ def _gitlinks(before: Snapshot, after: Snapshot) -> dict[bytes, list[str]]:
 def _linked(changes: Mapping[bytes, FileChange], listing: Listing) -> list[bytes]:
     """Return the files that were changed under all of their names, and have some elsewhere."""
     names = {
-        name: found
+        name: entry
         for name, change in changes.items()
         if change.old
         and change.new
         and change.old.inode == change.new.inode
-        and (found := listing.files.get(name))
-        and found.st_nlink > 1
+        and (entry := listing.files.get(name))
+        and entry.st_nlink > 1
     }
     counts = Counter(found.st_ino for found in listing.files.values()) if names else Counter()
     return sorted(name for name, found in names.items() if found.st_nlink > counts[found.st_ino])

@@ -14,7 +14,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 #: These fetch something from the network, where no more can be known than that it failed.
-FETCHING = {"test_tool_servers_llama.py", "test_vscode_package.py", "trained_model.py"}
+FETCHING = {"acpx.py", "test_tool_servers_llama.py", "test_vscode_package.py", "trained_model.py"}
 
 
 def skips_for_a_failure(source: str) -> Iterator[int]:

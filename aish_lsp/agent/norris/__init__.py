@@ -81,14 +81,14 @@ class Pursuit:
 
 def meant(commands: Iterable[CommandInfo], text: str) -> list[CommandInfo]:
     """Return the commands of a reply's `CMD: ` lines, except those in the model's reasoning."""
-    said = Counter(found.text for found in suggestions_of(without_reasoning(text)))
-    found: list[CommandInfo] = []
+    counts = Counter(found.text for found in suggestions_of(without_reasoning(text)))
+    meant_commands: list[CommandInfo] = []
     # Reasoning comes first, so of equal lines the last ones are meant.
     for info in reversed([*commands]):
-        if info.source == "cmd" and said[info.text]:
-            said[info.text] -= 1
-            found.append(info)
-    return found[::-1]
+        if info.source == "cmd" and counts[info.text]:
+            counts[info.text] -= 1
+            meant_commands.append(info)
+    return meant_commands[::-1]
 
 
 def goal_said(text: str, *, is_whole: bool = True) -> tuple[Said, str] | None:
@@ -99,11 +99,11 @@ def goal_said(text: str, *, is_whole: bool = True) -> tuple[Said, str] | None:
     """
     text = without_reasoning(text)
     fences, start = FenceScanner(lambda _: False), 0
-    for found in _GOAL.finditer(text):
-        for _ in fences.feed(text[start : found.start()]):
+    for match in _GOAL.finditer(text):
+        for _ in fences.feed(text[start : match.start()]):
             pass
-        start = found.start()
+        start = match.start()
         if not fences.is_open and (is_whole or "\n" in text[start:]):
-            said: Said = "complete" if found[1] == "complete" else "blocked"
-            return said, text[found.end() :].strip()[:_LONGEST_SUMMARY]
+            verdict: Said = "complete" if match[1] == "complete" else "blocked"
+            return verdict, text[match.end() :].strip()[:_LONGEST_SUMMARY]
     return None

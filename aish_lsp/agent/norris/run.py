@@ -208,7 +208,7 @@ class _Run:
 
     def _end_notice(self, how: RunOutcome, summary: str) -> str:
         made = count_of(self._number - self._goal.steps, "step")
-        said = {
+        sentence = {
             "complete": f"The goal was reached in {made}.",
             "blocked": f"The goal cannot be reached: stopped after {made}.",
             "stopped": f"Stopped after {made}.",
@@ -216,7 +216,7 @@ class _Run:
             "error": f"Stopped after {made} by an error.",
         }[how]
         further = "" if how == "complete" else " `:norris resume` continues."
-        return f"{said} {summary}".rstrip() + further
+        return f"{sentence} {summary}".rstrip() + further
 
     def _doubts(self) -> str:
         """Return a reason to doubt that the goal was reached, as the model says; or empty."""
@@ -319,12 +319,12 @@ class _Run:
 
     def _message(self, number: int) -> str:
         """Return a step's message to the model, without the output that is attached to it."""
-        said = [*self._notes, *self._pursuit.said]
+        parts = [*self._notes, *self._pursuit.said]
         if number > self._first:
-            return "\n".join([f"[norris] step {number}", *said])
+            return "\n".join([f"[norris] step {number}", *parts])
         if self._goal.steps:
-            said.insert(0, "It goes on after a break: look how things stand first.")
-        return "\n".join([f"[norris] goal: {self._goal.text}", *said])
+            parts.insert(0, "It goes on after a break: look how things stand first.")
+        return "\n".join([f"[norris] goal: {self._goal.text}", *parts])
 
     async def _step(self) -> tuple[RunOutcome, str] | None:
         """Make a step; if it ends the run, return how.
@@ -353,8 +353,8 @@ class _Run:
             raise asyncio.CancelledError
         if done.error is not None:
             raise done.error
-        said = goal_said(result.text, is_whole=result.finish_reason in ("stop", "tool"))
-        commands = [] if said else meant(result.commands, result.text)
+        verdict = goal_said(result.text, is_whole=result.finish_reason in ("stop", "tool"))
+        commands = [] if verdict else meant(result.commands, result.text)
         work = StepWork(self._session, self._goal.group, self._emit, self._exits)
         calls = work.take_calls(turn.calls.broken_off)
         ids = tuple(info.id for info in commands)
@@ -372,8 +372,8 @@ class _Run:
         await run_uncancellable(self._end_step(ended, turn_id, line))
         if work.status == "stopped":
             raise asyncio.CancelledError
-        if said is not None:
-            return said
+        if verdict is not None:
+            return verdict
         if not commands and not calls:
             work.notes.append(
                 "[aish] Nothing was run. Go on with a `CMD: ` line or a tool, or end with"
@@ -408,10 +408,10 @@ def _identity(root: Path) -> tuple[str, str]:
     """
     real = os.path.realpath(root)
     try:
-        found = os.stat(real)  # noqa: PTH116 - of a text
+        status = os.stat(real)  # noqa: PTH116 - of a text
     except OSError as error:
         raise NotFound(f"The folder {shown_path(root)} is gone.") from error
-    identity = f"{real}\0{found.st_dev}\0{found.st_ino}"
+    identity = f"{real}\0{status.st_dev}\0{status.st_ino}"
     return real, hashlib.sha256(os.fsencode(identity)).hexdigest()
 
 

@@ -162,12 +162,12 @@ def line_of(command: str) -> str:
 
 def _tree(folder: Path, names: Sequence[str]) -> str:
     """Return a hash of the names, sizes, modes and times of the project's files."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in names:
         try:
             status = (folder / name).lstat()
         except OSError:
             continue
         entry = f"{name}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0"
-        found.update(os.fsencode(entry))
-    return found.hexdigest()
+        digest.update(os.fsencode(entry))
+    return digest.hexdigest()

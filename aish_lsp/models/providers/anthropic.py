@@ -76,9 +76,9 @@ class AnthropicModel(CountingModel):
         """Return ``headers`` with the beta that the body needs, in addition to the user's own."""
         if "block_binding" not in as_dict(body.get("thinking")):
             return headers
-        given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
+        values = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
         others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
-        return {**others, _BETA_HEADER: ",".join([*given, _BINDING_BETA])}
+        return {**others, _BETA_HEADER: ",".join([*values, _BINDING_BETA])}
 
     def _body(self, request: ModelRequest, model: str, changes: Changes) -> Json:
         return request_body(request, model, is_cached=_CACHE not in changes)
@@ -125,8 +125,10 @@ def request_body(request: ModelRequest, model: str, *, is_cached: bool = True) -
             tool["input_schema"] = {"type": "object", **tool["input_schema"]}
     if preset.stop is not None:
         body["stop_sequences"] = preset.stop
-    given = extra.get("max_tokens")
-    body |= _thinking_fields(preset, model, given if isinstance(given, int) else limit, messages)
+    max_tokens = extra.get("max_tokens")
+    body |= _thinking_fields(
+        preset, model, max_tokens if isinstance(max_tokens, int) else limit, messages
+    )
     body |= _sampling_fields(preset, model, extra.get("thinking", body.get("thinking")))
     return body | extra
 
@@ -280,15 +282,15 @@ def _append(wire: list[Json], role: str, blocks: list[Json]) -> None:
 
 def _call(call: ToolCall, ids: set[str], server: str) -> Json:
     """Return a call with an id that is not in ``ids``, the request's other ids; add it there."""
-    kept, own = kept_of(call, server)
-    given = call_id = own or plain(call.id) or "call"
+    parts, own = kept_of(call, server)
+    wire_id = call_id = own or plain(call.id) or "call"
     number = 1
     while call_id in ids:
         number += 1
-        call_id = f"{given}_{number}"
+        call_id = f"{wire_id}_{number}"
     ids.add(call_id)
     named = {"name": function_name(call.name), "input": arguments_of(call.arguments)}
-    return {**kept, "type": "tool_use", "id": call_id, **named}
+    return {**parts, "type": "tool_use", "id": call_id, **named}
 
 
 def _result(call_id: str, text: str | None) -> Json:
@@ -316,14 +318,14 @@ def _in_order(message: RequestMessage, calls: list[Json], preset: Preset) -> lis
 
     If the text has changed (shortened, or edited in the log), thinking comes first.
     """
-    kept: list[Any] = []
+    messages: list[Any] = []
     if message.reasoning and AnthropicModel.goes_back(message.reasoning, preset):
-        kept = as_list(message.reasoning.metadata.get("content"))
+        messages = as_list(message.reasoning.metadata.get("content"))
     blocks: list[Json] = []
     thoughts: list[Json] = []
     begin = 0
     left = iter(calls)
-    for part in map(as_dict, kept):
+    for part in map(as_dict, messages):
         match part.get("type"):
             case "text":
                 end = begin + as_count(part.get("length"))
@@ -449,13 +451,13 @@ class MessageReader(ReplyReader):
                     self.error = event.get("error") or event
 
     def _tool_calls(self) -> list[ToolCall]:
-        known = ("type", "id", "name", "input")
+        fields = ("type", "id", "name", "input")
         return [
             self._call(
                 as_text(block.start.get("id")),
                 as_text(block.start.get("name")),
                 block.arguments,
-                others(block.start, known) | block.signed(),
+                others(block.start, fields) | block.signed(),
             )
             for block in self._blocks
             if block.kind == "tool_use"

@@ -218,13 +218,13 @@ class StreamingModel(ABC):
         form, preset = self._form(request.preset, model), request.preset
         changes = self._changes(error, body, preset.extra_body)
         changes = {path: new for path, new in changes.items() if form.may_change(path, new)}
-        told = ", ".join(filter(None, map(_told, changes.items())))
-        known = form.conversation
-        for name, told_of_form in () if changes else forms_for(error, known):
-            another = _Form(form.changes, [*known, name])
+        sentences = ", ".join(filter(None, map(_told, changes.items())))
+        conversation = form.conversation
+        for name, told_of_form in () if changes else forms_for(error, conversation):
+            another = _Form(form.changes, [*conversation, name])
             # A form that this conversation already has does not help.
             if self._formed_body(request, model, form=another) != body:
-                form.conversation, told = another.conversation, told_of_form
+                form.conversation, sentences = another.conversation, told_of_form
                 break
         else:
             if not changes:
@@ -232,7 +232,7 @@ class StreamingModel(ABC):
                 return
         form.changes |= changes
         refused = WithoutPart(error.message, **error.data)
-        refused.told = told
+        refused.told = sentences
         raise refused from error
 
     async def _model_name(self, preset: Preset, headers: Mapping[str, str]) -> str:

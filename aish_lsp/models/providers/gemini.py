@@ -246,8 +246,8 @@ def _budget(model: str, word: str) -> int | None:
 def _version(model: str) -> tuple[int, int]:
     """Return the version in a Gemini model's name; (0, 0) for other models."""
     name = model.lower()
-    if found := _VERSIONED.search(name):
-        return int(found[1]), int(found[2] or 0)
+    if match := _VERSIONED.search(name):
+        return int(match[1]), int(match[2] or 0)
     return _FIRST_SIGNING if _LATEST.search(name) else (0, 0)
 
 
@@ -289,13 +289,13 @@ def model_parts(message: RequestMessage) -> list[Json]:
     shortened, the calls still keep their signatures, without which they would be refused.
     """
     metadata = message.reasoning.metadata if message.reasoning else {}
-    kept = [part for part in as_list(metadata.get("parts")) if isinstance(part, dict)]
-    calls = [part for part in kept if "functionCall" in part]
+    parts = [part for part in as_list(metadata.get("parts")) if isinstance(part, dict)]
+    calls = [part for part in parts if "functionCall" in part]
     names = [as_dict(part["functionCall"]).get("name") for part in calls]
     if names != [call.name for call in message.tool_calls]:
-        kept, calls = [], [_call(call) for call in message.tool_calls]
-    if kept and _text(kept) == message.content:
-        return kept
+        parts, calls = [], [_call(call) for call in message.tool_calls]
+    if parts and _text(parts) == message.content:
+        return parts
     return [*([{"text": message.content}] if message.content else []), *calls]
 
 
@@ -457,10 +457,10 @@ class CandidateReader(ReplyReader):
             message = "a call came in pieces: leave out `streamFunctionCallArguments`"
             self.error = self.error or {"type": "invalid", "message": message}
         elif name := as_text(call.get("name")):
-            kept = {**call, "name": name, "args": object_of(call.get("args"))}
+            call_parts = {**call, "name": name, "args": object_of(call.get("args"))}
             if not as_text(call.get("id")):
-                kept.pop("id", None)
-            self._parts.append({**part, "functionCall": kept})
+                call_parts.pop("id", None)
+            self._parts.append({**part, "functionCall": call_parts})
             self._answered = self._has_begun = True
 
 

@@ -115,9 +115,9 @@ def messages_of(messages: Iterable[RequestMessage], preset: Preset) -> list[Json
 
 
 def _call(call: ToolCall, server: str) -> Json:
-    kept, _ = kept_of(call, server)
+    parts, _ = kept_of(call, server)
     named = {"name": function_name(call.name), "arguments": arguments_of(call.arguments)}
-    return {**kept, "id": call.id, "function": {**as_dict(kept.get("function")), **named}}
+    return {**parts, "id": call.id, "function": {**as_dict(parts.get("function")), **named}}
 
 
 class LineReader(ReplyReader):

@@ -149,10 +149,10 @@ def _message(message: RequestMessage, preset: Preset, ids: Mapping[str, str]) ->
 
 def _wire_call(call: ToolCall, preset: Preset, ids: Mapping[str, str]) -> Json:
     """Return an earlier call, with what its server said of it that is not understood here."""
-    kept, _ = kept_of(call, server_name(preset.endpoint))
+    parts, _ = kept_of(call, server_name(preset.endpoint))
     name, arguments = function_name(call.name), arguments_text(call.arguments)
-    function = {**as_dict(kept.get("function")), "name": name, "arguments": arguments}
-    return {**kept, "id": _call_id(call.id, preset, ids), "type": "function", "function": function}
+    function = {**as_dict(parts.get("function")), "name": name, "arguments": arguments}
+    return {**parts, "id": _call_id(call.id, preset, ids), "type": "function", "function": function}
 
 
 def _call_id(given: str, preset: Preset, ids: Mapping[str, str]) -> str:
@@ -281,11 +281,11 @@ class ChatReader(ReplyReader):
         ]
 
     def _metadata(self, calls: list[ToolCall]) -> Json:
-        kept: Json = {name: parts for name, parts in self._parts.items() if parts}
-        if not kept and calls and self._field:
+        metadata: Json = {name: parts for name, parts in self._parts.items() if parts}
+        if not metadata and calls and self._field:
             # DeepSeek, Moonshot and others refuse a call's result without the reasoning before it.
-            kept["reasoning_field"] = self._field
-        return {**kept, "others": self._others} if self._others else kept
+            metadata["reasoning_field"] = self._field
+        return {**metadata, "others": self._others} if self._others else metadata
 
     def usage(self) -> Usage | None:
         """Return the usage that the server has reported."""
@@ -327,12 +327,12 @@ class ChatReader(ReplyReader):
     def _read_calls(self, delta: Json) -> None:
         pieces = as_list(delta.get("tool_calls"))
         before, self._together = self._together, []
-        for place, piece in enumerate(pieces):
+        for number, piece in enumerate(pieces):
             if isinstance(piece, dict):
                 function = as_dict(piece.get("function"))
                 # Some servers send pieces of several calls together, and do not say whose they are.
                 is_named = piece.get("index") is not None or piece.get("id") or function.get("name")
-                together = [] if is_named or len(pieces) < 2 else before[place : place + 1]
+                together = [] if is_named or len(pieces) < 2 else before[number : number + 1]
                 call = together[0] if together else self._call_of(piece, function)
                 self._together.append(call)
                 self.is_calling = True
@@ -361,7 +361,7 @@ class ChatReader(ReplyReader):
         if isinstance(index, int) and (index in self._call_at or call_id or named):
             call = self._call_at.get(index)
         elif call_id:
-            call = next((known for known in self._calls if known.id == call_id), None)
+            call = next((read for read in self._calls if read.id == call_id), None)
         else:
             call = self._calls[-1] if self._calls and not named else None
         if call is None or (named and call.is_followed_by(call_id, function)):

@@ -210,8 +210,8 @@ class ReplyReader(ABC):
             extra["id"] = call_id
         self._ids.add(call_id)
         arguments = _unwrapped(well_formed(arguments))
-        kept = {self._server: sendable(extra)} if extra else {}
-        return ToolCall(call_id, well_formed(name), arguments, kept)
+        parts = {self._server: sendable(extra)} if extra else {}
+        return ToolCall(call_id, well_formed(name), arguments, parts)
 
 
 def written(arguments: Any) -> str:
@@ -233,8 +233,8 @@ def others(raw: Json, known: Iterable[str]) -> Json:
 
 def kept_of(call: ToolCall, server: str) -> tuple[Json, str]:
     """Return what else ``server`` said of an earlier call, and its own id; empty if another did."""
-    kept = dict(as_dict(call.extra.get(server)))
-    return kept, as_text(kept.pop("id", ""))
+    parts = dict(as_dict(call.extra.get(server)))
+    return parts, as_text(parts.pop("id", ""))
 
 
 def _unwrapped(arguments: str) -> str:

@@ -89,9 +89,9 @@ class ResponsesModel(CountingModel):
         ]
         if reasoning and (error.data.get("code") == _UNREADABLE or _REASONING.search(words)):
             return dict.fromkeys(reasoning)
-        for path, said in _FIELDS.items():
+        for path, sentence in _FIELDS.items():
             holder, _, inner = path.partition(".")
-            if holder in body and (not inner or inner in body[holder]) and said.search(words):
+            if holder in body and (not inner or inner in body[holder]) and sentence.search(words):
                 return {path: None}
         return super()._changes(error, body, own)
 
@@ -185,9 +185,9 @@ def _call_id(call: ToolCall, used: set[str], server: str) -> str:
 
 def _call_item(call: ToolCall, call_id: str, server: str) -> Json:
     """Return a call as an item."""
-    kept, _ = kept_of(call, server)
+    parts, _ = kept_of(call, server)
     named = {"name": function_name(call.name), "arguments": arguments_text(call.arguments)}
-    return {**kept, "type": "function_call", "call_id": call_id, **named}
+    return {**parts, "type": "function_call", "call_id": call_id, **named}
 
 
 # The outline of a reply: what a server needs in later requests besides text and calls.
@@ -413,8 +413,8 @@ class ResponseReader(ReplyReader):
     def _is_new(self, raw: Json) -> bool:
         """Return whether nothing was streamed of an item in the last event: a call, all text."""
         if raw.get("type") == "function_call":
-            known = {as_text(item.raw.get("call_id")) for item in self._items}
-            return as_text(raw.get("call_id")) not in known
+            ids = {as_text(item.raw.get("call_id")) for item in self._items}
+            return as_text(raw.get("call_id")) not in ids
         return raw.get("type") == "message" and not any(
             item.length for item in self._items if item.kind == "message"
         )
@@ -528,8 +528,8 @@ def _keys(event: Json, raw: Json) -> list[int | str]:
     If there is a place, only that is looked up, since some proxies change the ids from event to
     event; llama.cpp gives no places. An item with neither counts as the only one of its type.
     """
-    place = event.get("output_index")
-    places = [place] if isinstance(place, int) else []
+    index = event.get("output_index")
+    places = [index] if isinstance(index, int) else []
     ids = [as_text(key) for key in (event.get("item_id"), raw.get("id"), raw.get("call_id"))]
     return [*places, *filter(None, ids)] or [as_text(raw.get("type"))]
 

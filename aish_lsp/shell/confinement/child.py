@@ -136,8 +136,8 @@ def _drop_capabilities() -> None:
     # Twice three words: effective, permitted, inheritable; the lower 32 capabilities come first.
     sets = (ctypes.c_uint32 * 6)()
     _checked(_libc.capget(header, sets))
-    kept = sets[1] & _READING_CAPABILITIES if os.geteuid() == 0 else 0
-    sets[:] = [kept, kept, 0, 0, 0, 0]
+    capabilities = sets[1] & _READING_CAPABILITIES if os.geteuid() == 0 else 0
+    sets[:] = [capabilities, capabilities, 0, 0, 0, 0]
     _checked(_libc.capset(header, sets))
 
 

@@ -197,15 +197,15 @@ class Layer:
         Raises:
             NotTaken: something is missing.
         """
-        found: dict[bytes, None] = {}
+        flaws: dict[bytes, None] = {}
         for name, content in changes.items():
             inner = name.removeprefix(home)
             is_ref = inner.startswith("refs/") or inner in ("HEAD", "packed-refs", "MERGE_HEAD")
             if content is not None and is_ref and self._home_of(name) == home:
-                found |= dict.fromkeys(re.findall(rb"(?m)^" + ID + rb"(?=\s|\Z)", content))
-        if found:
+                flaws |= dict.fromkeys(re.findall(rb"(?m)^" + ID + rb"(?=\s|\Z)", content))
+        if flaws:
             with tempfile.TemporaryFile() as file:
-                file.write(b"".join(one + b"\n" for one in found))
+                file.write(b"".join(one + b"\n" for one in flaws))
                 file.seek(0)
                 options = ("--objects", "--quiet", "--stdin", "--not", "--all")
                 shallow = f"{home}shallow" in changes and self.folder / "upper" / home / "shallow"
@@ -357,11 +357,11 @@ def _named_in(file: Path, begin: str = "") -> Path:
         ValueError: it names none.
     """
     text = os.fsdecode(file.read_bytes()).removeprefix(begin).rstrip("\r\n")
-    found = Path(os.path.realpath(file.parent / text))
-    if not found.is_dir():
+    path = Path(os.path.realpath(file.parent / text))
+    if not path.is_dir():
         msg = f"{file} names no folder"
         raise ValueError(msg)
-    return found
+    return path
 
 
 def _homes(git: Path, root: Path) -> Iterator[str]:

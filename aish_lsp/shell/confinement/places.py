@@ -30,7 +30,9 @@ _OF_A_HOME: Final[tuple[str, ...]] = tuple(_TABLE["home"])
 def _below(folder: str) -> tuple[str, ...]:
     """Return the places of a home that are in ``folder``, relative to it."""
     return tuple(
-        place.removeprefix(f"{folder}/") for place in _OF_A_HOME if place.startswith(f"{folder}/")
+        home_part.removeprefix(f"{folder}/")
+        for home_part in _OF_A_HOME
+        if home_part.startswith(f"{folder}/")
     )
 
 
@@ -89,7 +91,7 @@ def is_linked_from_secret(status: os.stat_result, root: Path) -> bool:
 def _secret_files(root: str, _when: int) -> frozenset[tuple[int, int]]:
     """Return device and inode of each file in a secret place that does not contain ``root``."""
     closed = secret_places(os.environ)
-    found: set[tuple[int, int]] = set()
+    identities: set[tuple[int, int]] = set()
     waiting = [(folder, closed.names_in(folder)) for folder in closed.patterns]
     while waiting:
         folder, names = waiting.pop()
@@ -101,8 +103,8 @@ def _secret_files(root: str, _when: int) -> frozenset[tuple[int, int]]:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, _any_of(("*",))))
                 else:
-                    found.add((device, entry.inode()))
-    return frozenset(found)
+                    identities.add((device, entry.inode()))
+    return frozenset(identities)
 
 
 @lru_cache(maxsize=256)
@@ -131,9 +133,11 @@ def secret_places(environ: Mapping[str, str]) -> Closed:
         folder = real(folder or "/")
         patterns.setdefault(folder, set()).add(name)
         # A link is closed by its own name, and its target by another.
-        for place in _led_to(folder, name):
-            if not any(is_within(kept, place) for kept in homes) and not _is_of_the_system(place):
-                _close(patterns, place)
+        for secret_path in _led_to(folder, name):
+            if not any(
+                is_within(own_home, secret_path) for own_home in homes
+            ) and not _is_of_the_system(secret_path):
+                _close(patterns, secret_path)
     _close_other_names(patterns)
     parents = {above for folder in patterns for above in _with_parents(folder)}
     return Closed(
@@ -152,22 +156,22 @@ def _led_to(folder: str, pattern: str) -> Iterator[str]:
     if "*" in pattern:
         names = fnmatch.filter(_names_in(folder), pattern)
     for name in names:
-        place = f"{folder.rstrip('/')}/{name}"
-        if os.path.islink(place):  # noqa: PTH114 - there are many
-            place = os.path.realpath(place)
-            yield place
-        for path in links_in(place):
+        named_path = f"{folder.rstrip('/')}/{name}"
+        if os.path.islink(named_path):  # noqa: PTH114 - there are many
+            named_path = os.path.realpath(named_path)
+            yield named_path
+        for path in links_in(named_path):
             yield os.path.realpath(path)
 
 
 def links_in(folder: str) -> dict[str, str]:
     """Return the links in a folder, and the target of each; none if it is not a folder."""
-    found = {}
+    links = {}
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_symlink():
-                found[entry.path] = os.readlink(entry.path)  # noqa: PTH115 - as above
-    return found
+                links[entry.path] = os.readlink(entry.path)  # noqa: PTH115 - as above
+    return links
 
 
 def _names_in(folder: str) -> list[str]:
@@ -179,13 +183,13 @@ def _names_in(folder: str) -> list[str]:
 
 def _close_other_names(patterns: dict[str, set[str]]) -> None:
     """Close the other places at which mounts show closed ones."""
-    known = mounted_twice(mounts())
-    if not known:
+    twice = mounted_twice(mounts())
+    if not twice:
         return
     for folder, names in list(patterns.items()):
-        for other in other_names(folder, known):
+        for other in other_names(folder, twice):
             patterns.setdefault(other, set()).update(names)
-        for point in points_within(folder, known, _any_of(tuple(names))):
+        for point in points_within(folder, twice, _any_of(tuple(names))):
             _close(patterns, point)
 
 
@@ -245,11 +249,11 @@ def mountinfo() -> bytes:
 
 def mounts() -> list[Mount]:
     """Return the mounts, oldest first."""
-    found = []
+    rows = []
     for line in mountinfo().decode("utf-8", "surrogateescape").splitlines():
         device, root, point = line.split(" ")[2:5]
-        found.append(Mount(device, _unescaped(root), _unescaped(point)))
-    return found
+        rows.append(Mount(device, _unescaped(root), _unescaped(point)))
+    return rows
 
 
 def other_names(path: str, known: list[Mount]) -> Iterator[str]:

@@ -294,13 +294,13 @@ class Confinement:
             reason = f"it could not be tried within {_PROBE_SECONDS:.0f} seconds"
             return Support(False, reason, undecided=True)
         if printed["stdout"]:
-            found = ", ".join(printed["stdout"].splitlines())[:_LONGEST_QUOTE]
-            reason = f"{sandbox.mechanism} did not hold: a confined command can {found}"
+            version = ", ".join(printed["stdout"].splitlines())[:_LONGEST_QUOTE]
+            reason = f"{sandbox.mechanism} did not hold: a confined command can {version}"
             return Support(False, reason)
         # Other complaints, such as one about the locale, do not matter.
         if result.exit_code != 0:
-            said = " ".join(printed["stderr"].split())[:_LONGEST_QUOTE] or "it says nothing"
-            return Support(False, f"with {sandbox.mechanism} an everyday command fails: {said}")
+            message = " ".join(printed["stderr"].split())[:_LONGEST_QUOTE] or "it says nothing"
+            return Support(False, f"with {sandbox.mechanism} an everyday command fails: {message}")
         return Support(True, sandbox.mechanism)
 
     async def _run(
@@ -349,19 +349,21 @@ class _WorkRun:
 
     def settle(self, ended_by_itself: bool) -> list[str]:
         """Take over what git did; return what the user should know. Blocks."""
-        told: list[str] = []
+        notices: list[str] = []
         for layer in self.layers:
             if ended_by_itself:
-                told += layer.take_over()
+                notices += layer.take_over()
             else:
                 git = shown_path(layer.git)
-                told.append(f"nothing that git did in {git} was kept, since it was stopped")
+                notices.append(f"nothing that git did in {git} was kept, since it was stopped")
         if self.aside.exists():
-            found = put_aside_in(self.aside, self._table)
-            told += [f"{escaped(name)} is put aside: it {reason}" for name, reason in found[:_TOLD]]
-            more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-            told.append(f"what is put aside{more} is in {shown_path(self.aside)}")
-        return told
+            aside = put_aside_in(self.aside, self._table)
+            notices += [
+                f"{escaped(name)} is put aside: it {reason}" for name, reason in aside[:_TOLD]
+            ]
+            more = f" and {len(aside) - _TOLD} more" if len(aside) > _TOLD else ""
+            notices.append(f"what is put aside{more} is in {shown_path(self.aside)}")
+        return notices
 
     def close(self) -> None:
         """Remove the layers."""
@@ -441,10 +443,7 @@ def _sandbox_profile(closed: Closed, writable: Path, readable: Path | None) -> s
     rules = [
         f"(deny file-read-data process-exec {' '.join(places)})",
         # The names in a closed place may be seen.
-        *(
-            f"(allow file-read-data (require-all {place} (vnode-type DIRECTORY)))"
-            for place in places
-        ),
+        *(f"(allow file-read-data (require-all {path} (vnode-type DIRECTORY)))" for path in places),
         f"(allow file-write* (subpath {_quoted(os.fspath(writable))}))",
     ]
     if readable is not None and closed.contains(readable):

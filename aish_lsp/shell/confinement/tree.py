@@ -72,7 +72,7 @@ def find(
     a manifest, and are not dependencies.
     """
     _, _, dependencies, everywhere, manifests = table
-    found: list[tuple[str, int, Identity]] = []
+    matches: list[tuple[str, int, Identity]] = []
     projects = []
     waiting: list[tuple[str, tuple[str, ...], bool]] = [("", ("",), False)]
     while waiting:
@@ -84,7 +84,7 @@ def find(
             entries = _listed(path)
         is_hidden = entries is None and _is_ours(path)
         if folder and (is_hidden or _is_repository(entries or ())):
-            found.append((folder[:-1], everywhere[0], identity_of(path)))
+            matches.append((folder[:-1], everywhere[0], identity_of(path)))
             continue
         if not is_dependency and any(entry.name in manifests for entry in entries or ()):
             projects.append(folder[:-1])
@@ -92,11 +92,11 @@ def find(
             part = folded(entry.name)
             row = row_of(table, part, above)
             if row >= 0 and (not is_dependency or row in everywhere):
-                found.append((folder + entry.name, row, identity_of(entry.path)))
+                matches.append((folder + entry.name, row, identity_of(entry.path)))
             elif entry.is_dir(follow_symlinks=False):
                 inside = is_dependency or part in dependencies
                 waiting.append((f"{folder}{entry.name}/", (*above, part), inside))
-    return found, projects
+    return matches, projects
 
 
 def _listed(folder: str) -> list[os.DirEntry[str]] | None:
@@ -196,16 +196,16 @@ def put_aside(plan: dict[str, Any]) -> list[str]:
     """
     os.umask(0o077)
     remove_placeholders(plan["made"], plan["root"])
-    known = frozenset(plan["known"])
+    identities = frozenset(plan["known"])
     root, aside = os.fsdecode(plan["root"]), os.fsdecode(plan["aside"])
     placeholders = {identity for _, identity in plan["made"]}
     left: list[str] = []
-    for name, _, identity in find(root, plan["table"], known)[0]:
+    for name, _, identity in find(root, plan["table"], identities)[0]:
         path = os.path.join(root, name)
         if identity in placeholders:
             # Its folder was moved.
             remove_placeholders([(os.fsencode(path), identity)], plan["root"])
-        elif identity not in known:
+        elif identity not in identities:
             above = os.path.dirname(path)
             mode = os.lstat(above).st_mode & 0o7777
             make_accessible(above)

@@ -90,8 +90,8 @@ class Written:
     def names(self, begin: str = "") -> list[str]:
         """Return the names of all that is neither a folder nor gone, sorted."""
         no_file = (stat.S_IFDIR, stat.S_IFCHR)
-        found = (name for name, kind in self._kinds.items() if kind not in no_file)
-        return sorted(name for name in found if name.startswith(begin))
+        names = (name for name, kind in self._kinds.items() if kind not in no_file)
+        return sorted(name for name in names if name.startswith(begin))
 
     def holds(self, name: str) -> bool:
         """Return whether anything was written there, or is gone from there."""

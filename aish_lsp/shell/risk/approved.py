@@ -100,8 +100,8 @@ def approvable(
     if not parts or not inside(root, folder):
         return ()
     path = environ.get("PATH", "")
-    found = [_sealed(words, folder, root, path, contents=contents) for words in parts]
-    return tuple(one for one in found if one) if all(found) else ()
+    sealed = [_sealed(words, folder, root, path, contents=contents) for words in parts]
+    return tuple(one for one in sealed if one) if all(sealed) else ()
 
 
 def _simple_commands(text: str) -> list[list[str]] | None:
@@ -164,7 +164,9 @@ def _sealed(
     exact = words[: len(words) - count]
     # A word behind the first one may be a program, too: `timeout 60 make test`.
     named = [words[0], *(word for word in exact[1:] if "/" not in word)]
-    programs = [place for word in named if (place := _program(word, folder, path)) is not None]
+    programs = [
+        program_path for word in named if (program_path := _program(word, folder, path)) is not None
+    ]
     places = [os.path.realpath(folder / part) for word in exact[1:] for part in _parts(word)]
     held = [_digest(place) for place in places] if contents else []
     real_root, real_folder = Path(os.path.realpath(root)), Path(os.path.realpath(folder))
@@ -182,11 +184,11 @@ def _program(name: str, folder: Path, path: str) -> str | None:
     if name in _HARMLESS:
         return ""
     places = [""] if "/" in name else path.split(os.pathsep)
-    for place in places:
-        found = folder / place / name
-        if os.access(found, os.X_OK) and found.is_file():
+    for folder_name in places:
+        program = folder / folder_name / name
+        if os.access(program, os.X_OK) and program.is_file():
             # One that cannot be read may be replaced unnoticed.
-            return os.path.realpath(found) if os.access(found, os.R_OK) else None
+            return os.path.realpath(program) if os.access(program, os.R_OK) else None
     return None
 
 

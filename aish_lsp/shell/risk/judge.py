@@ -74,15 +74,15 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
         entry = tables().entry(name) or _NO_ENTRY
         if first in review.functions or _is_settled(review, words, name, entry):
             continue
-        known = base == base.casefold() and folder in _FOLDERS
+        is_known = base == base.casefold() and folder in _FOLDERS
         inner = _commands_within(review, words, name, entry, stdin)
         if inner is not None:
             # What is wrapped counts in place of its wrapper.
             review.findings.commands -= bool(inner and entry.wrappers)
-            review.caution_if(_not_meant(review, first, known=known))
+            review.caution_if(_not_meant(review, first, known=is_known))
             waiting += inner
             continue
-        _by_rows(review, name, words, entry, known=known)
+        _by_rows(review, name, words, entry, known=is_known)
         if sends_secrets(review, name, words, stdin):
             review.destructive("may send secrets to another machine")
 
@@ -148,8 +148,8 @@ def _by_its_words(arguments: Arguments) -> tuple[int, str] | None:
     """Return what a subcommand itself says if no table has a row for the command."""
     if any(name in _DELETING_OPTIONS for name, _ in arguments.options):
         return DESTRUCTIVE, "has an option that deletes something"
-    for place, word in enumerate(arguments.operands[:4]):
-        removes = place in {1, 2} and word in _REMOVES and not arguments.options
+    for index, word in enumerate(arguments.operands[:4]):
+        removes = index in {1, 2} and word in _REMOVES and not arguments.options
         if removes or _DELETES.fullmatch(word):
             return DESTRUCTIVE, f"says that it deletes or ends something: {word[:40]}"
     return None
@@ -248,7 +248,9 @@ def _distrust(name: str, path: str, top: str | None, _now: int) -> tuple[str, bo
         return None
     real = os.path.realpath(program)
     places = (Path(os.path.normpath(program)), Path(real))
-    if not program.startswith("/") or (top and any(place.is_relative_to(top) for place in places)):
+    if not program.startswith("/") or (
+        top and any(target.is_relative_to(top) for target in places)
+    ):
         return f"a program in the workspace: {name[:60]}", False
     if real == "/usr/bin/snap" or real.startswith(("/snap/", "/mnt/")) or real.endswith(".exe"):
         return f"cannot run confined: {name[:60]}", False
@@ -263,9 +265,9 @@ def _distrust(name: str, path: str, top: str | None, _now: int) -> tuple[str, bo
 
 def _find(name: str, path: str) -> str | None:
     """Return where a program is found; a relative folder in PATH is one in the workspace."""
-    for place in path.split(os.pathsep):
-        candidate = f"{place or '.'}/{name}"
-        if not place.startswith("/"):
+    for entry in path.split(os.pathsep):
+        candidate = f"{entry or '.'}/{name}"
+        if not entry.startswith("/"):
             return candidate
         if os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
             return candidate

@@ -197,7 +197,7 @@ def write_risk(  # noqa: PLR0911 - for each kind of place
     if folder is not None and UNKNOWN not in target:
         reals = real_places(target, folder, folders)
         places += [normal(os.fspath(real)) for real in reals]
-    reason = next(filter(None, (_why_not(place, how) for place in places)), None)
+    reason = next(filter(None, (_why_not(path, how) for path in places)), None)
     if reason is None and kept is not None:
         reason = next(filter(None, (why_not_kept(real, kept) for real in reals)), None)
     # Unlike ``Path.is_file``, it takes a name that is too long, or in a closed folder, for absent.
@@ -216,8 +216,8 @@ def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]
 
     A folder whose name is only partly known adds none.
     """
-    known = [start for start in folders if UNKNOWN not in start]
-    starts = [folder, *(folder / os.path.expanduser(start) for start in known)]  # noqa: PTH111
+    known_folders = [start for start in folders if UNKNOWN not in start]
+    starts = [folder, *(folder / os.path.expanduser(start) for start in known_folders)]  # noqa: PTH111
     paths = (os.path.realpath(start / os.path.expanduser(target)) for start in starts)  # noqa: PTH111
     return [Path(real) for real in dict.fromkeys(paths)]
 
@@ -264,9 +264,9 @@ def why_protected(path: str, root: Path | None = None) -> str | None:
 
     ``root`` is its work tree. If it is given, this blocks.
     """
-    place = normal(path)
-    row = protected_by(place) or (protected_in(Path(path), root) if root else None)
-    return row.reason if row else _why_not(place, "overwrites")
+    target = normal(path)
+    row = protected_by(target) or (protected_in(Path(path), root) if root else None)
+    return row.reason if row else _why_not(target, "overwrites")
 
 
 def _why_not(place: str, how: How) -> str | None:

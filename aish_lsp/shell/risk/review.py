@@ -190,9 +190,9 @@ class Review:
         )
         self.findings.add(level, reason)
         if level:
-            place = normal(target)
-            before = self.written.get(place, UNKNOWN) if how == "adds" else ""
-            self.written[place] = before + text
+            path = normal(target)
+            before = self.written.get(path, UNKNOWN) if how == "adds" else ""
+            self.written[path] = before + text
 
     def may_run(self, text: str) -> None:
         """Record that a text runs in this shell, and so may change to another folder."""

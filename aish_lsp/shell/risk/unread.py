@@ -92,10 +92,10 @@ def _has_unseen_substitution(root: Node, source: bytes, visited: Collection[int]
     begins = [(match.start(), match[0]) for match in _BEGINS.finditer(source)]
     ticks = any(text == b"`" for _, text in begins)
     return any(
-        place not in visited
+        index not in visited
         and (text[:1] != b"\\" or (ticks and text in _UNESCAPED_IN_TICKS))
-        and _may_run(root, source, place)
-        for place, text in begins
+        and _may_run(root, source, index)
+        for index, text in begins
     )
 
 

@@ -412,8 +412,8 @@ class _Walk:
         if set(start.text or b"") & set(b"'\"\\"):
             return text
         # Expansions are inserted before the text is read.
-        known = not {"$", "`"} & set(text)
-        return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {UNKNOWN}\n")
+        is_literal = not {"$", "`"} & set(text)
+        return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if is_literal else f"# {UNKNOWN}\n")
 
     def _body_output(self, body: Node | None, stdin: Input) -> str:
         return "" if body is None else self._output(body, stdin)

@@ -107,20 +107,20 @@ def _appended(
     inner: tuple[str, ...], places: Sequence[str], stdin: Input, *, doubtful: bool
 ) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes from one command and what it reads."""
-    known = text_of(stdin, UNKNOWN)
+    text = text_of(stdin, UNKNOWN)
     # It removes quotes, but not as a shell does: which words they join is not known.
-    plain = _QUOTES.sub("", known)
+    plain = _QUOTES.sub("", text)
     commands: list[tuple[str, ...]] = []
-    if UNKNOWN not in known:
+    if UNKNOWN not in text:
         texts = plain.split()
-        for place in places:
+        for target in places:
             commands += [
-                tuple(word.replace(place, t) for word in inner) for t in texts[:_LOOKED_AT]
+                tuple(word.replace(target, t) for word in inner) for t in texts[:_LOOKED_AT]
             ]
         commands.append((*inner, *texts))
-    if UNKNOWN in known or plain != known:
-        for place in places:
-            commands.append((*(word.replace(place, UNKNOWN) for word in inner), f"{MANY}*"))
+    if UNKNOWN in text or plain != text:
+        for target in places:
+            commands.append((*(word.replace(target, UNKNOWN) for word in inner), f"{MANY}*"))
     return [*commands, commands[0][1:]] if doubtful and len(inner) > 1 else commands
 
 
@@ -148,8 +148,8 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
         elif word[:1] == "-" and word.strip(UNKNOWN) != "-":
             takes = takes_next(word, wrapper.values)
             _note_option(review, wrapper, word, "".join(words[at + 1 : at + 2]))
-            known = "=" in word or word[:2] != "--" or word in wrapper.flags
-            doubtful = doubtful or not (takes or known)
+            is_flag = "=" in word or word[:2] != "--" or word in wrapper.flags
+            doubtful = doubtful or not (takes or is_flag)
             at += 2 if takes else 1
         elif wrapper.assignments and (match := _ASSIGNMENT.fullmatch(word)):
             level, reason, is_command = assignment_risk(match[1], before_command=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aish_lsp.models.repetition import (
@@ -129,16 +129,17 @@ def test_how_the_text_was_split_makes_no_difference(
 
 def plainly(text: str) -> int | None:
     """Return where prose is stopped, by the rule as it is said."""
-    ends: dict[str, list[int]] = {}
-    for end in range(GRAM, len(text) + 1):
-        found = ends.setdefault(text[end - GRAM : end], [])
-        if not found or end - found[-1] >= GRAM:
-            found.append(end)
-            if len(found) >= MOST and end - found[-MOST] + GRAM <= WITHIN:
-                return end
-    return None
+    return next(
+        (
+            end
+            for end in range(GRAM, len(text) + 1)
+            if text.count(text[end - GRAM : end], max(0, end - WITHIN), end) >= MOST
+        ),
+        None,
+    )
 
 
+@example([("aaaaaaaa ", 30), ("aaaaaaaaaaaaa", 36), ("aaaaaaaa ", 30)])
 @given(
     st.lists(
         st.tuples(st.text("abc ", min_size=1, max_size=120), st.integers(1, 40)),
