@@ -21,6 +21,7 @@ from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Ste
 from aish_lsp.chat.transcript import call_ended, run_ending, step_ended
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import Shell, add_command, caller_of, open_workspace
+from aish_lsp.cli.spelling import for_shell
 from aish_lsp.cli.terminal import read_line
 from aish_lsp.context.attached import piped
 from aish_lsp.foundation.errors import AishError
@@ -226,7 +227,7 @@ class _Offering:
         }
         folder = "[f]rom now on in this folder, " if remember else ""
         answer = await read_line(
-            f"\n{terminal.wrapped(question.message)}\n\n[y]es, {folder}[e]dit, [N]o? "
+            f"\n{terminal.wrapped(for_shell(question.message))}\n\n[y]es, {folder}[e]dit, [N]o? "
         )
         self._is_to_be_edited = _is_edit(answer)
         # The end of the input is a no: nothing here could approve the command later.

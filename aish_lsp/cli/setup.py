@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +14,7 @@ from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command, open_workspace
 from aish_lsp.cli.terminal import read_line, read_secret
 from aish_lsp.config.writing import lines_of
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, BackendRejected
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import config_file
 from aish_lsp.foundation.text import escaped
@@ -228,13 +230,26 @@ async def _elsewhere(workspace: Workspace) -> ModelCandidate | None:
         variable = await _asked(
             "The environment variable that holds its key (if none, press Enter)", ""
         )
-    try:
-        if address.endswith(".gguf"):
-            return await in_file(workspace, address)
-        return await at_address(workspace, address, variable)
-    except AishError as error:
-        _say(error.message)
-        return None
+    while True:
+        try:
+            if address.endswith(".gguf"):
+                return await in_file(workspace, address)
+            return await at_address(workspace, address, variable)
+        except BackendRejected as error:
+            _say("The server wants a key." if not variable else error.message)
+            variable = variable or _key_name(address)
+            # The environment comes before what is pasted.
+            if variable in os.environ or not await _read_key(workspace, variable):
+                return None
+        except AishError as error:
+            _say(error.message)
+            return None
+
+
+def _key_name(address: str) -> str:
+    """Return the name under which the key of a server is kept."""
+    where = host(address if "://" in address else f"http://{address}")
+    return f"KEY_OF_{re.sub('[^A-Za-z0-9]+', '_', where).strip('_').upper()}"
 
 
 async def _small(workspace: Workspace) -> ModelCandidate | None:

@@ -205,7 +205,7 @@ def shown_question(question: Question) -> tuple[str, str]:
     """Return what to show of a question, and the line behind which it is answered."""
     # A diff is shown as it is: a part of a line below it would be taken for a line of its own.
     whole = f"{question.whole}\n\n" if question.whole else ""
-    text = f"{whole}{wrapped(question.message)}"
+    text = f"{whole}{wrapped(for_shell(question.message))}"
     if not question.remember:
         return text, f"{question.yes}? [y/N] "
     # The first letter of how long it is remembered: s, f.

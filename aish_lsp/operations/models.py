@@ -408,7 +408,7 @@ def _refused_key(endpoint: str, variable: str) -> str:
         return f"The server at {escaped(endpoint)} refuses the key in {escaped(variable)}."
     return (
         f"The server at {escaped(endpoint)} wants a key. `aish-lsp setup` in a terminal asks for"
-        " the environment variable that holds it."
+        " it."
     )
 
 

@@ -86,6 +86,37 @@ async def test_a_server_is_set_up_by_its_address_and_asked(
 
 
 @pytest.mark.slow
+async def test_the_key_that_a_server_wants_is_pasted(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    async def guarded(request: Request, peer: Peer) -> None:
+        if request.headers.get("authorization") == "Bearer pasted-key-of-mine":
+            await served(request, peer)
+        else:
+            await peer.reply({"error": {"message": "no key"}}, "401 Unauthorized")
+
+    config = tmp_path / "config.toml"
+    async with FaultServer(guarded) as server:
+        answers = {
+            "Which one should answer? [1]": "1\n",
+            "Its address": f"{server.url}\n",
+            "that holds its key": "\n",
+            "The server wants a key.": "",
+            "Paste the key": "pasted-key-of-mine\n",
+            "Which of its models?": "2\n",
+            "A name for it": "\n",
+            "Write it?": "\n",
+        }
+        said = await terminal(
+            {**environment, "PYTHON_KEYRING_BACKEND": FAILING}, answers, 0, tmp_path
+        )
+    assert "It works." in said
+    assert "pasted-key" not in said
+    assert "pasted-key" not in config.read_text()
+    assert "pasted-key-of-mine" in (tmp_path / "keys.env").read_text()
+
+
+@pytest.mark.slow
 async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
