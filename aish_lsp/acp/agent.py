@@ -341,7 +341,7 @@ class AishAgent:
     def cancel_request(self, request: object) -> None:
         """Stop the prompt that a request asked for; every other request is answered anyway."""
         for session in self.sessions.values():
-            if session.request_id == request:
+            if session.is_answering(request):
                 session.cancel()
 
     @_refusing

@@ -62,7 +62,6 @@ class AcpSession(Face):
         workspace, session: the conversation.
         updates: what the client is shown.
         models: the names of the models that there are, once they were looked for.
-        request_id: the id of the last request for a prompt.
         servers: the tool servers that the client named, and that were not asked about yet.
         mode: ``ask``: only tools that read run, and commands run at ``/run``; ``act``: the user is
             asked about each suggested command and each tool that may change something.
@@ -85,8 +84,10 @@ class AcpSession(Face):
         self._answering: asyncio.Task[schema.StopReason] | None = None
         self._job: Job[Any] | None = None
         self._is_cancelled = False
+        # How often the client has canceled, and the requests of the prompts that are not answered.
+        self._cancels = 0
+        self._waiting: list[int | str | None] = []
         self._turn = asyncio.Lock()
-        self.request_id: int | str | None = None
         self._asking: set[asyncio.Future[Any]] = set()
         self._attached = Subject()
         self._told: list[str] = []
@@ -150,7 +151,8 @@ class AcpSession(Face):
     # Prompts
 
     def cancel(self) -> None:
-        """Stop the prompt that is being answered, if any."""
+        """Stop the prompt that is being answered, if any, and those that wait."""
+        self._cancels += 1
         if self._answering is None:
             return
         self._is_cancelled = True
@@ -181,12 +183,22 @@ class AcpSession(Face):
         # Some clients let the user go on before a cancel is answered.
         if not self._is_cancelled:
             self.refuse_while_answering()
-        async with self._turn:
-            return await self._answer(blocks)
+        cancels, request = self._cancels, REQUEST.get()
+        self._waiting.append(request)
+        try:
+            async with self._turn:
+                if self._cancels > cancels:
+                    return "cancelled"
+                return await self._answer(blocks)
+        finally:
+            self._waiting.remove(request)
+
+    def is_answering(self, request: object) -> bool:
+        """Return whether the prompt of this request is being answered, or waits for that."""
+        return request in self._waiting
 
     async def _answer(self, blocks: Sequence[Any]) -> schema.StopReason:
         content = content_of(blocks, self.workspace.folder)
-        self.request_id = REQUEST.get()
         ASKING.set(self)
         self._answering = asyncio.create_task(self._answered(content))
         try:

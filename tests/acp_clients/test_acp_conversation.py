@@ -276,6 +276,20 @@ async def test_a_prompt_right_after_a_cancel_is_answered_once_that_is_done(place
         assert await asking == "cancelled"
 
 
+async def test_a_prompt_that_waits_for_a_cancelled_one_can_be_cancelled(place: Place) -> None:
+    model = Model("One two three", "Four five six")
+    model.hold = asyncio.Event()
+    async with in_session(place, model) as client:
+        first = asyncio.create_task(client.prompt("Count."))
+        await client.seen.until(lambda: "One" in client.seen.text())
+        await client.acp.cancel(session_id=client.session)
+        second = asyncio.create_task(client.prompt("Go on."))
+        # It is sent before the next message.
+        await asyncio.sleep(0)
+        await client.acp.cancel(session_id=client.session)
+        assert [await first, await second] == ["cancelled", "cancelled"]
+
+
 async def test_a_cancel_while_a_permission_is_open_ends_the_prompt(place: Place) -> None:
     model = Model("Make it.\nCMD: touch made")
     async with in_session(place, model, "act") as client:
