@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: How an approval of all edits is listed.
 _EDITS: Final = "all edits of files"
+#: How the consent to goals in the folder is listed.
+_GOALS: Final = "goals that the model pursues by itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class Approvals:
         approvals = [_approval(_EDITS, "session", self.edits)] if self.edits else []
         approvals += [_approval(one.name, "session", since) for one, since in self._session.items()]
         if root := self._workspace.root:
+            consents = self._trust.times(root, "norris").values()
+            approvals += [_approval(_GOALS, "folder", since) for since in list(consents)[-1:]]
             grants = self._trust.times(root, "command")
             approvals += [_approval(name, "folder", since) for name, since in grants.items()]
         return approvals
@@ -117,7 +121,10 @@ class Approvals:
             StoreUnavailable, Busy: the grants cannot be written.
         """
         root = self._workspace.root
-        if approval.scope == "folder" and root is not None:
+        if approval.what == _GOALS and root is not None:
+            for name in self._trust.times(root, "norris"):
+                await asyncio.to_thread(self._trust.revoke, root, "norris", name)
+        elif approval.scope == "folder" and root is not None:
             await asyncio.to_thread(self._trust.revoke, root, "command", approval.what)
         elif approval.what == _EDITS:
             self.edits = ""

@@ -506,7 +506,7 @@ def question_for(
     """
     reasons = list(verdict.reasons)
     if origin == "document":
-        reasons.append("it is in a document, not in a reply")
+        reasons.append("it ran before, or is text in a document: no suggestion waits there")
     elif origin == "reply" and not _seen_whole(text):
         reasons.append("it is long, or has several lines: see all of it here")
     # Indented, so that no line of the command looks like ours about the folder and the reasons.

@@ -65,6 +65,25 @@ def test_block_goes_where_its_file_has_these_lines_once_its_diff_is_agreed_to(
     neovim.until("a word", lambda: "cart.py has changed" in neovim.messages)
 
 
+DIFF = "@@ -8,2 +8,2 @@\n def two():\n-    return 3\n+    return 2\n"
+
+
+@pytest.mark.parametrize("head", ["--- a/cart.py\n+++ b/cart.py\n", ""], ids=["header", "none"])
+def test_diff_is_applied_and_not_put_into_the_file(
+    neovim: Neovim, place: Place, model: Model, head: str
+) -> None:
+    answered(neovim, model, f"```diff\n{head}{DIFF}```\n", "What is wrong in cart.py?")
+    neovim.until("the diff", lambda: neovim.lua(FLOAT))
+    neovim.keys("2")
+    neovim.until("the file", lambda: (place.folder / "cart.py").read_text() == MENDED)
+
+
+def test_diff_that_does_not_fit_changes_nothing(neovim: Neovim, place: Place, model: Model) -> None:
+    answered(neovim, model, f"```diff\n{DIFF.replace('two', 'three')}```\n", "And cart.py?")
+    neovim.until("a word", lambda: "does not fit cart.py" in neovim.messages)
+    assert (place.folder / "cart.py").read_text() == CART
+
+
 def test_block_that_is_refused_changes_nothing(neovim: Neovim, place: Place, model: Model) -> None:
     answered(neovim, model, f"```python cart.py\n{PART}\n```\n")
     neovim.until("the diff", lambda: neovim.lua(FLOAT))

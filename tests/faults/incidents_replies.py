@@ -108,7 +108,10 @@ async def strangers_document(root: Path) -> str:
             assert run["title"].startswith("Run: ")
             result = await scene.run(**run["command"]["arguments"][0])
             assert result["finishReason"] == "denied"
-        assert all("it is in a document, not in a reply" in asked for asked in scene.asked)
+        assert all(
+            "it ran before, or is text in a document: no suggestion waits there" in asked
+            for asked in scene.asked
+        )
         assert len(scene.asked) == 2
     assert not (place.folder / "made").exists()
     return "asks about each, even if it only reads"

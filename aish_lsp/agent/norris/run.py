@@ -248,7 +248,7 @@ class _Run:
             " after another. A safe command runs confined, without asking you. One that may change"
             " something asks you first; with --allow-caution it runs without asking, and can only"
             " change this folder. One that could destroy something always asks. You can stop it at"
-            " any time.",
+            " any time. A yes holds for this folder, until `:approvals revoke` takes it back.",
             yes="Let it",
         )
         answer = await self._workspace.services.ask_user(question)

@@ -298,3 +298,13 @@ async def test_all_edits_of_a_session_can_be_allowed_and_asked_about_again(place
     assert (await place.call("edit_file", path="a.py", old="y", new="z")).status == "denied"
     # A file that decides what runs stays closed.
     assert (await place.call("write_file", path=".envrc", content="x")).status == "failed"
+
+
+async def test_that_goals_are_allowed_in_a_folder_is_listed_and_revoked(place: Place) -> None:
+    place.services.trust.grant(place.folder, "norris", "x", "y")
+    approvals = place.workspace.shown.approvals
+    [consent] = approvals.listed()
+    assert (consent.what, consent.scope) == ("goals that the model pursues by itself", "folder")
+    await approvals.revoke(consent)
+    assert approvals.listed() == []
+    assert place.services.trust.times(place.folder, "norris") == {}

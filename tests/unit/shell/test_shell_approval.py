@@ -53,7 +53,8 @@ def test_the_question() -> None:
     question = question_for("rm -rf x", FOLDER, verdict, "document")
     assert question.message == (
         "Run this command (destructive)?\n\n    rm -rf x\n\nin /work/here\n"
-        "- deletes files.\n- in \\u202e.\n- it is in a document, not in a reply."
+        "- deletes files.\n- in \\u202e.\n"
+        "- it ran before, or is text in a document: no suggestion waits there."
     )
     assert (question.yes, question.no) == ("Run", "Cancel")
 

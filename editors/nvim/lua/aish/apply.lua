@@ -78,6 +78,14 @@ local function titled(block, folder)
   return comment and named(comment, folder)
 end
 
+--- Return whether a block is a diff, which is applied and not put in.
+---@param block aish.Block
+---@return boolean
+local function is_diff_of(block)
+  local language = block.info:match("^%s*(%a*)")
+  return language == "diff" or language == "patch"
+end
+
 --- Return the file that a block belongs to: named by its fence or its first line, else by the
 --- nearest line above it, as far as the question.
 ---@param block aish.Block
@@ -85,6 +93,10 @@ end
 ---@return string?
 local function file_of(block, folder)
   local found = named(block.info, folder) or titled(block, folder)
+  for _, line in ipairs(is_diff_of(block) and block.lines or {}) do
+    local target = line:match("^%+%+%+ ([^\t]+)")
+    found = found or target and (within(target, folder) or within((target:gsub("^b/", "")), folder))
+  end
   local above = vim.api.nvim_buf_get_lines(0, 0, block.first - 1, false)
   for number = #above, 1, -1 do
     if found or above[number] == "## You" then
@@ -163,6 +175,49 @@ function M.merged(before, block)
     at = following
   end
   return vim.list_extend(after, before, at, #before)
+end
+
+--- Return the lines of a file after a diff; nil where a part of it has no place there.
+---@param before string[]
+---@param diff string[]
+---@return string[]?
+function M.patched(before, diff)
+  local after, from = vim.list_slice(before, 1), 1
+  local old, new = {}, {}
+  --- Put what is new in the place of what is old, and return whether it has one.
+  local function put()
+    for at = from, #old > 0 and #after - #old + 1 or 0 do
+      if vim.deep_equal(vim.list_slice(after, at, at + #old - 1), old) then
+        local rest = vim.list_slice(after, at + #old)
+        after = vim.list_slice(after, 1, at - 1)
+        vim.list_extend(vim.list_extend(after, new), rest)
+        from, old, new = at + #new, {}, {}
+        return true
+      end
+    end
+    return #old + #new == 0
+  end
+  for number, line in ipairs(diff) do
+    local next_line, last_line = diff[number + 1] or "", diff[number - 1] or ""
+    local is_header = line:match("^%-%-%- ") and next_line:match("^%+%+%+ ")
+      or line:match("^%+%+%+ ") and last_line:match("^%-%-%- ")
+      or line:match("^diff ")
+      or line:match("^index ")
+    local sign, text = line:sub(1, 1), line:sub(2)
+    if is_header or sign == "@" then
+      if not put() then
+        return nil
+      end
+    elseif sign == "+" then
+      table.insert(new, text)
+    elseif sign == "-" then
+      table.insert(old, text)
+    elseif sign ~= "\\" then
+      table.insert(old, text)
+      table.insert(new, text)
+    end
+  end
+  return put() and after or nil
 end
 
 --- Have the user say where a block goes that has no line of the file; the last line at which the
@@ -248,6 +303,7 @@ end
 ---@param folder string
 ---@param block aish.Block
 local function propose(name, folder, block)
+  local is_diff = is_diff_of(block)
   local path = vim.fs.joinpath(folder, name)
   local buffer = vim.fn.bufadd(path)
   vim.fn.bufload(buffer)
@@ -259,9 +315,11 @@ local function propose(name, folder, block)
   local function agree(after)
     change(name, path, buffer, after)
   end
-  local after = M.merged(before, block.lines)
+  local after = (is_diff and M.patched or M.merged)(before, block.lines)
   if after then
     agree(after)
+  elseif is_diff then
+    client.tell(("the diff does not fit %s: nothing was done"):format(name))
   else
     place(name, buffer, block.lines, agree)
   end
