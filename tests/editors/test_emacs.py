@@ -391,6 +391,8 @@ def test_reply_that_a_killed_server_was_writing_is_ended_by_the_next_one(
     in_the_chat(emacs)
     emacs.keys(":run echo begun; sleep 600^c as")
     emacs.until("it runs", '(string-match-p "^begun" (buffer-string))')
+    # It does not start one again that ended within its first seconds.
+    emacs.until("its patience", "(not (eglot--inhibit-autoreconnect (eglot-current-server)))")
     process = "(jsonrpc--process (eglot-current-server))"
     emacs.evaluate(f"(signal-process (process-id {process}) 'SIGKILL)")
     emacs.until("its end", '(string-match-p "^> aish-lsp ended while writing" (buffer-string))')

@@ -18,7 +18,7 @@ __all__ = ["init", "place"]
 pytestmark = pytest.mark.editor
 
 WORDS = [f"run it so{number} " for number in range(36)]
-OLDER = "## You\n\nhow do I run it?\n\n## aish\n\nrun it so0 run it so1 \n\n" * 200
+OLDER = "## You\n\nwhat then of it?\n\n## aish\n\nrun it so0 run it so1 \n\n" * 200
 END = "".join(WORDS) + "\n\n## You\n\n"
 #: The words after which the buffer goes. Each time two more are to come: a reply that is there as a
 #: whole goes with its buffer, and does not come again.
@@ -59,7 +59,7 @@ def ask(neovim: Neovim, place: Place, *, saves: bool) -> None:
     neovim.keys(" ao")
     neovim.until("the chat", lambda: neovim.name == str(place.chat))
     neovim.until("a lens to send by", lambda: ("## You", "Send") in neovim.lenses())
-    neovim.keys("Gihow do I run it?<Esc>" + (":w<CR>" if saves else "") + " as")
+    neovim.keys("Giwhat then of it?<Esc>" + (":w<CR>" if saves else "") + " as")
 
 
 def another_writes(place: Place) -> None:
@@ -135,4 +135,4 @@ def test_whatever_becomes_of_the_buffer_the_reply_comes_whole(
         # Each line is the user's, an exchange's, or this reply's from its start.
         for line in more.split("\n"):
             mine = line.startswith("run it so0 ") and "".join(WORDS).startswith(line.rstrip())
-            assert mine or line in ("## You", "## aish", "how do I run it?", "") or NOTE in line
+            assert mine or line in ("## You", "## aish", "what then of it?", "") or NOTE in line

@@ -132,7 +132,7 @@ class Screens:
         text = "\n".join(row.rstrip() for row in rows).rstrip().replace("\N{NO-BREAK SPACE}", " ")
         for pattern, instead in (
             (r"\([0-9a-f]{8}\)", "(5d0c2f1e)"),
-            (r"^[⠀-⣿] (aish [a-z ]+?)(?: \(.*\))?$", r"⠋ \1 (3 s)"),
+            (r"^[⠀-⣿] (aish .+?)(?: \(.*\))?$", r"⠋ \1 (3 s)"),
             (r"after \d+\.\d s", "after 0.1 s"),
             (r"\d{4}-\d\d-\d\d", "2026-01-31"),
         ):

@@ -699,7 +699,7 @@ async def test_a_command_of_a_thought_is_dropped_when_the_thought_ends(place: Pl
     assert [info.text for info in place.session.commands.all()] == ["ls"]
 
 
-PORT = "Which process listens on port 8080?"
+PORT = "What is listening on port 8080?"
 
 
 def offered(place: Place) -> list[str]:
