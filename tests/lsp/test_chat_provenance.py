@@ -55,7 +55,7 @@ async def test_a_command_that_came_with_the_folder_asks_and_is_run_at_a_yes_alon
     await sent(client, lambda: editor.text)
     [question] = questions(client)
     assert "touch ran" in question
-    assert "it is in a document" in question
+    assert "is text in a document" in question
     assert not (folder / "ran").exists()
     # What is typed under the next heading is the user's.
     await editor.type(":run touch ran\n")
