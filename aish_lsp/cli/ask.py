@@ -243,14 +243,13 @@ class _Offering:
         unasked = safe_unasked and command.risk == "safe" and command.source == "cmd"
         if not (unasked or terminal.can_ask()):
             return
+        shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
         if suggestion.obstacle and not unasked:
-            shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
             terminal.tell(f"not run, because {suggestion.obstacle}:\n\n{shown}")
             return
         if suggestion.runs or unasked:
             await self._run(command, "unseen" if unasked else "offered")
         else:
-            shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
             where = f"in {escaped(str(self.workspace.folder))}"
             answer = await read_line(f"\n{shown}\n\n{where}\n\n[e]dit, [N]o? ")
             self._is_to_be_edited = _is_edit(answer)
