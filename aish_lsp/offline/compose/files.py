@@ -21,11 +21,9 @@ from aish_lsp.offline.compose.grammar import (
     clauses,
     put,
     understand,
-    values_of,
 )
 from aish_lsp.offline.compose.predicates import PREDICATES, Make, Things, called, extensions, named
 from aish_lsp.offline.compose.rendering import explained, rendered
-from aish_lsp.offline.words import data
 
 _LEAD: Final = (
     "(?:(?:that|which|who|whose|and|but|if they|they|are|is|were|was|have|has|had|been|be) )*"
@@ -305,10 +303,8 @@ def compose_files(sentence: str, target: Toolset) -> Composed:
     Raises:
         Misfit: some of it is not understood.
     """
-    text, values = values_of(sentence, target.world)
     things = Things(target)
-    fillers = frozenset(data("clauses")["fillers"]["files"].split())
-    understand(text, values, _rules(), fillers, things)
+    text = understand(sentence, "files", _rules(), things)
     if not things.kind:
         raise Misfit("no files are meant")
     if things.kind == "any":

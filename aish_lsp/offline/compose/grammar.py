@@ -278,18 +278,17 @@ def _word(word: str) -> str:
     return word.replace("~", "(?:n?ing|e?s|e?d|e)?") + " "
 
 
-def understand(
-    text: str,
-    values: Sequence[Value],
-    rules: Iterable[Clause],
-    fillers: frozenset[str],
-    request: Any,
-) -> None:
-    """Let the rules add to ``request`` what each clause says.
+def understand(sentence: str, section: str, rules: Iterable[Clause], request: Any) -> str:
+    """Let the rules add to ``request`` what each clause says; return the text that was read.
+
+    ``section`` is that of clauses.toml which has the rules' phrases, and the words that say
+    nothing.
 
     Raises:
         Misfit: a word is not accounted for, or two clauses contradict one another.
     """
+    text, values = values_of(sentence, request.target.world)
+    fillers = frozenset(data("clauses")["fillers"][section].split())
     at = 0
     while at < len(text):
         found = [
@@ -309,6 +308,7 @@ def understand(
         if word.lower() not in fillers:
             raise Misfit(word)
         at += len(word) + 1
+    return text
 
 
 def _spoken(clause: str, values: Sequence[Value]) -> str:

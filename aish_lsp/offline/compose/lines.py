@@ -18,9 +18,7 @@ from aish_lsp.offline.compose.grammar import (
     clauses,
     put,
     understand,
-    values_of,
 )
-from aish_lsp.offline.words import data
 
 #: The order of the stages, whatever the order of the clauses.
 _FILTER, _LIMIT, _COLUMN, _CHANGE, _UNIQUE, _SORT, _TOP, _SHAPE, _SUM = range(9)
@@ -261,10 +259,8 @@ def compose_lines(sentence: str, target: Toolset) -> Composed:
     Raises:
         Misfit: some of it is not understood.
     """
-    text, values = values_of(sentence, target.world)
     wanted = LinesRequest(target)
-    fillers = frozenset(data("clauses")["fillers"]["lines"].split())
-    understand(text, values, _rules(), fillers, wanted)
+    text = understand(sentence, "lines", _rules(), wanted)
     if not wanted.files:
         raise Misfit("no file is named")
     shown = re.match(r"(?:print|show|display|output|list)", text, re.IGNORECASE) is not None
