@@ -257,7 +257,7 @@ def test_to_quit_a_question_and_to_take_its_default_is_a_no(emacs: Emacs, answer
         '(with-current-buffer "*aish asks*" (string-match-p "^    rm main.py$" (buffer-string)))'
     )
     emacs.until("what would run", shown)
-    assert emacs.evaluate('(and (get-buffer-window "*aish asks*") t)') == "t"
+    emacs.until("its window", '(get-buffer-window "*aish asks*")')
     emacs.keys(answer)
     emacs.until("no question", "(not (active-minibuffer-window))")
     # At once, and not with the next command.
