@@ -72,8 +72,8 @@ async def _ask(found: Inventory) -> bool:
     if not terminal.can_ask():
         terminal.tell("Nothing was removed. Use --yes to remove all of this.")
         return False
-    message = f"Remove all of this ({found.size})? It cannot be brought back."
-    if await terminal.ask_user(Question(message, "Remove")):
+    question = Question("This cannot be undone.", f"Remove all of this ({found.size})")
+    if await terminal.ask_user(question):
         return True
     terminal.tell("Nothing was removed.")
     return False

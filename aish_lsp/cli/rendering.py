@@ -14,8 +14,8 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 from rich.color import ColorSystem
-from rich.console import Console
-from rich.markdown import Heading, Markdown
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Heading, ListItem, Markdown
 from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import Syntax
@@ -68,8 +68,23 @@ class _Heading(Heading):
     LEVEL_ALIGN = {}  # noqa: RUF012 - as rich has it: all are at the left
 
 
+class _Item(ListItem):
+    def render_number(
+        self, console: Console, options: ConsoleOptions, number: int, last_number: int
+    ) -> RenderResult:
+        """Render a numbered item; rich leaves the dot out, for which a column more is made."""
+        numeral, *rest = super().render_number(console, options, number, last_number * 10)
+        assert isinstance(numeral, Segment)
+        yield numeral._replace(text=f"{number}. ".rjust(len(numeral.text)))
+        yield from rest
+
+
 class _Markdown(Markdown):
-    elements = {**Markdown.elements, "heading_open": _Heading}  # noqa: RUF012 - as rich has it
+    elements = {  # noqa: RUF012 - as rich has it
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "list_item_open": _Item,
+    }
 
 
 @dataclass(slots=True)

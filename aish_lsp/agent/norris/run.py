@@ -185,13 +185,15 @@ class _Run:
             how, summary, error = "error", raised.message, raised
         if how == "stopped" and limit.expired():
             how, summary = "limit", f"It took longer than {minutes:g} minutes (norris.max_minutes)."
+        # The model's own summary stands right above the notice.
+        further = self._doubts() if how == "complete" else summary
         if how == "complete":
-            summary = "\n".join(filter(None, (summary, self._doubts())))
+            summary = "\n".join(filter(None, (summary, further)))
         steps = self._number
         await run_uncancellable(
             self._session.recorder.pursued("end", outcome=how, number=steps, summary=summary)
         )
-        notice = self._end_notice(how, summary)
+        notice = self._end_notice(how, further)
         if steps > self._goal.steps and not await self._workspace.why_no_undo():
             notice += f" `:undo` restores all files that it changed{self._undo_note}."
         if self._pursuit.said:

@@ -248,7 +248,7 @@ async def test_sessions_are_continued_by_their_numbers(tmp_path: Path) -> None:
             await tmux.keys("C-l")
         await tmux.keys(":sessions", "Enter")
         screen = re.sub(r"\x1b\[[\d;]*m", "", await tmux.until("continues the last one"))
-        assert re.search(r"1 the second\? \(.*\n* *2 the first\? \(", screen, re.DOTALL)
+        assert re.search(r"1. the second\? \(.*\n* *2. the first\? \(", screen, re.DOTALL)
         await tmux.keys(":resume 2", "Enter")
         await tmux.until("continues, with 2 messages")
         await tmux.keys(":history", "Enter")

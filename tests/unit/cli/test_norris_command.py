@@ -56,7 +56,7 @@ def test_at_a_terminal_it_asks_what_it_has_to(
     assert "Let the model pursue goals by itself in" in said
     assert "test:\r\n\t@echo tests ran" in said
     assert "Step 1: done, exit 0." in said
-    assert "The goal was reached in 3 steps. All is there." in said
+    assert "The goal was reached in 3 steps.\r\n" in said
     assert (project / "new.txt").exists()
 
     # The chat tells its steps, too.

@@ -92,8 +92,8 @@ def test_without_colours_inline_code_keeps_its_marks() -> None:
         ("> " * 500 + "x\n", "> " * 500 + "x\n"),
         ("- " * 500 + "x\n", "- " * 500 + "x\n"),
         ("[^1]: note\n\n:::warning\nx\n:::\n", "[^1]: note\n\n:::warning x :::\n"),
-        ("1. one\n\n   more\n2. two\n", " 1 one\n\n   more\n 2 two\n"),
-        ("1. one\n   ```py\n   x = 1\n   ```\n", " 1 one\n    x = 1\n"),
+        ("1. one\n\n   more\n2. two\n", " 1. one\n\n   more\n 2. two\n"),
+        ("1. one\n   ```py\n   x = 1\n   ```\n", " 1. one\n    x = 1\n"),
     ],
 )
 def test_unusual_markdown_is_shown_and_not_lost(text: str, shown: str) -> None:
