@@ -20,15 +20,22 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Step, Text, Tool
 from aish_lsp.chat.transcript import call_ended, run_ending, step_ended
 from aish_lsp.cli import terminal
-from aish_lsp.cli.command import Shell, add_command, caller_of, open_workspace
+from aish_lsp.cli.command import (
+    Shell,
+    add_command,
+    add_session_choice,
+    caller_of,
+    open_workspace,
+)
 from aish_lsp.cli.spelling import for_shell
 from aish_lsp.cli.terminal import read_line
 from aish_lsp.context.attached import piped
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped, is_seen
-from aish_lsp.operations.dispatch import begin
-from aish_lsp.operations.operation import Subject
+from aish_lsp.operations import OPERATIONS
+from aish_lsp.operations.dispatch import begin, dispatch
+from aish_lsp.operations.operation import Answer, Subject
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
@@ -57,6 +64,7 @@ def add_parser(commands: Any) -> None:
     ask.add_argument(
         "--yes-safe", action="store_true", help="run read-only commands without asking"
     )
+    add_session_choice(ask)
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -70,6 +78,11 @@ async def run(arguments: argparse.Namespace) -> int:
     asks = offering.ask_user if terminal.can_ask() else None
     async with open_workspace(arguments, asks) as workspace:
         offering.workspace = workspace
+        if arguments.session is not None or arguments.last:
+            earlier = {"id": arguments.session}
+            resumed = await dispatch(OPERATIONS["session.resume"], earlier, caller_of(workspace))
+            assert isinstance(resumed, Answer)
+            terminal.tell(for_shell(resumed.text))
         params = {"prompt": question, "model": arguments.model}
         caller = replace(caller_of(workspace), face=_Asking(attached))
         job = await begin("ask", params, caller)

@@ -25,7 +25,7 @@ from aish_lsp.chat.transcript import first_line, run_ending
 from aish_lsp.cli import terminal
 from aish_lsp.cli.ask import as_json, show_event
 from aish_lsp.cli.blocks import suggestion
-from aish_lsp.cli.command import add_command, open_workspace
+from aish_lsp.cli.command import add_command, add_session_choice, open_workspace
 from aish_lsp.cli.reply_view import ReplyView
 from aish_lsp.cli.spelling import in_chat
 from aish_lsp.cli.terminal import read_line
@@ -73,11 +73,7 @@ def add_parser(commands: Any) -> None:
     help_ = "start a conversation in the terminal"
     chat = add_command(commands, "chat", run, help_, _DESCRIPTION)
     chat.add_argument("--model", metavar="M", help="the model that answers")
-    which = chat.add_mutually_exclusive_group()
-    which.add_argument("--session", metavar="ID", help="resume this session, by id or name")
-    which.add_argument(
-        "--continue", dest="last", action="store_true", help="resume the last session"
-    )
+    add_session_choice(chat)
 
 
 async def run(arguments: argparse.Namespace) -> int:

@@ -66,6 +66,15 @@ def add_command(
     return parser
 
 
+def add_session_choice(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name an earlier session to go on with."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--session", metavar="ID", help="resume this session, by id or name")
+    which.add_argument(
+        "--continue", dest="last", action="store_true", help="resume the last session"
+    )
+
+
 def _folder(text: str) -> Path:
     """Return the folder at ``text`` as an absolute path, for argparse."""
     path = Path(text)

@@ -79,6 +79,34 @@ def test_json_is_one_event_a_line_and_then_the_result(
     assert result["commands"][0]["text"] == "make test"
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_question_of_an_earlier_session_goes_on_from_there(
+    run: CommandLine, environment: dict[str, str], project: Path, *, by_name: bool
+) -> None:
+    (project / "src").mkdir()
+    there = ("--json", "--workspace", str(project))
+    run(environment, "ask", "find all python files", *there)
+    listed = json.loads(run(environment, "sessions", "list", *there).stdout)
+    which = ("--session", listed["sessions"][0]["id"]) if by_name else ("--continue",)
+    done = run(environment, "ask", "only in src", *which, *there)
+    assert done.returncode == 0, done.stderr
+    (command,) = json.loads(done.stdout.splitlines()[-1])["commands"]
+    assert command["text"].startswith("find src -name '*.py'")
+    assert "continues, with 2 messages." in done.stderr
+    # It went on in its own file.
+    listed = json.loads(run(environment, "sessions", "list", *there).stdout)
+    assert len(listed["sessions"]) == 1
+
+
+def test_no_question_is_asked_in_a_session_that_does_not_exist(
+    run: CommandLine, environment: dict[str, str], project: Path
+) -> None:
+    for which in (["--continue"], ["--session", "nosuch"]):
+        done = run(environment, "ask", "list the files", *which, "--workspace", str(project))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "session" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
