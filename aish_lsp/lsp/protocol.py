@@ -42,11 +42,16 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class DiffShown:
-    """The present text of a file and the proposed one; lines end with LF in both."""
+    """The present text of a file and the proposed one; lines end with LF in both.
+
+    ``lines`` are those that change, each after ``-`` or ``+``, with some around them, each after a
+    space; ``...`` stands for lines that are left out.
+    """
 
     uri: str
     before: str
     after: str
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +61,13 @@ class ApprovalRequest:
     ``text`` is the command (for the kind ``command``) or the name of the file (for ``edit``, which
     has a ``diff``); ``cwd`` is the folder in which it runs or is. ``undo`` says what an undo could
     do. ``remember`` is how long a yes may be remembered, and ``covers`` what it then covers;
-    ``labels`` are those of the buttons: no, yes, and one for each of ``remember``.
+    ``labels`` are those of the buttons: no, yes, and one for each of ``remember``. ``call_id`` is
+    the id of the command or the tool call that waits for the answer, as in its events; empty if
+    none does.
     """
 
     id: str
+    call_id: str
     kind: Literal["command", "edit"]
     text: str
     cwd: str

@@ -20,13 +20,16 @@ from lsprotocol import types
 
 from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.selection import Point
+from aish_lsp.foundation.diff import changed_lines
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import data_dir, private_dir, write_atomic
 from aish_lsp.foundation.opening import read_regular
 from aish_lsp.foundation.ports import (
+    CALL,
     Approval,
     Choice,
     CodeLocation,
+    Diff,
     Lookup,
     Question,
     TerminalShown,
@@ -108,12 +111,13 @@ class Questions:
         remember = question.remember
         params = ApprovalRequest(
             id=new_id(),
+            call_id=CALL.get(),
             kind=approval.kind,
             text=approval.text,
             cwd=approval.cwd.as_uri(),
             risk=approval.risk,
             reasons=approval.reasons,
-            diff=DiffShown(diff.path.as_uri(), diff.before, diff.after) if diff else None,
+            diff=_diff_shown(diff) if diff else None,
             undo=approval.undo,
             covers=approval.covers,
             remember=tuple(remember),
@@ -198,6 +202,11 @@ class Questions:
         if self._documents.capabilities.show_document:
             self._documents.show(path, 0)
         return f"\n\nIt is cut off here. The whole text is in {shown_path(path)}"
+
+
+def _diff_shown(diff: Diff) -> DiffShown:
+    lines = tuple(changed_lines(diff.before, diff.after))
+    return DiffShown(diff.path.as_uri(), diff.before, diff.after, lines)
 
 
 def can_choose(server: BaseServer) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.foundation.diff import MOST_COMPARED, changed_lines, same_ends
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.files import config_file, data_dir, store_errors
 from aish_lsp.foundation.job import run_uncancellable
@@ -50,9 +51,6 @@ _ALIKE: Final = (
     '"\u201c\u201d',
     "-\u2010\u2011\u2012\u2013\u2014\u2212",
 )
-
-#: Lines around a change that are shown.
-_AROUND: Final = 2
 
 
 class Changing:
@@ -221,10 +219,6 @@ def _protection_reason(root: Path, place: Place, named: str) -> str:
     return "is aish's own" if any(place.path.is_relative_to(one) for one in own) else ""
 
 
-#: The most pairs of lines that are compared, without the equal lines at both ends.
-_MOST_COMPARED: Final = 250_000
-
-
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
@@ -252,10 +246,10 @@ def with_line_ends_of(raw: str, text: str) -> str:
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
     """Yield how lines differ, as ``difflib`` does, in bounded time."""
-    first, end = _same_ends(old, new)
+    first, end = same_ends(old, new)
     last, stop = len(old) - end, len(new) - end
     yield "equal", 0, first, 0, first
-    if (last - first) * (stop - first) > _MOST_COMPARED:
+    if (last - first) * (stop - first) > MOST_COMPARED:
         # Comparing each line with each other would take minutes.
         yield "replace", first, last, first, stop
     else:
@@ -303,35 +297,10 @@ def _alike(old: str) -> str:
     return "".join(parts)
 
 
-def _difference(before: str, after: str) -> list[str]:
-    """Return the lines of a diff, without its heading."""
-    old, new = before.split("\n"), after.split("\n")
-    first, end = _same_ends(old, new)
-    head, tail = old[max(0, first - _AROUND) : first], old[len(old) - end :][:_AROUND]
-    old, new = old[first : len(old) - end], new[first : len(new) - end]
-    if len(old) * len(new) > _MOST_COMPARED:
-        # Comparing each line with each other would take minutes.
-        gone, came = (f"-{line}" for line in old), (f"+{line}" for line in new)
-        return [*(f" {line}" for line in head), *gone, *came, *(f" {line}" for line in tail)]
-    old, new = [*head, *old, *tail], [*head, *new, *tail]
-    rows = difflib.unified_diff(old, new, n=_AROUND, lineterm="")
-    return ["..." if row.startswith("@@") else row for row in list(rows)[3:]]
-
-
-def _same_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines are the same at the beginning, and how many others at the end."""
-    most, first, end = min(len(old), len(new)), 0, 0
-    while first < most and old[first] == new[first]:
-        first += 1
-    while end < most - first and old[-1 - end] == new[-1 - end]:
-        end += 1
-    return first, end
-
-
 def _question(now: Seen, after: str) -> Question:
     """Return the question that shows what would change."""
     target, is_there, before = now.place, now.is_there, now.text
-    rows = _difference(before, after)
+    rows = changed_lines(before, after)
     shown = [f"    {escaped(row[:_SHOWN])}" for row in rows[:_SHOWN_LINES]]
     is_cut = len(rows) > _SHOWN_LINES or any(len(row) > _SHOWN for row in rows[:_SHOWN_LINES])
     if len(rows) > _SHOWN_LINES:
@@ -364,7 +333,7 @@ def _question(now: Seen, after: str) -> Question:
 
 def _done(now: Seen, after: str, more: str = "") -> ToolResult:
     """Return the result of a change that was made; ``more`` is what else the model is told."""
-    name, rows = quoted_path(now.place.name), _difference(now.text, after)
+    name, rows = quoted_path(now.place.name), changed_lines(now.text, after)
     if now.is_there:
         added = sum(row.startswith("+") for row in rows)
         removed = sum(row.startswith("-") for row in rows)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from client import Client, RpcError
-from conversing import Place, ask
+from conversing import Place, ask, events, yes
 from fault_server import FaultServer, Peer, Request, chunk_of
 from machine import needs, without_landlock, without_namespaces
 
@@ -132,3 +132,36 @@ async def test_the_chat_lists_and_revokes_approvals_by_their_numbers(place: Plac
             with pytest.raises(RpcError, match="Say which"):
                 await line(":approvals revoke")
             assert "Revoked 1 approval" in await line(":approvals revoke all")
+
+
+async def test_the_commands_of_a_step_that_ask_each_name_themselves(place: Place) -> None:
+    async def step(request: Request, peer: Peer) -> None:
+        if not request.path.endswith("/chat/completions"):
+            await peer.reply({}, "404 Not Found")
+            return
+        await peer.head()
+        await peer.event(chunk_of("So.\nCMD: rm -r one\nCMD: rm -r two\n"))
+        await peer.event(chunk_of("", finish_reason="stop"))
+        await peer.event("[DONE]")
+
+    for name in ("one", "two"):
+        (place.folder / name).mkdir()
+    asked: list[Any] = []
+
+    def approve(params: Any) -> Any:
+        asked.append(params)
+        return {"approved": True}
+
+    async with FaultServer(step) as server:
+        place.configure(server.url, context_window=8192)
+        async with place.client() as client:
+            client.answers |= {"aish/approve": approve, "window/showMessageRequest": yes}
+            options = {"aish": {"approve": True}}
+            await client.initialize(place.folder, initializationOptions=options)
+            goal = {"goal": "Tidy up.", "maxSteps": 1, "partialResultToken": "t"}
+            await client.command_result("aish.norris.start", goal, timeout=60)
+            offered = {
+                e["command"]["text"]: e["command"]["id"] for e in events(client, "t", "command")
+            }
+    assert [one["text"] for one in asked] == ["rm -r one", "rm -r two"]
+    assert [one["callId"] for one in asked] == [offered["rm -r one"], offered["rm -r two"]]

@@ -107,10 +107,15 @@ async def test_a_client_that_approves_is_shown_both_texts(
         assert result == {"applied": approved is True}
         [question] = document.client.asked("aish/approve")
         assert (question["kind"], question["text"]) == ("edit", "a.py")
+        assert question["callId"] == ""
         assert question["diff"] == {
             "uri": document.uri,
             "before": CODE,
             "after": CODE.replace("    y = x\n    return y\n", "    return x\n"),
+            "lines": [
+                *(" ", " def f(x):", "-    y = x", "-    return y", "+    return x"),
+                *(" ", " z = 1"),
+            ],
         }
         assert document.client.asked("window/showMessageRequest") == []
         assert len(edits(document.client)) == (approved is True)

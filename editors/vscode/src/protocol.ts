@@ -50,6 +50,7 @@ export interface ApprovalParams {
 
 export interface ApprovalRequest {
   id: string;
+  callId: string;
   kind: "command" | "edit";
   text: string;
   cwd: string;
@@ -310,6 +311,7 @@ export interface DiffShown {
   uri: string;
   before: string;
   after: string;
+  lines: string[];
 }
 
 export interface Edited {

@@ -45,6 +45,7 @@ local M = {}
 
 ---@class aish.ApprovalRequest
 ---@field id string
+---@field callId string
 ---@field kind "command"|"edit"
 ---@field text string
 ---@field cwd string
@@ -269,6 +270,7 @@ local M = {}
 ---@field uri string
 ---@field before string
 ---@field after string
+---@field lines string[]
 
 ---@class aish.Edited
 ---@field id integer
