@@ -24,7 +24,7 @@ class Words:
         light: terms that say little if a phrasing does not have them.
         beyond: terms from programming, general knowledge and daily life, which no command answers.
         canonical: for each stem, the word that stands for its group of synonyms.
-        phrases: patterns of several words, each with the one word that they mean.
+        phrases: for one word, the pattern of those that mean it; compiled when a text has any.
         any_phrase: a pattern that matches if any of them does; most phrasings have none.
         extensions: the extension of the files of a language or format.
         deeds: for each term, the kinds of action that it names.
@@ -51,7 +51,7 @@ class Words:
                 self.canonical[word] = self.canonical[stem(word)] = name
         self.light = frozenset(map(self._canonical, data["light"].split()))
         self.beyond = frozenset(map(self._canonical, data["beyond"].split()))
-        self.phrases = [(_whole_words(text), word) for word, text in data["phrases"].items()]
+        self.phrases: dict[str, str] = data["phrases"]
         self.any_phrase = _whole_words("|".join(data["phrases"].values()))
         self.extensions: dict[str, str] = {
             word: extension
@@ -111,8 +111,8 @@ class Words:
         """Return ``text`` with each known phrase replaced by the one word that it means."""
         if not self.any_phrase.search(text):
             return text
-        for pattern, word in self.phrases:
-            text = pattern.sub(word, text)
+        for word, said in self.phrases.items():
+            text = _whole_words(said).sub(word, text)
         return text
 
 
@@ -147,6 +147,7 @@ def is_like(shape: str, text: str) -> bool:
     return words().shapes[shape].fullmatch(text) is not None
 
 
+@cache
 def _whole_words(pattern: str) -> re.Pattern[str]:
     # A part of a name is not a word: ".venv", "src/trash-can.txt".
     return re.compile(rf"(?<![\w/.-])(?:{pattern})(?![\w/]|[.-]\w)", re.IGNORECASE)

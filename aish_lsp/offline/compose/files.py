@@ -42,12 +42,7 @@ def _predicate(name: str, make: Make) -> Clause:
             tests = [f"-not {tests[0]}"] if len(tests) == 1 else [rf"-not \( {' '.join(tests)} \)"]
         things.tests += tests
 
-    return Clause(_negatable(name), add, tells=True)
-
-
-def _negatable(name: str) -> list[re.Pattern[str]]:
-    ways = clauses("predicates")[name]
-    return [re.compile(f"{_NOT}{way.pattern}", way.flags) for way in ways]
+    return Clause(clauses("predicates", _NOT)[name], add, tells=True)
 
 
 def _set(**given: str) -> Callable[..., None]:
@@ -294,7 +289,7 @@ def _rules() -> list[Clause]:
         Clause(ways, EFFECTS.get(name) or _set(want=name), tells=name.startswith("excluded"))
         for name, ways in clauses("files").items()
     ]
-    return [*predicates, Clause(_negatable("holds"), _holds, tells=True), *others]
+    return [*predicates, Clause(clauses("predicates", _NOT)["holds"], _holds, tells=True), *others]
 
 
 def compose_files(sentence: str, target: Toolset) -> Composed:

@@ -7,10 +7,10 @@ few words may be passed over, and any other word means that the sentence is not 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final
+from functools import cache, cached_property
+from typing import Any, Final, TypeAlias
 
 from aish_lsp.offline.choosing import quoted, quoted_path
 from aish_lsp.offline.words import data, words
@@ -237,6 +237,28 @@ _VALUES: Final = {
 }
 
 
+class Phrase:
+    """A way to say a clause: a phrase of clauses.toml, which a regular expression may precede.
+
+    The tables have hundreds of them, and a sentence has the words of a few: only those are
+    compiled.
+    """
+
+    def __init__(self, text: str, before: str = "") -> None:
+        self.text = text
+        self._before = before
+        self._needed = _needed_by_all(_needed(iter(_PART.findall(text))))
+
+    def is_possible(self, text: str) -> bool:
+        """Return whether ``text``, in lower case, has the words that the phrase must have."""
+        return all(any(word in text for word in words) for words in self._needed)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The expression for the phrase."""
+        return re.compile(self._before + _expression(self.text), re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """A kind of clause: the ways to say it, and what its values add to a request.
@@ -244,23 +266,55 @@ class Clause:
     ``tells`` means that the clause is repeated in the explanation.
     """
 
-    patterns: Sequence[re.Pattern[str]]
+    ways: Sequence[Phrase]
     add: Callable[..., Any]
     tells: bool = False
 
 
 @cache
-def clauses(section: str) -> dict[str, tuple[re.Pattern[str], ...]]:
+def clauses(section: str, before: str = "") -> dict[str, list[Phrase]]:
     """Return the clauses of a section of clauses.toml, by what they mean."""
-    return {name: tuple(map(_compiled, said)) for name, said in data("clauses")[section].items()}
+    return {
+        name: [Phrase(text, before) for text in said]
+        for name, said in data("clauses")[section].items()
+    }
 
 
 _PART: Final = re.compile(r"[\[\]()|]|[^\s\[\]()|]+")
 _BRACKETS: Final = {"[": "(?:", "]": ")?", "(": "(?:", ")": ")", "|": "|"}
+#: What a text has where a value of a clause is.
+_MARKS: Final = {"SIZE": "<size:", "SPAN": "<span:", "NUMBER": "<number:"} | dict.fromkeys(
+    ("VALUES", "VALUE", "FORMATS"), "<"
+)
+#: The words of which a text must have one.
+_OneOf: TypeAlias = frozenset[str]
 
 
-def _compiled(phrase: str) -> re.Pattern[str]:
-    return re.compile(_expression(phrase), re.IGNORECASE)
+def _needed(parts: Iterator[str]) -> list[list[_OneOf]]:
+    """Return what each alternative needs, up to the bracket that ends them."""
+    alternatives: list[list[_OneOf]] = [[]]
+    for part in parts:
+        if part in ("]", ")"):
+            break
+        if part == "|":
+            alternatives.append([])
+        elif part == "[":
+            _needed(parts)  # may be left out
+        elif part == "(":
+            alternatives[-1] += _needed_by_all(_needed(parts))
+        elif part in (short := data("clauses")["short"]):
+            alternatives[-1] += _needed_by_all(_needed(iter(_PART.findall(short[part]))))
+        elif part in _MARKS:
+            alternatives[-1].append(frozenset({_MARKS[part]}))
+        elif re.fullmatch(r"[a-z-]+~?", part):
+            alternatives[-1].append(frozenset({part.removesuffix("~")}))
+    return alternatives
+
+
+def _needed_by_all(alternatives: list[list[_OneOf]]) -> list[_OneOf]:
+    if len(alternatives) == 1:
+        return alternatives[0]
+    return [frozenset().union(*(one[0] for one in alternatives))] if all(alternatives) else []
 
 
 def _expression(phrase: str) -> str:
@@ -289,14 +343,11 @@ def understand(sentence: str, section: str, rules: Iterable[Clause], request: An
     """
     text, values = values_of(sentence, request.target.world)
     fillers = frozenset(data("clauses")["fillers"][section].split())
+    lowered = text.lower()
+    possible = [(way, one) for one in rules for way in one.ways if way.is_possible(lowered)]
     at = 0
     while at < len(text):
-        found = [
-            (match, one)
-            for one in rules
-            for each in one.patterns
-            if (match := each.match(text, at))
-        ]
+        found = [(match, one) for way, one in possible if (match := way.pattern.match(text, at))]
         if found:
             match, one = max(found, key=lambda pair: pair[0].end())
             one.add(request, *(_values(group, values) for group in match.groups()))
