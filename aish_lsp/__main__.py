@@ -43,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"aish-lsp {__version__}")  # noqa: T201 - does nothing if stdout is closed
         return 0
+    # As when serving: what a command imports stays, so looking for garbage in it finds none.
+    gc.set_threshold(10_000)
     from aish_lsp.cli import main as cli_main  # noqa: PLC0415 - slow to import
 
     return cli_main(arguments)

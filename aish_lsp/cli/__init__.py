@@ -8,12 +8,31 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 from aish_lsp import __version__
 from aish_lsp.cli import terminal
 from aish_lsp.foundation.errors import AishError
 
+#: Where each command is added to the parser, in the order of the help.
+_COMMANDS: Final = {
+    "ask": "ask.add_parser",
+    "chat": "chat.add_parser",
+    "acp": "agent.add_parser",
+    "norris": "ask.add_norris",
+    "demo": "demo.add_parser",
+    "setup": "setup.add_parser",
+    "models": "models.add_parser",
+    "doctor": "doctor.add_parser",
+    "config": "inspecting.add_config",
+    "memory": "memory.add_parser",
+    "sessions": "sessions.add_parser",
+    **dict.fromkeys(
+        ("cost", "project", "tokens", "risk", "approvals", "protocol"), "inspecting.add_parser"
+    ),
+    "purge": "purge.add_parser",
+}
 #: What a command with actions does if none is named.
 _USUAL_ACTIONS: Final = {
     "sessions": "list",
@@ -28,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     _prepare_streams()
     try:
         try:
-            return _run(parser().parse_args(_with_action(argv)))
+            return _run(parser(argv[0]).parse_args(_with_action(argv)))
         finally:
             # Report a write error here, not when the interpreter exits.
             sys.stdout.flush()
@@ -78,23 +97,11 @@ def _give_up_stdout() -> None:
     os.close(null)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line, to which each command adds its own."""
-    # Imported only when a command line is parsed.
-    from aish_lsp.cli import (  # noqa: PLC0415
-        agent,
-        ask,
-        chat,
-        demo,
-        doctor,
-        inspecting,
-        memory,
-        models,
-        purge,
-        sessions,
-        setup,
-    )
+def parser(command: str = "") -> argparse.ArgumentParser:
+    """Return the parser of the command line, to which each command adds its own.
 
+    For a ``command`` that there is, only that one is there: the others' modules are not imported.
+    """
     root = argparse.ArgumentParser(
         prog="aish-lsp",
         description="An AI shell assistant for every editor, over plain LSP. "
@@ -102,22 +109,13 @@ def parser() -> argparse.ArgumentParser:
     )
     root.add_argument("-V", "--version", action="version", version=f"aish-lsp {__version__}")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
-    commands.add_parser(
-        "serve", help="serve an editor: on stdio, or over WebSocket with --ws HOST:PORT"
-    )
-    for add in (
-        *(
-            ask.add_parser,
-            chat.add_parser,
-            agent.add_parser,
-            ask.add_norris,
-            demo.add_parser,
-            setup.add_parser,
-            models.add_parser,
-        ),
-        *(doctor.add_parser, inspecting.add_config, memory.add_parser, sessions.add_parser),
-        inspecting.add_parser,
-        purge.add_parser,
+    if command not in _COMMANDS:
+        commands.add_parser(
+            "serve", help="serve an editor: on stdio, or over WebSocket with --ws HOST:PORT"
+        )
+    for place in dict.fromkeys(
+        [_COMMANDS[command]] if command in _COMMANDS else _COMMANDS.values()
     ):
-        add(commands)
+        module, function = place.split(".")
+        getattr(import_module(f"aish_lsp.cli.{module}"), function)(commands)
     return root

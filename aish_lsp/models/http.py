@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import re
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
@@ -195,6 +196,9 @@ def _open_client(local: bool) -> tuple[httpx.AsyncClient, list[str]]:
 
     The first call blocks for a quarter of a second.
     """
+    # httpx's own command line, which it would import along with rich, click and pygments; without
+    # it, httpx is the same but for `httpx.main`.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     import httpx  # noqa: PLC0415 - loaded at the first request
 
     from aish_lsp.models.network import KEEP_ALIVE, Network  # noqa: PLC0415 - brings httpx

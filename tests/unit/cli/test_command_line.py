@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pty
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.cli import main
+from aish_lsp.cli import _COMMANDS, main, parser
 
 
 def start(
@@ -177,3 +178,30 @@ def test_no_stream_is_too_odd(
     assert done.returncode == 0, done.stderr
     assert shown in done.stdout
     assert b"Traceback" not in done.stderr
+
+
+def _help(parser: argparse.ArgumentParser) -> dict[str, str]:
+    [commands] = (
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    )
+    return {name: command.format_help() for name, command in commands.choices.items()}
+
+
+def test_the_parser_for_one_command_has_what_it_has_in_the_parser_for_all() -> None:
+    whole = _help(parser())
+    assert list(whole) == ["serve", *_COMMANDS]
+    for name in _COMMANDS:
+        assert _help(parser(name))[name] == whole[name]
+
+
+@pytest.mark.slow
+def test_a_question_loads_no_other_command(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom aish_lsp.__main__ import main\nmain(sys.argv[1:])\n"
+        "print('loaded:', *sys.modules)"
+    )
+    done = start(tmp_path, 'exec "$1" -c "$4" ask list files by size', script, cwd=tmp_path)
+    loaded = done.stdout.partition("loaded:")[2].split()
+    assert "aish_lsp.cli.ask" in loaded, done
+    others = {"aish_lsp.cli.setup", "aish_lsp.cli.chat", "aish_lsp.cli.doctor", "aish_lsp.lsp"}
+    assert {*others, "rich"}.isdisjoint(loaded)
