@@ -137,25 +137,46 @@ class Preset:
 class Compress:
     """What is sent to a model with ``local_compress``."""
 
-    keep_turns: int = key(2, "turns to send", minimum=1)
-    max_turn_chars: int = key(800, "characters to keep of each turn, from its end", minimum=1)
+    keep_turns: int = key(2, "for a model with `local_compress`: how many turns to send", minimum=1)
+    max_turn_chars: int = key(
+        800,
+        "for a model with `local_compress`: how many characters to keep of each turn, from its end",
+        minimum=1,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The conversation and its token budget."""
 
-    max_turns: int = key(40, "turns to keep", minimum=1)
+    max_turns: int = key(
+        40,
+        "how many turns (a question with its reply) to keep; older ones are summarized",
+        minimum=1,
+    )
     token_budget: int | None = key(
-        None, "in tokens; default: the window minus the reply, otherwise 4096", minimum=1
+        None,
+        "the most tokens in a request; default: the model's window minus room for the reply, or"
+        " 4096 if the window is unknown",
+        minimum=1,
     )
     low_water: float = key(
-        0.75, "when over the budget, evict down to this share of it", minimum=0, maximum=1
+        0.75,
+        "when a request would exceed its budget, older turns are summarized until it takes this"
+        " share of the budget",
+        minimum=0,
+        maximum=1,
     )
-    summarize: bool = key(True, "summarize evicted turns")
-    summary_model: str = key("", "the preset that writes summaries; empty: the active one")
-    system_prompt: str = key("", "replaces the base prompt; the CMD: contract is always added")
-    max_summary_chars: int = key(2000, "the most characters in the rolling summary", minimum=1)
+    summarize: bool = key(True, "summarize the turns that no longer fit, rather than drop them")
+    summary_model: str = key("", "the model that writes the summaries; empty: the one that answers")
+    system_prompt: str = key(
+        "",
+        "instructions to the model in place of aish's own; how to suggest a command (the CMD:"
+        " contract) is always added",
+    )
+    max_summary_chars: int = key(
+        2000, "the most characters in the summary of older turns", minimum=1
+    )
     compress: Compress = field(default_factory=Compress)
 
 
@@ -163,27 +184,47 @@ class Context:
 class Tokenize:
     """Counting tokens with the server's own tokenizer."""
 
-    use_endpoint: bool = key(False, "use the server's tokenizer if it has one")
-    timeout_ms: int = key(2000, "milliseconds to wait for a count before estimating it", minimum=1)
+    use_endpoint: bool = key(
+        False, "count tokens by the model server's own tokenizer if it has one, not by an estimate"
+    )
+    timeout_ms: int = key(
+        2000, "how long to wait for such a count before estimating it, in milliseconds", minimum=1
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """Memory that persists across sessions."""
 
-    inject_max_chars: int = key(2000, "the most characters in the [background] block", minimum=0)
-    summarizer_model: str = key("", "the preset that extracts candidates; empty: the active one")
-    path: str | None = key(None, "the workspace's memory file")
-    prune_older_than_days: int | None = key(None, "hide items older than this many days", minimum=1)
+    inject_max_chars: int = key(
+        2000,
+        "the most characters of what is remembered that are sent with a question (the [background]"
+        " block)",
+        minimum=0,
+    )
+    summarizer_model: str = key(
+        "", "the model that finds what is worth remembering; empty: the one that answers"
+    )
+    path: str | None = key(
+        None,
+        "the file that keeps what is remembered about the workspace; default: one of aish's own",
+    )
+    prune_older_than_days: int | None = key(
+        None, "hide what was remembered longer ago than this many days; default: never", minimum=1
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSettings:
     """What the model is told about the project."""
 
-    auto_tree: bool = key(True, "include the file tree in the prompt")
-    depth: int = key(4, "the depth of the tree, in folders", minimum=1)
-    max_chars: int = key(4000, "the most characters in the [project] block", minimum=0)
+    auto_tree: bool = key(True, "tell the model which files the project has")
+    depth: int = key(4, "how many folders deep that list of files goes", minimum=1)
+    max_chars: int = key(
+        4000,
+        "the most characters about the project that are sent with a question (the [project] block)",
+        minimum=0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,13 +232,17 @@ class Routing:
     """Which model answers which questions, and the fallbacks."""
 
     classes: dict[str, str] = key(
-        {}, "the preset for each class of question: `shell`, `code`, `chat`, `reasoning`"
+        {}, "the model that answers each class of question: `shell`, `code`, `chat`, `reasoning`"
     )
     system_prompts: dict[str, str] = key(
-        {}, "the base prompt for each class of question; the CMD: contract is always added"
+        {},
+        "instructions for each class of question in place of the usual ones; the CMD: contract is"
+        " always added",
     )
     fallback: list[str] = key(
-        [], "presets to try in order if the chosen one is down; the offline model comes last"
+        [],
+        "models to try, in this order, if the chosen one does not answer; the offline model comes"
+        " last",
     )
 
 
@@ -205,10 +250,16 @@ class Routing:
 class Cost:
     """Cost and token thresholds for a session."""
 
-    warn_at_dollars: float | None = key(None, "warn once above this cost", minimum=0)
-    warn_at_tokens: int | None = key(None, "warn once above this many tokens", minimum=0)
+    warn_at_dollars: float | None = key(
+        None, "warn once when a session has cost more than this; default: never", minimum=0
+    )
+    warn_at_tokens: int | None = key(
+        None, "warn once when a session has used more tokens than this; default: never", minimum=0
+    )
     cap_at_dollars: float | None = key(
-        None, "refuse requests that would exceed this cost", minimum=0
+        None,
+        "refuse requests that would make a session cost more than this; default: no limit",
+        minimum=0,
     )
 
 
@@ -218,8 +269,8 @@ class SessionSettings:
 
     resume: Literal["ask", "always", "never"] = key(
         "ask",
-        "`ask`: a new one, and the chat says how to resume the last; `always`: the last one that"
-        " is not open elsewhere; `never`: a new one",
+        "which conversation an editor starts with: `ask`: a new one, and the chat says how to"
+        " resume the last; `always`: the last one that is not open elsewhere; `never`: a new one",
     )
 
 
@@ -229,13 +280,16 @@ class SuggestionSettings:
 
     save: Literal["ask", "always", "never"] = key(
         "ask",
-        "whether to save files that an edit of aish's changed in the editor, before a command that"
-        " is not safe",
+        "before a command that is not safe, save the files that an edit of aish's changed in the"
+        " editor: `ask`, `always` or `never`",
     )
-    fences: bool = key(True, "offer code blocks tagged as shell, in addition to `CMD: ` lines")
+    fences: bool = key(
+        True, "offer to run code blocks tagged as shell, in addition to `CMD: ` lines"
+    )
     repetition_guard: Literal["local", "all", "off"] = key(
         "local",
-        "whose repetitive replies to stop: `local`: those of models on this machine; `all`; `off`",
+        "stop a reply that repeats itself: `local`: one of a model on this machine; `all`: any;"
+        " `off`: none",
     )
 
 
@@ -261,17 +315,17 @@ class Tools:
     """Which tools a model may call, and tool servers by name."""
 
     max_rounds: int = key(
-        20, "rounds of tool calls in a turn before it ends", minimum=1, maximum=1000
+        20, "how many times the model may call tools in a turn", minimum=1, maximum=1000
     )
     share: float = key(
         0.1,
-        "the share of the window that tools may take; beyond it, only their names and one line"
-        " about each are sent",
+        "the share of the model's window that the descriptions of tools may take; beyond it, only"
+        " their names and one line about each are sent",
         minimum=0,
         maximum=1,
     )
     servers: dict[str, ToolServer] = key(
-        {}, "tool servers by name; `aish` stands for the built-in tools, without command or url"
+        {}, "MCP servers by name; `aish` stands for the built-in tools, without command or url"
     )
 
 
@@ -305,20 +359,26 @@ class Safety:
     """What may run without asking."""
 
     confirm: Literal["destructive", "always"] = key(
-        "destructive", "which commands to ask about first"
+        "destructive",
+        "which commands to ask about before they run: `destructive`: those that could lose"
+        " something; `always`: all",
     )
-    shell: str = key("bash", "the shell; unless it is bash or sh, no command counts as safe")
-    snapshot: bool = key(True, "take a snapshot before commands that change something")
+    shell: str = key(
+        "bash", "the shell that runs commands; unless it is bash or sh, no command counts as safe"
+    )
+    snapshot: bool = key(
+        True, "keep a copy of the files before a command changes them, so that `:undo` works"
+    )
     confine: bool = key(
         True,
-        "run safe commands [confined](safety.md#confinement) if the system supports it; a"
-        " workspace's own settings cannot turn it off",
+        "run safe commands [confined](safety.md#confinement), so that they can change nothing, if"
+        " the system supports it; a workspace's own settings cannot turn it off",
     )
     rules: list[RiskRule] = key(
         [],
-        "rows that take precedence over the command tables, each `{match, risk, reason, confine}`"
-        " ([how a row is read](what-runs.md#rules-of-your-own)); a workspace's rules can only raise"
-        " a command's risk",
+        "rules of your own that take precedence over the command tables, each `{match, risk,"
+        " reason, confine}` ([how a row is read](what-runs.md#rules-of-your-own)); a workspace's"
+        " rules can only raise a command's risk",
     )
 
 
@@ -343,10 +403,10 @@ class ShellSettings:
 class Norris:
     """Limits of the autonomous loop."""
 
-    max_steps: int = key(20, "steps in a run", minimum=1)
-    max_minutes: float = key(30.0, "minutes for a run", minimum=0)
-    max_tokens: int = key(200_000, "tokens for a run", minimum=1)
-    max_dollars: float = key(1.0, "dollars for a run", minimum=0)
+    max_steps: int = key(20, "the most steps towards a goal", minimum=1)
+    max_minutes: float = key(30.0, "the most minutes for a goal", minimum=0)
+    max_tokens: int = key(200_000, "the most tokens for a goal", minimum=1)
+    max_dollars: float = key(1.0, "the most dollars for a goal", minimum=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,10 +419,10 @@ class Config:
 
     default_model: str = key(
         "local",
-        "the preset that answers; if it is missing, the first preset, or a server that was found,"
-        " or the offline model",
+        "the model that answers, by its name in `models`; if there is none of that name, the first"
+        " one, or a server that was found on this machine, or the offline model",
     )
-    models: dict[str, Preset] = key({}, "presets by name")
+    models: dict[str, Preset] = key({}, "the models, by names that you choose")
     context: Context = field(default_factory=Context)
     tokenize: Tokenize = field(default_factory=Tokenize)
     memory: Memory = field(default_factory=Memory)

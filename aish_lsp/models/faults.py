@@ -100,7 +100,7 @@ def refusal(
     seconds = _wait(headers, decoded, words, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
-        message += f" It asks you to wait {seconds:g} s."
+        message += f" Try again in {seconds:g} s."
     return BackendUnavailable(message, **data)
 
 

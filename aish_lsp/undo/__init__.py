@@ -377,7 +377,7 @@ def _about_earlier(label: str, seconds: int) -> Question:
         "No command of this session is left to undo. Undo the last one of an earlier session, of"
         f" {_time(seconds)}?\n\n{label}",
         yes="Undo it",
-        no="Leave it",
+        no="Do not undo it",
     )
 
 

@@ -185,7 +185,7 @@ def test_what_is_remembered_is_edited_moved_and_forgotten(bench: Workbench, chat
     bench.page.locator(".monaco-list-row.focused .action-label[aria-label*=Edit]").click()
     bench.answer("The cat is white.")
     row(bench, "The cat is white.").click(button="right")
-    bench.page.get_by_role("menuitem", name="Move to the Other Scope").hover()
+    bench.page.get_by_role("menuitem", name="Remember It Everywhere").hover()
     bench.page.keyboard.press("Enter")
     row(bench, "Everywhere").wait_for()
     row(bench, "The cat is white.").click()

@@ -283,7 +283,7 @@ def test_one_that_is_too_old_is_said(place: Place, tmp_path: Path, vsix: Path) -
 def test_settings_that_are_wrong_are_told_and_lose_nothing(
     place: Place, tmp_path: Path, vsix: Path
 ) -> None:
-    wrong = {"aish.context.max_turns": "many", "aish.safety.confirm": 7, "aish.models": []}
+    wrong = {"aish.context.maxTurns": "many", "aish.safety.confirm": 7}
     with opened(place, tmp_path / "profile", vsix, wrong) as bench:
         chat = bench.chat()
         chat.ask("how do I list files?")

@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from aish_lsp.config.keys import NAME, all_keys
 from aish_lsp.lsp.reference import schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,10 +45,20 @@ def fixture_packages() -> None:
         pytest.skip(f"npm cannot fetch the extension's packages, it is not tested: {last}")
 
 
-def test_no_setting_has_a_default_that_stands_above_the_users_configuration() -> None:
+def test_each_setting_of_the_server_shows_the_default_that_is_in_force() -> None:
     manifest = json.loads((EXTENSION / "package.json").read_text())
-    settings = manifest["contributes"]["configuration"][1]["properties"]
-    assert not any("default" in setting for setting in settings.values())
+    settings: dict[str, Any] = {}
+    for section in manifest["contributes"]["configuration"]:
+        settings |= section["properties"]
+    keys = [key for key in all_keys() if NAME not in key.path]
+    for key in keys:
+        words = ".".join(key.path).split("_")
+        shown = settings.pop("aish." + words[0] + "".join(word.capitalize() for word in words[1:]))
+        assert shown["default"] == key.default
+    assert len(keys) > 40
+    assert settings.pop("aish.tools.servers")["default"] == {}
+    # What is left is the extension's own.
+    assert all(name.startswith(("aish.chat.", "aish.server.")) for name in settings)
 
 
 def test_each_command_of_the_manifest_is_one_of_the_extension_or_the_server() -> None:

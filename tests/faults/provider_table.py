@@ -193,7 +193,7 @@ def _of_the_answer(elsewhere: str) -> list[Row]:
             rejected("Check the model's `endpoint`")),
         Row("429, with a time to wait",
             instead("429 Too Many Requests", spent, "application/json", "Retry-After: 7"),
-            unavailable("asks you to wait 7 s")),
+            unavailable("Try again in 7 s")),
         Row("500, in plain text", instead("500 Internal Server Error", b"oops", "text/plain"),
             unavailable("oops")),
         Row("502, a gateway's HTML page", instead("502 Bad Gateway", GATEWAY, "text/html"),

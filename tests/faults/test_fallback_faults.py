@@ -113,9 +113,9 @@ TOO_MANY = "429 Too Many Requests"
 #: What the first model does; how often it is asked; what the user reads of it.
 FAULTS: dict[str, tuple[Script, int, str]] = {
     "429": (refuses(TOO_MANY), 3, r"\(429\): slow down"),
-    "429, wait 0": (refuses(TOO_MANY, "Retry-After: 0"), 3, "asks you to wait 0 s"),
-    "429, wait 1": (refuses(TOO_MANY, "Retry-After: 1"), 3, "asks you to wait 1 s"),
-    "429, wait 100": (refuses(TOO_MANY, "Retry-After: 100"), 1, "asks you to wait 100 s"),
+    "429, wait 0": (refuses(TOO_MANY, "Retry-After: 0"), 3, "Try again in 0 s"),
+    "429, wait 1": (refuses(TOO_MANY, "Retry-After: 1"), 3, "Try again in 1 s"),
+    "429, wait 100": (refuses(TOO_MANY, "Retry-After: 100"), 1, "Try again in 100 s"),
     "429, no money": (refuses(TOO_MANY, code="insufficient_quota"), 1, r"\(429\)"),
     "408": (refuses("408 Request Timeout"), 3, r"\(408\)"),
     "500": (refuses("500 Internal Server Error"), 3, r"\(500\)"),
@@ -263,7 +263,7 @@ async def test_a_cancel_during_the_wait_works_at_once(pair: Pair, how: str) -> N
         client, "aish.ask", {"prompt": "Are you there?", "partialResultToken": "t"}
     )
     [waiting] = await client.wait_for(lambda: notices(client, "t"), "the notice")
-    assert "asks you to wait 15 s. Trying" in waiting
+    assert "Try again in 15 s. Trying" in waiting
     begun = time.perf_counter()
     if how == "aish.cancel":
         await client.command_result("aish.cancel", {})

@@ -158,7 +158,7 @@ async def test_a_goal_is_reached_with_nobody_to_ask_and_undone_in_one(
     assert run.result == {"outcome": "complete", "steps": 4, "summary": "The test passes."}
     # But for the question whether goals may be pursued here.
     [asked] = run.asked
-    assert asked.startswith("Let the model pursue goals by itself in ")
+    assert asked.startswith("`:norris` pursues a goal by itself. May it do so in ")
     ended = [step for step in run.steps if step["status"] not in ("planned", "running")]
     assert [(step["number"], step["status"], step["exitCode"]) for step in ended] == [
         *((1, "failed", 1), (2, "done", 0), (3, "done", 0), (4, "done", None)),

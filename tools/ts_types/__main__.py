@@ -7,6 +7,7 @@ The types are made from the schema that ``aish-lsp protocol --json`` prints; the
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,17 @@ _PLAIN = {
     "object": "Record<string, unknown>",
     "array": "unknown[]",
     "null": "null",
+}
+
+#: The sections of the settings after the extension's own, with the tables and keys in each.
+_SECTIONS = {
+    "Models": "default_model routing tokenize",
+    "Cost": "cost",
+    "Context": "context project",
+    "Memory and Chats": "memory sessions",
+    "Commands": "safety shell suggestions",
+    "Tools": "tools",
+    "Goals": "norris",
 }
 
 _EXTENSION = Path(__file__).parents[2] / "editors" / "vscode"
@@ -81,28 +93,45 @@ def _type(kind: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kind 
     return "unknown"
 
 
-def settings(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return VS Code's settings for the keys of the configuration: one each, tables of two deep.
+def sections(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return VS Code's settings for the keys of the configuration, a section for each table."""
+    properties = dict(found["properties"])
+    # Models are edited in config.toml or connected by a form: as a setting they would be raw JSON.
+    del properties["models"]
+    made = []
+    for title, names in _SECTIONS.items():
+        flat: dict[str, Any] = {}
+        for name in names.split():
+            flat |= _settings(f"aish.{name}", properties.pop(name))
+        made.append({"title": title, "properties": flat})
+    assert not properties, f"in no section: {', '.join(properties)}"
+    return made
 
-    They have no defaults: what is not set there must not stand above the user's config.toml.
-    """
+
+def _settings(name: str, kind: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a key, or of each key in a table."""
+    if "properties" not in kind:
+        return {_camel(name): _setting(kind)}
     flat: dict[str, Any] = {}
-    for name, kind in found["properties"].items():
-        if "properties" in kind:
-            for key, inner in kind["properties"].items():
-                flat[f"aish.{name}.{key}"] = _setting(inner)
-        else:
-            flat[f"aish.{name}"] = _setting(kind)
+    for key, inner in kind["properties"].items():
+        flat |= _settings(f"{name}.{key}", inner)
     return flat
 
 
+def _camel(name: str) -> str:
+    """Return a name as VS Code shows it in words: ``maxTurns`` is *Max Turns* there."""
+    return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
+
+
 def _setting(kind: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one setting: its default goes into its description."""
-    made = {key: value for key, value in kind.items() if key not in ("default", "description")}
-    text = kind.get("description", "")
+    """Return one setting; its default is shown, but only what is set is sent to the server."""
+    made = dict(kind)
+    text = made.pop("description")
+    # The pages that the links lead to are not part of the extension.
+    text = re.sub(r" \(\[[^]]*\]\([^)]*\)\)", "", text)
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
     text = text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-    if kind.get("default") not in (None, {}, [], ""):
-        text += f" Without it: `{json.dumps(kind['default'])}`."
+    made.setdefault("default", {"array": [], "object": {}}.get(str(made["type"])))
     return {**made, "markdownDescription": text, "scope": "resource"}
 
 
@@ -112,7 +141,9 @@ def main() -> None:
         sys.stdout.write(types(schema()))
         return
     package = json.loads((_EXTENSION / "package.json").read_text())
-    package["contributes"]["configuration"][1]["properties"] = settings(json_schema())
+    contributes = package["contributes"]
+    own = [one for one in contributes["configuration"] if one["title"] not in _SECTIONS]
+    contributes["configuration"] = own + sections(json_schema())
     sys.stdout.write(json.dumps(package, indent=2, ensure_ascii=False) + "\n")
 
 

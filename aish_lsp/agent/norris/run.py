@@ -246,12 +246,13 @@ class _Run:
         if await self._has_consent(root):
             return
         question = Question(
-            f"Let the model pursue goals by itself in {shown_path(root)}?\n\nIt runs one command"
-            " after another. A safe command runs confined, without asking you. One that may change"
-            " something asks you first; with --allow-caution it runs without asking, and can only"
-            " change this folder. One that could destroy something always asks. You can stop it at"
-            " any time. A yes holds for this folder, until `:approvals revoke` takes it back.",
-            yes="Let it",
+            f"`:norris` pursues a goal by itself. May it do so in {shown_path(root)}?\n\nThe model"
+            " runs one command after another until the goal is reached. A safe command runs"
+            " confined, without asking you. One that may change something asks you first, unless"
+            " you allow such commands for a goal when you start it; they can then only change this"
+            " folder. One that could lose something always asks. You can stop it at any time. A yes"
+            " holds for this folder, until `:approvals revoke` takes it back.",
+            yes="Allow it",
         )
         answer = await self._workspace.services.ask_user(question)
         if answer is None:

@@ -36,13 +36,21 @@ test("a question shows all of a command, where it would run, and why it is asked
   assert.match(long.detail, /all 90 lines stand in the editor behind this/);
 });
 
-test("only what somebody has set goes to the server", () => {
-  const values: Record<string, unknown> = { "context.max_turns": 3, default_model: "local" };
-  const found = nested(["context.max_turns", "context.token_budget", "default_model", "memory.x"], {
-    inspect: (key) => (key in values ? { globalValue: values[key] } : {}),
-    get: (key) => values[key],
+test("only settings that somebody has set go to the server, by the server's names", () => {
+  const values: Record<string, unknown> = {
+    "context.maxTurns": 3,
+    "context.compress.keepTurns": 1,
+    defaultModel: "local",
+  };
+  const names = ["context.maxTurns", "context.tokenBudget", "context.compress.keepTurns"];
+  const found = nested([...names, "defaultModel", "memory.path"], {
+    inspect: (key) => (key in values ? { globalValue: values[key] } : { defaultValue: 7 }),
+    get: (key) => values[key] ?? 7,
   });
-  assert.deepEqual(found, { context: { max_turns: 3 }, default_model: "local" });
+  assert.deepEqual(found, {
+    context: { max_turns: 3, compress: { keep_turns: 1 } },
+    default_model: "local",
+  });
 });
 
 test("versions are compared by their numbers", () => {

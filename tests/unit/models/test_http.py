@@ -259,7 +259,7 @@ async def test_overload_is_no_refusal(http: HttpClient, status: int) -> None:
         await peer.reply({"error": "busy"}, f"{status} Busy", "text/plain", "Retry-After: 7")
 
     async with FaultServer(script) as server:
-        with pytest.raises(BackendUnavailable, match=r"busy\. It asks you to wait 7 s") as caught:
+        with pytest.raises(BackendUnavailable, match=r"busy\. Try again in 7 s") as caught:
             await events(http, server.url)
     assert caught.value.data["status"] == status
     assert caught.value.data["retry_after"] == 7

@@ -6,20 +6,23 @@ interface Inspected {
   workspaceFolderValue?: unknown;
 }
 
-/** Return the values that are set, `a.b` as `b` in `a`. */
+type Table = { [key: string]: unknown };
+
+/** Return the values that are set, `a.maxTurns` as `max_turns` in `a`: no default of VS Code's. */
 export function nested(
   names: readonly string[],
   settings: { inspect: (key: string) => Inspected | undefined; get: (key: string) => unknown },
-): Record<string, unknown> {
-  const found: Record<string, unknown> = {};
+): Table {
+  const found: Table = {};
   for (const name of names) {
     const set = settings.inspect(name);
     const values = [set?.globalValue, set?.workspaceValue, set?.workspaceFolderValue];
     if (values.every((value) => value === undefined)) continue;
-    const [table = "", key] = name.split(".");
-    const value = settings.get(name);
-    if (key === undefined) found[table] = value;
-    else found[table] = { ...(found[table] as object | undefined), [key]: value };
+    const path = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`).split(".");
+    const last = path.pop() ?? "";
+    let table = found;
+    for (const part of path) table = (table[part] ??= {}) as Table;
+    table[last] = settings.get(name);
   }
   return found;
 }

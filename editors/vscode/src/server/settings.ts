@@ -19,10 +19,13 @@ function scope(uri: string | undefined): vscode.Uri | null {
   return uri ? vscode.Uri.parse(uri) : null;
 }
 
-/** Return the names of the server's settings, without `aish.`. */
+/** Return the names of the server's settings, without `aish.`: all but those of the extension. */
 function keys(): string[] {
   const extension = vscode.extensions.getExtension("aish-lsp.aish");
   const manifest = extension?.packageJSON as Manifest | undefined;
-  const server = manifest?.contributes.configuration[1];
-  return Object.keys(server?.properties ?? {}).map((key) => key.slice("aish.".length));
+  const sections = manifest?.contributes.configuration ?? [];
+  return sections
+    .flatMap(({ properties }) => Object.keys(properties))
+    .map((key) => key.slice("aish.".length))
+    .filter((key) => !/^(chat|server)\./.test(key));
 }

@@ -32,7 +32,8 @@ export class MemoryTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
         "aish.memory.refreshView": () => this.refresh(),
         "aish.memory.editItem": (node: Node) => this.edit(node),
         "aish.memory.forgetItem": (node: Node) => this.forget(node),
-        "aish.memory.moveItem": (node: Node) => this.move(node),
+        "aish.memory.moveEverywhere": (node: Node) => this.move(node),
+        "aish.memory.moveHere": (node: Node) => this.move(node),
         "aish.memory.keepCandidate": (node: Node) => this.keep(node),
         "aish.memory.dropCandidate": (node: Node) => this.drop(node),
       }).map(([name, work]) => vscode.commands.registerCommand(name, work)),
@@ -75,7 +76,7 @@ export class MemoryTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
     made.tooltip = visible(content);
     made.iconPath = new vscode.ThemeIcon({ fact: "note", pref: "heart", context: "info" }[kind]);
     if ("item" in node) {
-      made.contextValue = "aish.item";
+      made.contextValue = `aish.item.${node.item.scope}`;
       made.description = [kind, ...node.item.tags].join(", ");
       if (!node.item.injected) made.description += ", not sent: there is no room";
     } else {

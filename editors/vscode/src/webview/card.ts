@@ -18,7 +18,7 @@ export interface CardActions {
 const RISKS: Record<CommandInfo["risk"], string> = {
   safe: "only reads",
   caution: "may change something",
-  destructive: "could lose something: asks first",
+  destructive: "could lose something",
 };
 
 export class Card {
@@ -47,7 +47,8 @@ export class Card {
 
   private show(): void {
     const { text, risk, reasons } = this.command;
-    const why = [RISKS[risk], ...reasons].join("; ");
+    const asks = risk === "destructive" ? " · you are asked first" : "";
+    const why = (reasons.join("; ") || RISKS[risk]) + asks;
     this.body.replaceChildren(
       h(
         "pre",

@@ -246,8 +246,8 @@ export class ExchangeView {
     const { exchange } = this;
     const shown: (HTMLElement | string)[] = [];
     if (exchange.state !== "ended") {
-      const text = exchange.state === "waiting" ? "waits …" : "answers …";
-      shown.push(h("span", { class: "busy" }, exchange.isGoal ? "works …" : text));
+      const text = exchange.state === "waiting" ? "Queued …" : "Answering …";
+      shown.push(h("span", { class: "busy" }, exchange.isGoal ? "Working …" : text));
     } else if (exchange.error) {
       shown.push(h("p", { class: "error", role: "alert" }, visible(exchange.error)));
     }
