@@ -2,25 +2,22 @@
 
     python tests/bench/bench_acp.py [ROUNDS]
 
-The echo agent is made of the SDK alone. Prints the least and the median milliseconds from the spawn
-to the answer to the first ``session/new``, and of replies what ``bench_delta.py`` prints. Measured
-in turns, so that a noisy moment hits all alike.
+The echo agent is made of the SDK alone. A start is from the spawn to the answer to the first
+``session/new``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
-from bench_delta import DELTAS, MODEL, Reply, Timed, cpu_seconds, row, served
+from measuring import Row, Sample, compared, cpu_seconds, in_turns, main, percentile
+from stage import AISH, Reply, Timed, question, served, stage
 
 ECHO: Final = """
 import asyncio, uuid
@@ -101,66 +98,51 @@ class AgentClient:
         await self.ask("session/prompt", sessionId=self.session, prompt=prompt)
         self.late, self.first = [], 0.0
         before, self.asked_at = cpu_seconds(self.process.pid), time.monotonic()
-        prompt = [{"type": "text", "text": "Count."}]
+        prompt = [{"type": "text", "text": question(400, 5)}]
         await self.ask("session/prompt", sessionId=self.session, prompt=prompt)
-        cpu = (cpu_seconds(self.process.pid) - before) / DELTAS * 1e6
-        return Reply(self.first, self.late, cpu)
+        seconds = time.monotonic() - self.asked_at
+        return Reply(self.first, self.late, seconds, cpu_seconds(self.process.pid) - before)
 
 
-async def starts(rounds: int, folder: Path) -> None:
-    """Measure the start of both agents."""
-    cases = {"echo agent": [sys.executable, "-c", ECHO], "aish-lsp acp": ACP}
-    taken: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(rounds):
-        for name, command in cases.items():
-            begun = time.perf_counter()
-            async with AgentClient(command, folder):
-                taken[name].append((time.perf_counter() - begun) * 1000)
-    for name, each in taken.items():
-        least, median = min(each), statistics.median(each)
-        sys.stdout.write(f"{name:<14} least {least:6.0f} ms, median {median:6.0f} ms\n")
+async def start(command: list[str], folder: Path) -> Sample:
+    """Return what it takes from the spawn to a session."""
+    begun = time.perf_counter()
+    async with AgentClient(command, folder) as client:
+        return Sample(time.perf_counter() - begun, cpu_seconds(client.process.pid))
 
 
-async def deltas(rounds: int, folder: Path) -> None:
-    """Measure replies over both protocols."""
-    replies: dict[str, list[Reply]] = {"LSP": [], "ACP": []}
-    async with (
-        Timed(command=[sys.executable, "-m", "aish_lsp"]) as editor,
-        AgentClient(ACP, folder) as client,
-    ):
-        await editor.initialize(folder)
-        # The first question imports what is used.
-        await served(editor)
-        await client.reply()
-        for _ in range(rounds):
-            replies["LSP"].append(await served(editor))
-            replies["ACP"].append(await client.reply())
-    for name, measured in replies.items():
-        sys.stdout.write(row(name, measured))
-
-
-async def main(rounds: int) -> None:
+async def rows(rounds: int) -> list[Row]:
     """Measure in turns."""
-    command = [sys.executable, "-c", MODEL]
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as model,
-        tempfile.TemporaryDirectory() as home,
-    ):
-        assert model.stdout is not None
-        config = Path(home, "config.toml")
-        url = f"http://127.0.0.1:{int(model.stdout.readline())}"
-        settings = f'endpoint = "{url}"\nmodel = "m"\ncontext_window = 32768\n'
-        config.write_text(f"[models.mine]\n{settings}", encoding="utf-8")
-        folder = Path(home, "workspace")
-        folder.mkdir()
-        os.environ |= {"HOME": home, "AISH_DATA_DIR": home, "AISH_CONFIG": str(config)}
-        os.environ |= {"AISH_DISCOVERY": "off", "AISH_REAL_START": "1"}
-        try:
-            await starts(rounds, folder)
-            await deltas(rounds, folder)
-        finally:
-            model.kill()
+    with stage() as made:
+        echo, aish = await in_turns(
+            rounds,
+            partial(start, [sys.executable, "-c", ECHO], made.workspace),
+            partial(start, ACP, made.workspace),
+        )
+        ours: list[Reply] = []
+        theirs: list[Reply] = []
+        async with (
+            Timed(command=AISH) as editor,
+            AgentClient(ACP, made.workspace) as client,
+        ):
+            await editor.initialize(made.workspace)
+            # The first question imports what is used.
+            await served(editor)
+            await client.reply()
+            for _ in range(rounds):
+                theirs.append(await served(editor))
+                ours.append(await client.reply())
+
+    def late(what: str, percent: int, target: float) -> Row:
+        each = ([percentile(one.late, percent) for one in replies] for replies in (ours, theirs))
+        return Row(f"ACP: delay of a delta, {what}", "LSP", next(each), next(each), target, "more")
+
+    return [
+        compared("ACP: spawn to a session", "agent of the SDK alone", aish, echo, 1.5),
+        late("median", 50, 0.3),
+        late("p99", 99, 1),
+    ]
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 5))
+    main(rows, 5)

@@ -36,18 +36,20 @@ def write(folder: Path, sessions: int, turns: int) -> None:
     with (folder / "usage.jsonl").open("w") as usage:
         for number in range(sessions):
             name = f"20260513T{number:06d}Z-abcdef"
-            meta = {"version": 1, "id": name, "workspace": "file:///w", "created": _TS}
-            lines: list[dict[str, object]] = [
-                {"meta": meta | {"title": f"Question {number}", "name": None}}
-            ]
-            for n in range(1, turns + 1):
-                reply = records.assistant(_REPLY, "mine", finish="stop", usage=_USAGE)
-                turn = records.user(_QUESTION) if n % 2 else reply
-                lines.append({"n": n, "ts": _TS, **turn})
-                if n % 2 == 0:
-                    usage.write(json_line(_call(name)) + "\n")
-            path = folder / "sessions" / f"{name}.jsonl"
-            path.write_text("".join(f"{json_line(line)}\n" for line in lines))
+            write_session(folder / "sessions" / f"{name}.jsonl", "file:///w", turns)
+            usage.write((json_line(_call(name)) + "\n") * (turns // 2))
+
+
+def write_session(path: Path, workspace: str, turns: int) -> None:
+    """Write one session of so many messages."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    meta = {"version": 1, "id": path.stem, "workspace": workspace, "created": _TS}
+    lines: list[dict[str, object]] = [{"meta": meta | {"title": path.stem, "name": None}}]
+    for n in range(1, turns + 1):
+        reply = records.assistant(_REPLY, "mine", finish="stop", usage=_USAGE)
+        turn = records.user(_QUESTION) if n % 2 else reply
+        lines.append({"n": n, "ts": _TS, **turn})
+    path.write_text("".join(f"{json_line(line)}\n" for line in lines))
 
 
 def _call(session: str) -> dict[str, object]:
