@@ -138,7 +138,7 @@ class Accounting:
         is_exact = prepared.measure.basis == "actual" or not draft_tokens(draft, counter).estimated
         if asked is None or is_exact or prepared.cut or preset.local_compress:
             return None
-        tokens = await asked.count(model, ModelRequest(preset, prepared.messages, draft.tools))
+        tokens = await asked.count(model, ModelRequest(preset, prepared.messages(), draft.tools))
         if tokens is None:
             return None
         if not self.is_plausible(prepared, counter, tokens):

@@ -109,7 +109,7 @@ class ConversationFitting(Fitting):
         await self.fact("info", message)
 
     def _request(self) -> ModelRequest:
-        return ModelRequest(self._preset, self._fitted.messages, self._fitted.draft.tools)
+        return ModelRequest(self._preset, self._fitted.messages(), self._fitted.draft.tools)
 
     async def fit_less(self, error: AishError) -> ModelRequest:
         """Evict messages by the server's own count, if ``error`` says that the request is too long.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.context.counter import NOTHING, Counter
 from aish_lsp.context.measure import Draft, draft_tokens, fetch, margin_of, measure
-from aish_lsp.context.prompt import attached_block, in_force, request_messages, summary_block
+from aish_lsp.context.prompt import as_sent, attached_block, in_force, summary_block
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.foundation.text import count_of
 from aish_lsp.models.providers import reply_limit
@@ -72,6 +72,9 @@ class Prepared:
     """A request that fits, its size, and what is given up for it.
 
     Attributes:
+        draft: what it is made from.
+        measure: its size.
+        preset: that of the model that it goes to.
         evicted: the messages to be evicted, the oldest of the conversation.
         kept: what is then left of the server's count.
         cut: the names of what else is cut or left out.
@@ -79,14 +82,18 @@ class Prepared:
         summary_chars: the characters that such a summary may have; 0 if there is no room.
     """
 
-    messages: tuple[RequestMessage, ...]
     draft: Draft
     measure: Measure
+    preset: Preset
     evicted: tuple[Message, ...] = ()
     kept: MeasuredPrefix | None = None
     cut: tuple[str, ...] = ()
     summary: str | None = None
     summary_chars: int = 0
+
+    def messages(self) -> tuple[RequestMessage, ...]:
+        """Return the messages, made when they are sent: that takes far longer than to measure."""
+        return as_sent(self.draft.blocks, self.draft.messages, self.preset)
 
 
 def limits(preset: Preset, context: Context, window: int | None) -> Limits:
@@ -133,7 +140,7 @@ class Budget:
         draft = self._draft(self._blocks.in_force(), conversation.messages)
         await fetch(draft, self._counter)
         anchor = conversation.anchors.get(self._counter.form)
-        return self._prepared(draft, measure(draft, self._counter, anchor))
+        return Prepared(draft, measure(draft, self._counter, anchor), self._counter.preset)
 
     async def plan(self, conversation: Conversation, *, summarize: bool = False) -> Prepared:
         """Return the next request, made to fit. Nothing is changed yet: ``apply`` does that.
@@ -175,7 +182,7 @@ class Budget:
             await fetch(draft, self._counter)
             size = measure(draft, self._counter, None if prepared.cut else prepared.kept)
             if self._fits(size):
-                done = self._prepared(draft, size, prepared.cut)
+                done = Prepared(draft, size, self._counter.preset, cut=prepared.cut)
                 return replace(done, evicted=prepared.evicted, kept=prepared.kept, summary=summary)
             # In some scripts a character takes more tokens.
             summary = summary[: len(summary) // 2]
@@ -196,12 +203,6 @@ class Budget:
 
     def _fits(self, size: Measure) -> bool:
         return self._limit.hold(size.total, size.margin)
-
-    def _prepared(self, draft: Draft, size: Measure, cut: tuple[str, ...] = ()) -> Prepared:
-        # The draft's messages are already compressed.
-        preset = replace(self._counter.preset, local_compress=False)
-        sent = request_messages(draft.blocks, draft.messages, preset, self._context.compress)
-        return Prepared(sent, draft, size, cut=cut)
 
     def _evictions(
         self,
@@ -307,7 +308,8 @@ class Budget:
         draft = self._draft(level.blocks, messages)
         await fetch(draft, self._counter)
         size = measure(draft, self._counter, None if cut else anchor)
-        return size, self._prepared(draft, size, cut) if self._fits(size) else None
+        fits = Prepared(draft, size, self._counter.preset, cut=cut) if self._fits(size) else None
+        return size, fits
 
     async def _without(
         self, conversation: Conversation, end: int, anchor: MeasuredPrefix | None

@@ -157,7 +157,11 @@ def request_messages(
     compress: Compress,
 ) -> tuple[RequestMessage, ...]:
     """Return all messages of a request, in the form that ``preset`` wants. Nothing is changed."""
-    sent = in_force(messages, blocks, preset, compress)
+    return as_sent(blocks, in_force(messages, blocks, preset, compress), preset)
+
+
+def as_sent(blocks: Blocks, sent: Iterable[Message], preset: Preset) -> tuple[RequestMessage, ...]:
+    """Return the messages that are in force, in the form that ``preset`` wants."""
     rendered = [request_message(message, preset) for message in sent]
     if not preset.use_tool_role:
         rendered = list(_folded(rendered))

@@ -323,7 +323,9 @@ class Talk:
         return self._rng.choice([prior, "", text, text[:max_chars], text[:max_chars], 9 * text])
 
     def _count(self, served: Served, prepared: Prepared, limit: Limits) -> int:
-        actual = served.counts.request(ModelRequest(served.preset, prepared.messages, self._tools))
+        actual = served.counts.request(
+            ModelRequest(served.preset, prepared.messages(), self._tools)
+        )
         size = prepared.measure
         self._happened(size.basis)
         self._tally.sent.append(

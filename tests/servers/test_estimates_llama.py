@@ -316,7 +316,7 @@ async def compared_with_tools(
         counter = accounting.counter(preset, config)
         budget = Budget(Blocks(NATURAL["english"](text, 8000)), config.context, limit, counter)
         prepared = await budget.plan(conversation)
-        actual = counts.request(ModelRequest(preset, prepared.messages))
+        actual = counts.request(ModelRequest(preset, prepared.messages()))
         compared.append((prepared.measure.total, actual))
         assert prepared.measure.breakdown.total == prepared.measure.total
         reply = NATURAL["english"](text, 100)

@@ -27,6 +27,7 @@ from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
 from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.context.prompt import (
     Blocks,
+    as_sent,
     in_force,
     instructions_part,
     request_messages,
@@ -139,7 +140,7 @@ def test_what_fits_goes_as_it_is() -> None:
     assert (prepared.evicted, prepared.cut) == ((), ())
     assert prepared.measure.total == size
     assert conversation.messages == before
-    assert prepared.messages == request_messages(BASE, before, PRESET, CONTEXT.compress)
+    assert prepared.messages() == request_messages(BASE, before, PRESET, CONTEXT.compress)
 
 
 def test_one_token_over_evicts_down_to_the_low_water_mark() -> None:
@@ -208,7 +209,7 @@ def test_calls_go_with_their_results() -> None:
     conversation.append_user("q")
     prepared = ready(conversation, size_of(conversation) - 1)
     assert len(prepared.evicted) in {4, 8}
-    assert_acceptable(prepared.messages, tool_role=True)
+    assert_acceptable(prepared.messages(), tool_role=True)
 
 
 def test_reasoning_counts_for_the_eviction_only_where_it_is_sent() -> None:
@@ -385,7 +386,7 @@ def test_what_is_evicted_goes_into_the_summary_in_one_call() -> None:
     assert evicted == before[: len(prepared.evicted)]
     assert 80 <= max_chars <= CONTEXT.max_summary_chars
     assert conversation.summary == prepared.summary == summary
-    assert f"[earlier conversation summary]\n{summary}" in prepared.messages[0].content
+    assert f"[earlier conversation summary]\n{summary}" in prepared.messages()[0].content
     assert prepared.measure.total <= tokens
     assert prepared.measure.breakdown.summary > 0
 
@@ -462,12 +463,12 @@ def test_output_is_cut_to_its_head_and_tail_before_any_block() -> None:
     prepared = ready(conversation, size - 500, FULL)
     assert prepared.cut == ("command output",)
     assert len(prepared.evicted) == 4
-    sent = prepared.messages[-1].content
+    sent = prepared.messages()[-1].content
     assert sent.startswith(f"[exec output]\n$ make (exit 2)\n{output[:400]}")
     assert sent.endswith(f"{output[-400:].rstrip()}\n\nwhy?")
     assert "characters left out ...]\n" in sent
     assert prepared.measure.total >= 0.95 * (size - 500)
-    assert prepared.messages[0].content == FULL.text()
+    assert prepared.messages()[0].content == FULL.text()
     assert conversation.messages[-1].exec[0].output == output
 
 
@@ -478,7 +479,7 @@ def test_tool_results_of_the_current_exchange_are_cut_too() -> None:
     whole = conversation.messages[-1].content
     prepared = ready(conversation, size_of(conversation) - 100)
     assert prepared.cut == ("command output",)
-    sent = prepared.messages[-1].content
+    sent = prepared.messages()[-1].content
     head, tail = sent.split("y\n[... ")[0], sent.partition("left out ...]\n")[2]
     assert whole.startswith(head)
     assert whole.endswith(tail)
@@ -486,7 +487,7 @@ def test_tool_results_of_the_current_exchange_are_cut_too() -> None:
     with pytest.raises(OverBudget) as refused:
         ready(conversation, 1)
     prepared = ready(conversation, refused.value.data["total"])
-    assert prepared.messages[-1].content == (
+    assert prepared.messages()[-1].content == (
         f"{'x' * 400}\n[... 5,200 characters left out ...]\n{'z' * 400}"
     )
 
@@ -511,7 +512,7 @@ def test_results_are_cut_oldest_first_and_only_as_far_as_needed(
     prepared = ready(conversation, budget, context=Context(low_water=low_water))
     if not prepared.cut:
         return
-    sent = [message.content for message in prepared.messages if message.role == "tool"]
+    sent = [message.content for message in prepared.messages() if message.role == "tool"]
     # Whole rounds are left out from the oldest on.
     results = results[len(results) - len(sent) :]
     cut = [kept != whole for kept, whole in zip(sent, results, strict=True)]
@@ -547,7 +548,7 @@ def test_then_project_goes_and_then_background() -> None:
         ("command output", "[project]", "[background]"),
     }
     prepared = ready(Conversation(list(messages)), least, FULL)
-    assert prepared.messages[0].content == f"{FULL.base}\n\n{FULL.summary}"
+    assert prepared.messages()[0].content == f"{FULL.base}\n\n{FULL.summary}"
     with pytest.raises(OverBudget):
         ready(Conversation(list(messages)), least - 1, FULL)
 
@@ -559,7 +560,7 @@ def test_what_the_question_is_about_is_cut_last() -> None:
     least = replace(FULL, tree="", instructions="", background="")
     prepared = ready(conversation, size_of(conversation, least) - 1, FULL)
     assert prepared.cut == ("[project]", "[background]", "what the question is about")
-    sent = prepared.messages[-1].content
+    sent = prepared.messages()[-1].content
     assert sent.startswith(f"[file] a.txt\n```\n{long[:400]}")
     assert sent.endswith(f"{long[-400:]}```\n\nwhy?")
     assert conversation.messages[-1].attached[0].text == long
@@ -574,6 +575,28 @@ def test_only_what_was_really_cut_is_named() -> None:
     assert ready(conversation, size_of(conversation, bare) - 1, bare).cut == ("[background]",)
 
 
+def test_a_plan_of_a_long_conversation_renders_no_message_until_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rendered: list[object] = []
+
+    def render(*given: object) -> tuple[RequestMessage, ...]:
+        rendered.append(given)
+        return as_sent(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("aish_lsp.context.budget.as_sent", render)
+    conversation = Conversation()
+    for number in range(20):
+        conversation.append_user(f"question {number}")
+        conversation.append_assistant("answer " * 20)
+    conversation.append_user("and now?")
+    prepared = ready(conversation, size_of(conversation) // 2)
+    assert prepared.evicted
+    assert rendered == []
+    assert prepared.messages()[-1].content == "and now?"
+    assert len(rendered) == 1
+
+
 @given(st.text(st.sampled_from("a \n"), max_size=2000) | st.integers(0, 5000).map("x".__mul__))
 @example("x" * 840)
 @example("x" * 841)
@@ -582,7 +605,7 @@ def test_cutting_never_makes_an_output_longer(text: str) -> None:
     conversation.append_output(ExecOutput("ls", 0, text))
     message = conversation.append_user("why?")
     try:
-        sent = ready(conversation, max(1, size_of(conversation) - 1)).messages[-1].content
+        sent = ready(conversation, max(1, size_of(conversation) - 1)).messages()[-1].content
     except OverBudget:
         assert len(text) <= 900
     else:
@@ -622,8 +645,8 @@ def test_after_over_budget_a_shorter_question_works() -> None:
     conversation.withdraw_user()
     conversation.append_user("short?")
     prepared = ready(conversation, 200)
-    assert prepared.messages[-1] == RequestMessage("user", "short?")
-    assert len(prepared.messages) > 2
+    assert prepared.messages()[-1] == RequestMessage("user", "short?")
+    assert len(prepared.messages()) > 2
 
 
 @given(
@@ -659,9 +682,9 @@ def test_what_is_prepared_is_never_over_the_budget(
         assert conversation.messages == before
     else:
         assert prepared.measure.total <= tokens
-        kept = prepared.messages[0].content
+        kept = prepared.messages()[0].content
         assert prepared.measure.total >= count(kept)
-        assert_acceptable(prepared.messages, tool_role=not fold)
+        assert_acceptable(prepared.messages(), tool_role=not fold)
         assert [*prepared.evicted, *conversation.messages] == before
         assert len(prepared.evicted) in {0, *(start for start, _ in exchanges)}
         assert conversation.messages[-1] is before[-1]
