@@ -55,9 +55,13 @@ def _set(**given: str) -> Callable[..., None]:
     return add
 
 
+#: What files are in is a folder; only these cannot be one.
+_ARCHIVE: Final = re.compile(r"\.(?:zip|tar|tgz|gz|bz2|xz|7z|rar|jar|deb|iso)$", re.IGNORECASE)
+
+
 def _roots(things: Things, *found: list[Value]) -> None:
     for one in (one for many in found for one in many):
-        if any(mark in one.text for mark in "$\\\n*?["):
+        if any(mark in one.text for mark in "$\\\n*?[") or _ARCHIVE.search(one.text):
             raise Misfit(one.text)
         if one.path not in things.roots:
             things.roots.append(one.path)
@@ -98,7 +102,10 @@ def _excluded(things: Things, found: list[Value]) -> None:
         if one.kind == "extension":
             bare = f"*.{one.extension}"
         if "/" in bare:
-            things.tests.append(f"-not -path {quoted(f'*/{bare}')}")
+            # A path from a root has to be written in full: ./src/x is not */src/x alone.
+            things.tests.append(
+                f"-not -path {quoted(f'*{bare}' if one.text[0] == '/' else f'*/{bare}')}"
+            )
         else:
             things.tests.append(f"-not -name {quoted(bare)}")
         if not re.search(r"[*?]|\w\.\w", bare):
@@ -111,6 +118,15 @@ def _excluded_folder(things: Things, found: list[Value], *_: list[Value]) -> Non
         bare = one.text.strip("/").removeprefix("./")
         things.tests += [f"-not -name {quoted(bare)}"] if "/" not in bare else []
         things.tests.append(f"-not -path {quoted(f'*/{bare}/*')}")
+
+
+def _excluded_path(things: Things, found: list[Value], *_: list[Value]) -> None:
+    """Leave out each whose path contains one of the texts."""
+    for one in found:
+        if one.text.startswith("./") or re.search(r"[][\\]", one.text):
+            raise Misfit(one.text)
+        text = one.text.strip("*")
+        things.tests.append(f"-not -path {quoted(f'*{text}*')}")
 
 
 def _least(things: Things, number: list[Value]) -> None:
@@ -139,6 +155,77 @@ def _limited(want: str) -> Callable[..., None]:
         things.number = str(number[0].number) if number else things.number
 
     return add
+
+
+def _end(program: str) -> Callable[..., None]:
+    return lambda things, number: put(things, "end", f"{program} -n {number[0].number}")
+
+
+def _level_down(things: Things, *found: list[Value]) -> None:
+    number, roots = (many for many in found if many)
+    put(things, "depth", str(number[0].number))
+    _roots(things, roots)
+
+
+#: What -printf of GNU's find has for what may be shown of each thing.
+_FIELDS: Final = {
+    "name": "%f",
+    "filename": "%f",
+    "path": "%p",
+    "size": "%s",
+    "permission": "%M",
+    "owner": "%u",
+    "group": "%g",
+    "inode": "%i",
+    "type": "%y",
+    "modification": "%t",
+}
+
+
+def _fields(things: Things, said: list[Value]) -> None:
+    if not things.target.gnu:
+        raise Misfit("-printf is GNU's")
+    words = re.findall(
+        r"\b(name|filename|path|size|permission|owner|group|inode|type|modification)", said[0].text
+    )
+    put(things, "lists", " ".join(_FIELDS[word] for word in words))
+
+
+def _search_files(things: Things, found: list[Value]) -> None:
+    """Take what is searched for in files, of which nothing else is said to be wanted."""
+    if things.kind != "f" or things.these or things.tests:
+        raise Misfit("a name or a text")
+    _content("-H")(things, found)
+
+
+def _content_shown(option: str) -> Callable[..., None]:
+    """Return what asks for the lines with the text, or for the names of the files with it."""
+
+    def add(things: Things) -> None:
+        if not things.content.startswith(("-l", "-H")):
+            raise Misfit("no text is looked for")
+        things.content = option + things.content[2:]
+
+    return add
+
+
+def _line_numbers(things: Things) -> None:
+    if not things.content.startswith("-H"):
+        raise Misfit("no lines are shown")
+    things.content = f"-Hn{things.content[2:]}"
+
+
+def _only_with_act(*acts: str) -> Callable[..., None]:
+    def add(things: Things) -> None:
+        if not things.act.startswith(acts):
+            raise Misfit("not of this action")
+
+    return add
+
+
+def _count_matches(things: Things, found: list[Value]) -> None:
+    put(things, "want", "count")
+    _content("-H")(things, found)
 
 
 def _to(act: str) -> Callable[..., None]:
@@ -175,7 +262,7 @@ def _act(act: str) -> Callable[..., None]:
 
 def _run(things: Things, found: list[Value]) -> None:
     words = shlex.split(found[0].text)
-    if not words or any(not re.fullmatch(r"\w[\w./=-]*|-[\w=./-]+", word) for word in words):
+    if not words or any(not re.fullmatch(r"[\w/][\w./=-]*|-[\w=./-]+", word) for word in words):
         raise Misfit(found[0].text)
     put(things, "act", f"-exec {' '.join(words)} {{}} \\;")
 
@@ -204,8 +291,10 @@ def _moved(things: Things, found: list[Value]) -> None:
     """Take what something already named is copied, moved or changed to."""
     if things.act in ("copy", "move", "archive"):
         _to(things.act)(things, found)
-    elif things.act in ("chmod", "chown", "chgrp", "extension"):
+    elif things.act in ("chmod", "chown", "chown_both", "chgrp", "extension"):
         _act(things.act)(things, found)
+    elif things.lists == "saved" or things.want == "cat":
+        put(things, "save", found[0].path if len(found) == 1 else _misfit())
     else:
         raise Misfit("nothing goes there")
 
@@ -232,7 +321,11 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
     "these": _these("f"),
     "these_any": _these("any"),
     "these_d": _these("d"),
-    "root": _roots,
+    "root": lambda things, *found: (
+        _level_down(things, *found)
+        if found[0] and found[0][0].kind == "number"
+        else _roots(things, *found)
+    ),
     "here": _root("."),
     "whole": _root("/"),
     "home": _root("~"),
@@ -242,6 +335,22 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
     "least": _least,
     "excluded": _excluded,
     "excluded_d": _excluded_folder,
+    "excluded_path": _excluded_path,
+    "follow": _set(follow="L"),
+    "one_device": _set(device="x"),
+    "search_files": _search_files,
+    "matching_files": _content_shown("-l"),
+    "matching_lines": _content_shown("-H"),
+    "line_numbers": _line_numbers,
+    "count_matches": _count_matches,
+    "names": lambda things: put(things, "lists", things.lists or "names"),
+    "first_few": _end("head"),
+    "last_few": _end("tail"),
+    "fields": _fields,
+    "null": _set(lists="null"),
+    "save_list": _set(lists="saved"),
+    "unasked": _only_with_act("delete", "copy", "move"),
+    "arguments": _only_with_act("-exec"),
     "no_hidden": lambda things: things.tests.append("-not -path '*/.*'"),
     "matches": _content("-H"),
     "matches_f": _matching_files,
@@ -265,6 +374,7 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
     "chmod_to": _act("chmod"),
     "chown": _set(act="chown"),
     "chgrp": _set(act="chgrp"),
+    "chown_both": _set(act="chown_both"),
     "extension_of": _set(act="extension"),
     "save": lambda things, found: put(things, "save", found[0].path),
     "chown_to": _act("chown"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from math import prod
 from typing import Any, Final, TypeAlias
 
 from aish_lsp.offline.choosing import quoted, quoted_path
@@ -68,12 +69,20 @@ class Value:
 
     @property
     def seconds(self) -> int:
-        """The span of time in seconds."""
+        """The span of time in seconds: of ``3 days``, ``a week``, ``30*24 hours``."""
         count, _, unit = self.text.lower().rpartition(" ")
         seconds = words().seconds
         every = seconds.get(unit) or seconds[unit.removesuffix("s")]
+        if "*" in count:
+            return prod(map(int, count.split("*"))) * every
         number = int(count) if count.isdigit() else words().numbers.get(count, 1)
         return number * every
+
+    @property
+    def unit(self) -> str:
+        """The unit of a size or a span: ``days``, ``MB``."""
+        found = re.search(r"[a-z]+$", self.text, re.IGNORECASE)
+        return found[0] if found else ""
 
     @property
     def quoted(self) -> str:
@@ -109,8 +118,8 @@ _TOKEN: Final = re.compile(
     | [\u201c\u201e](?P<curly>[^\u201c\u201d]+)[\u201c\u201d]
     | (?P<size>(?<![\d.])\d{1,9}(?:\.\d{1,9})?\s?
         (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?))(?![\w/.]\w|\w)
-    | (?P<span>(?:(?:(?<!\d)\d{1,9}|NUMBER|an?|one)[\s-]|(?<=last\s)|(?<=past\s))
-        (?:seconds?|minutes?|mins?|hours?|days?|weeks?|months?|years?))(?!\w)
+    | (?P<span>(?:(?:(?<![\d*])\d{1,9}(?:\*\d{1,4})?|NUMBER|an?|one)[\s-]|(?<=last\s)|(?<=past\s))
+        (?:seconds?|minutes?|mins?|hours?|days?|weeks?|fortnights?|months?|years?))(?!\w)
     | (?P<number>(?<!\d)\d{1,18}(?:st|nd|rd|th)?(?![\w.])|(?:NUMBER)(?!\w))
     | (?P<mark>[,;:()?!]|\.(?=\s|$)(?<!\s\.)) | (?P<word>[^\s,;()?!]+)
     """,
@@ -129,8 +138,21 @@ _DIRS: Final = r"(?:director(?:y|ies)|folders?)"
 _SAME: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), word)
     for pattern, word in (
+        (
+            (
+                rf"\b(?:files \()?files?, (?:and )?{_DIRS}, (?:and )?(?:symlinks|links),?"
+                r"(?: etc\b\.?| pipes)?(?:\.{3}\)|\.{3})?"
+            ),
+            "entries",
+        ),
         (rf"\b(?:files?(?:/| or | and ){_DIRS}|{_DIRS}(?:/| or | and )files?)\b", "entries"),
         (r"\b(?:regular|normal|ordinary)/(?:normal|regular)\b", "regular"),
+        (r"\b(?:zero|0)[- ](?:length|sized?|bytes?)\b(?= files?\b| entries\b)", "empty"),
+        (r"\(\s?print0 is used[^)]*\)|[.,] print0 is used\b.*", ""),
+        (
+            r"(?<![\w.])(\d+(?:[kmg]b?)?)-(?=\d+ ?(?:[kmg]b?|minutes|hours|days)\b)",
+            r"between \1 and ",
+        ),
         (r"\bsub[- ](?=dir|folder)", "sub"),
         (r"(?<=\b(?:file|line))'s\b", ""),
         (r"\bfile system\b", "filesystem"),
@@ -206,21 +228,28 @@ def _value(text: str, kind: str, rest: str) -> Value | None:
 
 _SEP: Final = r"(?:, (?:and |or )?|(?:and|or|nor) )"
 _ONE: Final = r"<(?:name|path|glob|extension|format|mode):\d+> "
+_PLACE: Final = r"<(?:name|path|glob|extension|mode):\d+> (?!(?:files?|scripts?) )"
 #: Plain words that are taken for names; none begins another clause, or says which folder.
 _BARE: Final = (
     r"(?!(?:the|an?|that|which|with|and|or|in|of|to|is|are|all|any|its|their|each|every|some|not|no"
     r"|only|case|group|user|do|does|they|it|them|those|these|this|then|both|either|one|ones|another"
     r"|starting|ending|beginning|spaces?|whitespace|digits?|numbers?|letters?|as|for|from|by|on|at"
-    r"|than|more|less|where|when|if|unless|but|except)\b)[a-z][\w-]* "
+    r"|than|more|less|where|when|if|unless|but|except|lines?|contents?|tree|hierarchy"
+    r"|levels?)\b)[a-z][\w-]* "
 )
 _FOLDER: Final = (
     r"(?!(?:other|another|hidden|empty|current|present|working|parent|home|root|same|this|these"
     rf"|new|old|different|given|following|specified|particular|certain|first|last|whole|entire)\b){_BARE}"
 )
+_FIELD: Final = (
+    r"(?:the |their |its |last |full |file )*(?:names? |filenames? |paths? |sizes? |permissions? "
+    r"|owners? |groups? |inodes? |types? |modification (?:times? |dates? ))(?:in bytes )?"
+)
 #: What the capitals in a clause stand for, besides those that clauses.toml defines.
 _VALUES: Final = {
     "VALUES": rf"({_ONE}(?:{_SEP}{_ONE})*)",
     "VALUE": rf"({_ONE})",
+    "PLACES": rf"({_PLACE}(?:{_SEP}{_PLACE})*)",
     "NAMES": rf"({_ONE}(?:{_SEP}{_ONE})*|{_BARE})",
     "NAME": rf"({_ONE}|<number:\d+> |{_BARE})",
     "CALLED": rf"({_FOLDER})",
@@ -232,8 +261,14 @@ _VALUES: Final = {
     "SPAN": r"(<span:\d+> )",
     "MODE": r"(<mode:\d+> |<number:\d+> )",
     "DELIMITER": r"(<\w+:\d+> |commas? |colons? |semicolons? |tabs? |spaces? |pipes? |dash )",
-    "MADE": r"(?:last |been )*(modified |changed |accessed |updated |edited )",
+    "MADE": r"(?:last |been )*(modified |changed |accessed |updated |edited |read "
+    r"|modification (?:time |date )(?:is |was |of )?|access time (?:is |was |of )?"
+    r"|status (?:was |has |have |is |were |been |last )*changed )",
     "EVER": "()",
+    "FIELDS": rf"((?:{_FIELD}(?:, and |, |and )?){{2,}})",
+    "PERMIT": r"((?:readable|writable|executable|read|write|execute) )",
+    "WHO": r"(?:the )?((?:owner|user|group|others?|everyone|everybody|world|all) )",
+    "END": r"(?=$|, |and |in |ignor|case|then )",
 }
 
 

@@ -30,6 +30,9 @@ class Things:
         act, to: what is done with them, and the place or value for that.
         these: the names or extensions before "files".
         save: the file that the output goes to.
+        lists: ``names`` if only names are to be printed, or what -printf prints.
+        end: what is left of the output: ``head -n 5``.
+        follow, device: options of find: to follow links, to stay on one device.
         said: clauses for the explanation, as the user said them.
     """
 
@@ -48,6 +51,10 @@ class Things:
     act: str = ""
     to: str = ""
     save: str = ""
+    lists: str = ""
+    end: str = ""
+    follow: str = ""
+    device: str = ""
     these: str = ""
     said: list[str] = field(default_factory=list)
 
@@ -96,8 +103,10 @@ def extensions(_: Things, found: Sequence[Value]) -> list[str]:
 def _size(sign: str) -> Make:
     """Return what makes a test of the size: ``+`` more, ``-`` less, or just that."""
 
-    def test(_: Things, size: Sequence[Value]) -> list[str]:
+    def test(_: Things, size: Sequence[Value], again: Sequence[Value] = ()) -> list[str]:
         count = size[0].bytes
+        if again and again[0].bytes != count:  # 10 megabytes (10485760 bytes)
+            raise Misfit("two sizes")
         for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")):
             # With "-" and a unit, find would round the size up before it compares.
             if count % unit == 0 and sign == "+":
@@ -115,12 +124,20 @@ def _at_most(things: Things, size: Sequence[Value]) -> list[str]:
     return [f"-not -size +{size[0].bytes}c"]
 
 
+def _with_unit(one: Value, other: Value) -> Value:
+    """Return a number with the unit of another value: ``2`` of "2 to 6 minutes"."""
+    return Value(f"{one.text} {other.unit}") if one.kind == "number" else one
+
+
 def _between_sizes(things: Things, less: Sequence[Value], more: Sequence[Value]) -> list[str]:
-    return [*_size("+")(things, less), *_size("-")(things, more)]
+    least = _with_unit(less[0], more[0])
+    if least.bytes >= more[0].bytes:
+        raise Misfit("nothing is between")
+    return [*_size("+")(things, [least]), *_size("-")(things, more)]
 
 
 #: The time that a verb means; without one it is the change of the content.
-_TIMES: Final = {"": "m", "m": "m", "c": "m", "u": "m", "e": "m", "a": "a"}
+_TIMES: Final = {"": "m", "m": "m", "c": "m", "u": "m", "e": "m", "a": "a", "r": "a", "s": "c"}
 
 
 def _time(sign: str) -> Make:
@@ -129,7 +146,8 @@ def _time(sign: str) -> Make:
     def test(_: Things, verb: Sequence[Value], span: Sequence[Value]) -> list[str]:
         which = _TIMES[verb[0].text[:1].lower()]
         seconds = span[0].seconds
-        if seconds % 86400 == 0 and not span[0].text.endswith(("hour", "hours")):
+        hours = span[0].unit.startswith("hour")
+        if seconds % 86400 == 0 and not (hours and sign):
             return [f"-{which}time {sign}{seconds // 86400}"]
         if seconds < 60:
             raise Misfit("find counts minutes")
@@ -138,10 +156,45 @@ def _time(sign: str) -> Make:
     return test
 
 
+def _at_least_ago(things: Things, verb: Sequence[Value], span: Sequence[Value]) -> list[str]:
+    return [f"-not {test}" for test in _time("-")(things, verb, span)]
+
+
+def _spanned(things: Things, verb: Sequence[Value], *ends: Sequence[Value]) -> list[str]:
+    """Return the tests of a time between two ages, in whatever order they are said."""
+    *_, first, last = ends
+    spans = sorted((_with_unit(first[0], last[0]), last[0]), key=lambda one: one.seconds)
+    if ends[:-2] and ends[0] and _TIMES[ends[0][0].text[:1]] != _TIMES[verb[0].text[:1]]:
+        raise Misfit("two kinds of time")
+    if spans[0].seconds == spans[1].seconds:
+        raise Misfit("nothing is between")
+    return [*_time("+")(things, verb, spans[:1]), *_time("-")(things, verb, spans[1:])]
+
+
 def _today(things: Things, verb: Sequence[Value]) -> list[str]:
     if not things.target.gnu:
         raise Misfit("-daystart is GNU's")
     return [f"-daystart -{_TIMES[verb[0].text[0].lower()]}time 0"]
+
+
+def _newer(_: Things, *found: Sequence[Value]) -> list[str]:
+    accessed = len(found) > 1 and _TIMES[found[0][0].text[:1]] == "a"
+    return [f"-{'a' * accessed}newer {found[-1][0].path}"]
+
+
+def _lets(_: Things, what: Sequence[Value], who: Sequence[Value]) -> list[str]:
+    """Return the test of a permission that somebody has."""
+    one = {"owner": "u", "user": "u", "group": "g"}.get(who[0].text.lower(), "o")
+    if who[0].text.lower() in ("all", "everyone", "everybody"):
+        one = "a"
+    return [f"-perm -{one}+{what[0].text[0].lower().replace('e', 'x')}"]
+
+
+def _regex(things: Things, found: Sequence[Value]) -> list[str]:
+    text = found[0].text
+    if not things.target.gnu or not re.match(r"\.[*/]|\./", text):
+        raise Misfit("an expression for a part of the path")
+    return [f"-regex {found[0].quoted}"]
 
 
 def _word(option: str) -> Make:
@@ -178,7 +231,13 @@ PREDICATES: Final[Mapping[str, Make]] = {
     "before": _time("+"),
     "ago": _time(""),
     "today": _today,
-    "newer": lambda _, *found: [f"-newer {found[-1][0].path}"],
+    "at_least_ago": _at_least_ago,
+    "spanned": _spanned,
+    "newer": _newer,
+    "lets": _lets,
+    "regex": _regex,
+    "spaced": _flat("-name '* *'"),
+    "like_path": lambda _, found: _any("-path", [one.text for one in found]),
     "owner": _word("-user"),
     "group": _word("-group"),
     "mode": _word("-perm"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Final
 
@@ -29,6 +30,7 @@ WANTS: Final = {
     "details": ("-exec ls -ld {} +", ""),
     "cat": ("-exec cat {} +", ""),
     "file": ("-exec file {} +", ""),
+    "parents": (r"-exec dirname {} \;", " | sort -u"),
     "sizes": ("-exec du -h {} +", ""),
     "total": ("size", " | awk '{n += $1} END {print n + 0}'"),
     "largest": ("size", " | sort -rn | head -n {number} | cut -d ' ' -f 2-"),
@@ -36,6 +38,7 @@ WANTS: Final = {
     "newest": ("time", " | sort -rn | head -n {number} | cut -d ' ' -f 2-"),
     "oldest": ("time", " | sort -n | head -n {number} | cut -d ' ' -f 2-"),
     "by_size": ("size", " | sort -rn"),
+    "by_size_up": ("size", " | sort -n"),
     "by_time": ("time", " | sort -rn | cut -d ' ' -f 2-"),
 }
 _PER: Final = {
@@ -48,6 +51,7 @@ _ACTS: Final = {
     "chmod": "-exec chmod {to} {{}} +",
     "chown": "-exec chown {to} {{}} +",
     "chgrp": "-exec chgrp {to} {{}} +",
+    "chown_both": "-exec chown {to}:{to} {{}} +",
     "extension": """-exec sh -c 'for f; do mv -- "$f" "${{f%.*}}.$0"; done' {to} {{}} +""",
     "prefix": """-exec sh -c 'for f; do mv -- "$f" "${{f%/*}}/$0${{f##*/}}"; done' {to} {{}} +""",
 }
@@ -69,6 +73,8 @@ _DOES: Final = {
     "sizes": "Shows how much room each takes of {}",
     "total": "Adds up the sizes, in bytes, of {}",
     "by_size": "Lists with their sizes, the largest first, {}",
+    "by_size_up": "Lists with their sizes, the smallest first, {}",
+    "parents": "Lists once each folder that has any of {}",
     "by_time": "Lists, the last changed first, {}",
     "delete": "Deletes {}",
     "copy": "Copies to {to} {}",
@@ -76,6 +82,7 @@ _DOES: Final = {
     "chmod": "Sets the mode {to} of {}",
     "chown": "Makes {to} the owner of {}",
     "chgrp": "Makes {to} the group of {}",
+    "chown_both": "Makes {to} the owner and the group of {}",
     "archive": "Packs into {to} {}",
     "extension": "Changes to .{to} the extension of {}",
     "prefix": "Puts {to} before the names of {}",
@@ -103,13 +110,16 @@ def rendered(things: Things) -> str:
     Raises:
         Misfit: its parts do not go together.
     """
-    if things.act and (things.want or things.sort or things.save):
+    if things.act and (things.want or things.sort or things.save or things.end):
         raise Misfit("something is to be shown, and something done")
-    return _shown(things) + (f" > {things.save}" if things.save else "")
+    end = f" | {things.end}" if things.end else ""
+    return _shown(things) + end + (f" > {things.save}" if things.save else "")
 
 
 def _shown(things: Things) -> str:
-    find = _find(things)
+    if things.lists == "saved" and not things.save:
+        raise Misfit("where to is not said")
+    find = _find(things) + _listed(things)
     if things.content:
         return _with_content(find, things)
     if things.act:
@@ -129,22 +139,42 @@ def _shown(things: Things) -> str:
     return f"{find} {argument}".strip() + pipe
 
 
+def _listed(things: Things) -> str:
+    """Return the argument of find for what is printed of each thing, if not just its path."""
+    plain = things.lists in ("", "names", "saved")
+    if not plain and (things.want or things.content or (things.act and things.lists != "null")):
+        raise Misfit("two things to be shown")
+    if things.lists == "names" and things.act:
+        if things.content:
+            raise Misfit("names of what is not yet tested")
+        return " -print"
+    if things.act or plain:
+        return ""
+    return " -print0" if things.lists == "null" else f" -printf '{things.lists}\\n'"
+
+
 def _find(things: Things) -> str:
     if things.depth and things.below == "all":
         raise Misfit("deep and not deep")
-    words = ["find", *(things.roots or ["."])]
-    least = things.least or ("1" if things.act and things.kind != "f" else "")
+    words = ["find -L" if things.follow else "find", *(things.roots or ["."])]
+    losing = things.act in ("delete", "copy", "move", "archive", "extension", "prefix")
+    least = things.least or ("1" if losing and things.kind != "f" else "")
     if things.act == "delete" and things.kind in ("d", "") and "-not" in "".join(things.tests):
         # What is spared may lie in a folder that would go.
         things.depth = things.depth or "1"
     words += [f"-mindepth {least}"] if least else []
     words += [f"-maxdepth {things.depth}"] if things.depth else []
+    words += ["-xdev"] if things.device else []
     words += [f"-type {things.kind}"] if things.kind else []
     tests = " ".join(things.tests)
+    wanted = [one for one in things.tests if one.startswith("-name")]
+    wanted += [f"-name {folder}" for root in things.roots for folder in root.split("/") if folder]
+    if any(f"-not {one}" in things.tests for one in wanted):
+        raise Misfit("what is asked for is left out")
     if things.case:
-        if "-name" not in tests and not things.content:
+        if not re.search("-(name|regex)", tests) and not things.content:
             raise Misfit("no name to ignore the case of")
-        tests = tests.replace("-name ", "-iname ")
+        tests = tests.replace("-name ", "-iname ").replace("-regex ", "-iregex ")
     return " ".join(filter(None, [*words, tests]))
 
 

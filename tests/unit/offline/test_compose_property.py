@@ -69,6 +69,18 @@ CLAUSES: tuple[Clause, ...] = (
     ("not modified within the last 30 days", lambda file: file.days > 30),
     ("that are empty", lambda file: file.size == 0),
     ("which are not empty", lambda file: file.size > 0),
+    ("between 50 and 6000 bytes", lambda file: 50 < file.size < 6000),
+    ("greater than 1 KB (1024 bytes)", lambda file: file.size > 1024),
+    ("last modified between 2 and 30 days ago", lambda file: 2 < file.days < 30),
+    ("changed more than 10 but less than 40 days ago", lambda file: 10 < file.days < 40),
+    ("modified at least 3 days ago", lambda file: file.days >= 3),
+    ("modified in the last 4*24 hours", lambda file: file.days < 4),
+    ("with a space in their names", lambda file: " " in file.name),
+    ("whose names match regular expression '.*[.]md'", lambda file: file.name.endswith(".md")),
+    ("skipping the paths that contain 'deep'", lambda file: "deep" not in file.path),
+    ("readable by others", lambda _: True),
+    ("not writable by the group", lambda _: True),
+    ("not descending into directories named 'deep'", lambda file: "/deep/" not in file.path),
     ("excluding node_modules", lambda file: not file.path.startswith("node_modules/")),
     ("except 'a b.txt'", lambda file: file.name != "a b.txt"),
     ("but not in the 'old stuff' folder", lambda file: not file.path.startswith("old stuff/")),
@@ -77,7 +89,7 @@ CLAUSES: tuple[Clause, ...] = (
 PLACES: tuple[Clause, ...] = (
     ("in the current directory tree", lambda _: True),
     ("in the src directory and its subdirectories", lambda file: file.path.startswith("src/")),
-    ("under './src/deep'", lambda file: file.path.startswith("src/deep/")),
+    ("under './src'", lambda file: file.path.startswith("src/")),
     ("here, not recursively", lambda file: "/" not in file.path),
     ("at most 2 levels deep", lambda file: file.path.count("/") < 2),
 )
@@ -90,6 +102,7 @@ def built(world: Path, made: list[File]) -> None:
         (world / folder).mkdir(parents=True, exist_ok=True)
     for file in made:
         (world / file.path).write_bytes(b"x" * file.size)
+        (world / file.path).chmod(0o644)
         old = now - file.days * DAY - 3600
         os.utime(world / file.path, (old, old))
 
@@ -183,7 +196,12 @@ def test_a_quoted_name_stays_one_argument(name: str) -> None:
         'rename all "thumbs" directories to "thumb"',
         "find all .sh scripts and perl files",
         "find all SGID files",
-        "find all files with spaces in their names",
+        "find all files named x except x",
+        "delete all files in src, not descending into the src directory",
+        "list all files larger than 1 KB (2000 bytes)",
+        "modified files between 5 and 5 days ago",
+        "delete all files, and show the first 3 lines of the output",
+        "find all files in a.tar.gz",
         "find all files whose names do not rhyme",
         "delete all empty directories under root",
         "copy all txt files into the current directory",
@@ -237,6 +255,17 @@ def test_each_clause_of_the_tables_has_an_effect() -> None:
         ("list all txt files sorted by modification time, newest first", ["./a.txt", "./b.txt"]),
         ("count the files per extension", ["2 txt"]),
         ("calculate the total size of all files", ["43"]),
+        ("list the paths and sizes of all files sorted by name", ["./a.txt 3", "./b.txt 40"]),
+        ("print the size and the name of files larger than 10 bytes", ["40 b.txt"]),
+        ("list all txt files sorted by size in ascending order", ["3 ./a.txt", "40 ./b.txt"]),
+        ("list all txt files sorted by name, show the first 1 lines of the output", ["./a.txt"]),
+        ("list the unique parent directories of all txt files", ["."]),
+        (
+            "search for 'xxxx' in all txt files and print the names of the matched files",
+            ["./b.txt"],
+        ),
+        ("count the number of lines containing 'x' in all txt files", ["2"]),
+        ("delete the b.txt file and print its name", ["./b.txt"]),
     ],
 )
 def test_what_is_wanted_of_the_files_is_shown(
