@@ -4,7 +4,13 @@ import esbuild from "esbuild";
 
 const flags = new Set(process.argv.slice(2));
 const production = flags.has("--production");
-const common = { bundle: true, logLevel: "warning", minify: production, sourcemap: !production };
+const common = {
+  bundle: true,
+  loader: { ".svg": "text" },
+  logLevel: "warning",
+  minify: production,
+  sourcemap: !production,
+};
 
 const extension = {
   ...common,

@@ -1,6 +1,7 @@
 /** The commands of the palette, the menus and the keys. */
 import * as vscode from "vscode";
-import { type ChatView, mentionOf, mentionOfEditor } from "./chat/view";
+import { mentionOf, mentionOfEditor } from "./chat/mentions";
+import type { ChatView } from "./chat/view";
 import { messageOf, NotStarted, type Server } from "./server/client";
 import type { ContextPage } from "./views/context";
 

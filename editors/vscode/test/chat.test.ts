@@ -61,3 +61,33 @@ test("what is typed into a chat that is gone moves on", async () => {
   show("three", "three");
   assert.equal(input.value, "for one");
 });
+
+function key(on: Element | null, name: string): void {
+  on?.dispatchEvent(new window.KeyboardEvent("keydown", { key: name, bubbles: true }));
+}
+
+test("the arrow keys walk through the tabs, and Delete closes one", async () => {
+  await box();
+  show("one", "one", "two", "three");
+  posted.length = 0;
+  const tab = (): HTMLElement | null => document.querySelector("[role=tab][aria-selected=true]");
+  tab()?.focus();
+  key(tab(), "ArrowLeft");
+  assert.deepEqual(posted.at(-1), { kind: "show", session: "three" });
+  show("three", "one", "two", "three");
+  assert.equal(document.activeElement, tab());
+  key(tab(), "Home");
+  assert.deepEqual(posted.at(-1), { kind: "show", session: "one" });
+  key(tab(), "Delete");
+  assert.deepEqual(posted.at(-1), { kind: "close", session: "three" });
+});
+
+test("a text is put in where the caret is, which stays behind it", async () => {
+  const input = await box();
+  type(input, "see for the rest");
+  input.setSelectionRange(3, 3);
+  const data: ToWebview = { kind: "insert", text: "@a.py ", replaces: false };
+  window.dispatchEvent(new window.MessageEvent("message", { data }));
+  assert.equal(input.value, "see @a.py  for the rest");
+  assert.equal(input.selectionStart, 10);
+});

@@ -331,11 +331,15 @@ export class Conversation {
     return this.exchanges.find((one) => one.key === key);
   }
 
-  /** Stop an exchange with all that runs for it, or, without one, everything. */
-  stop(key?: string): void {
+  /** Stop an exchange with all that runs for it or, without one, what goes on now. */
+  stop(key = this.going.keys().next().value): void {
     for (const [name, source] of this.going) {
-      if (key === undefined || name === key || name.startsWith(`${key} `)) source.cancel();
+      if (name === key || name.startsWith(`${key} `)) source.cancel();
     }
+  }
+
+  stopAll(): void {
+    for (const source of this.going.values()) source.cancel();
   }
 }
 

@@ -148,7 +148,7 @@ export class Conversations {
   }
 
   private async closeAll(closed: readonly Conversation[]): Promise<void> {
-    for (const conversation of closed) conversation.stop();
+    for (const conversation of closed) conversation.stopAll();
     this.all = this.all.filter((one) => !closed.includes(one));
     if (!this.active || !closed.includes(this.active)) {
       for (const conversation of closed) this.face.changed(conversation);

@@ -1,5 +1,5 @@
 /** What the extension and the webview of the chat send each other. */
-import type { Event, ModelInfo } from "../protocol";
+import type { ChatCompletion, Event, ModelInfo } from "../protocol";
 import type { Exchange, Run } from "./model";
 
 /** A conversation as a tab of the chat. */
@@ -17,12 +17,10 @@ export interface Status {
   cost: number | null;
 }
 
-export interface Proposal {
-  label: string;
-  insert: string;
-  detail: string;
-  start: number;
-}
+/** A completion: the server's, or something of the editor that a question can go along with. */
+export type Proposal = Omit<ChatCompletion, "kind"> & {
+  kind: ChatCompletion["kind"] | "terminal" | "selection" | "problems";
+};
 
 export type ToWebview =
   | { kind: "chat"; tabs: Tab[]; active: string; exchanges: Exchange[]; sendWith: string }
@@ -34,12 +32,14 @@ export type ToWebview =
   | { kind: "status"; status: Status | null; models: ModelInfo[] }
   | { kind: "proposals"; number: number; items: Proposal[] }
   | { kind: "insert"; text: string; replaces: boolean }
+  | { kind: "focus" }
   | { kind: "problem"; message: string; action: string };
 
 export type FromWebview =
   | { kind: "ready" }
   | { kind: "send"; session: string; text: string }
-  | { kind: "stop"; session: string; key: string }
+  /** Without a key: what goes on now; what waits behind it stays. */
+  | { kind: "stop"; session: string; key?: string }
   | { kind: "retry"; session: string; key: string }
   | { kind: "edit"; session: string; key: string; text: string }
   | { kind: "run"; session: string; key: string; commandId: string; edited: string | null }
@@ -57,6 +57,5 @@ export type FromWebview =
   | { kind: "complete"; number: number; prefix: string }
   | { kind: "link"; href: string }
   | { kind: "dropFiles"; uris: string[] }
-  | { kind: "attach" }
   | { kind: "mentionTerminal" }
   | { kind: "action"; action: string };

@@ -7,6 +7,7 @@ import type { TerminalReader } from "../terminal";
 import type { About, Conversation } from "./conversation";
 import { Conversations } from "./conversations";
 import type { FromWebview, Status, Tab, ToWebview } from "./messages";
+import { editorProposals, mentionOf } from "./mentions";
 import { isJudged } from "./model";
 import { TerminalRuns } from "./terminal_runs";
 
@@ -23,6 +24,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private isReady = false;
   readonly conversations: Conversations;
   private toInsert: { text: string; replaces: boolean } | undefined;
+  /** The caret is to be in the box, once there is one. */
+  private wantsFocus = false;
   private problem: { message: string; action: string } | undefined;
   private status: Status | null = null;
   private models: ModelInfo[] = [];
@@ -51,7 +54,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   dispose(): void {
     this.terminals.dispose();
-    for (const conversation of this.conversations.all) conversation.stop();
+    for (const conversation of this.conversations.all) conversation.stopAll();
   }
 
   // The webview
@@ -93,6 +96,13 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     if (this.problem) this.send({ kind: "problem", ...this.problem });
     if (this.toInsert) this.send({ kind: "insert", ...this.toInsert });
     this.toInsert = undefined;
+    this.focusBox();
+  }
+
+  private focusBox(): void {
+    if (!this.isReady || !this.wantsFocus) return;
+    this.wantsFocus = false;
+    this.send({ kind: "focus" });
   }
 
   private tabs(): Tab[] {
@@ -146,9 +156,6 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         break;
       case "dropFiles":
         this.insert(message.uris.map(mentionOf).join(" "));
-        break;
-      case "attach":
-        await this.attach();
         break;
       case "mentionTerminal":
         this.insert("@terminal ");
@@ -338,24 +345,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     const found = await server
       .execute("aish.chat.complete", { prefix, ...this.conversations.where() })
       .catch(() => ({ items: [] }));
-    this.send({ kind: "proposals", number, items: found.items });
+    const items = [...editorProposals(prefix), ...found.items];
+    this.send({ kind: "proposals", number, items });
   }
 
   /** Put a text into the box for the next message, and show it. */
   insert(text: string, replaces = false): void {
     if (this.isReady) this.send({ kind: "insert", text, replaces });
     else this.toInsert = { text, replaces };
-  }
-
-  private async attach(): Promise<void> {
-    const editor = vscode.window.activeTextEditor;
-    if (editor?.document.uri.scheme === "file") {
-      this.insert(mentionOfEditor(editor));
-      return;
-    }
-    void vscode.window.showInformationMessage(
-      "aish: Open a file, and select what you want to attach.",
-    );
   }
 
   private async follow(href: string): Promise<void> {
@@ -366,27 +363,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   async reveal(): Promise<void> {
     await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+    this.wantsFocus = true;
+    this.focusBox();
   }
 }
 
 function nameOf(folder: string): string {
   const uri = folder ? vscode.Uri.parse(folder) : undefined;
   return (uri && vscode.workspace.getWorkspaceFolder(uri)?.name) ?? "";
-}
-
-/** Return how a file is named in a question. */
-export function mentionOf(uri: string): string {
-  const name = vscode.workspace.asRelativePath(vscode.Uri.parse(uri), false);
-  return `@${/^[\w./-]+$/.test(name) ? name : JSON.stringify(name)} `;
-}
-
-/** Return how the lines that are selected in an editor are named in a question. */
-export function mentionOfEditor(editor: vscode.TextEditor): string {
-  const { document, selection } = editor;
-  const name = mentionOf(document.uri.toString()).trimEnd();
-  if (selection.isEmpty) return `${name} `;
-  const last = selection.end.character === 0 ? selection.end.line : selection.end.line + 1;
-  return `${name}:${selection.start.line + 1}-${Math.max(last, selection.start.line + 1)} `;
 }
 
 /** Return a webview's page: one script and one style of ours, and nothing from anywhere else. */

@@ -4,6 +4,7 @@ import type { CommandInfo } from "../protocol";
 import { visible } from "../text";
 import { button, h } from "./dom";
 import { GrowingText } from "./growing_text";
+import { iconButton } from "./icons";
 
 export interface CardActions {
   run: (command: CommandInfo, edited: string | null) => void;
@@ -55,10 +56,8 @@ export class Card {
         { class: "command", tabindex: "0", role: "region", "aria-label": "Command" },
         visible(text),
       ),
-      button("✕", () => this.actions.dismiss(this.command), {
-        class: "quiet dismiss",
-        "aria-label": "Dismiss",
-        title: "Dismiss",
+      iconButton("close", "Dismiss", () => this.actions.dismiss(this.command), {
+        class: "dismiss",
       }),
       !this.isJudged
         ? ""
@@ -86,9 +85,11 @@ export class Card {
       "div",
       { class: "buttons" },
       run,
-      this.needsEditing ? null : button("Edit", () => this.edit()),
-      button("Copy", () => actions.copy(command.text)),
-      this.needsEditing ? null : button("To terminal", () => actions.terminal(command)),
+      this.needsEditing ? null : iconButton("edit", "Edit", () => this.edit()),
+      iconButton("copy", "Copy", () => actions.copy(command.text)),
+      this.needsEditing
+        ? null
+        : iconButton("terminal", "To terminal", () => actions.terminal(command)),
     );
   }
 

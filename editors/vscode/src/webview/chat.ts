@@ -5,6 +5,8 @@ import "./chat.css";
 import { Composer } from "./composer";
 import { button, h } from "./dom";
 import { ExchangeView } from "./exchange_view";
+import { iconButton } from "./icons";
+import { Tabs } from "./tabs";
 
 interface VsCode {
   postMessage: (message: FromWebview) => void;
@@ -17,12 +19,12 @@ declare function acquireVsCodeApi(): VsCode;
 const PAGE = 20;
 
 /** Pixels from the end within which the page goes along with what comes. */
-const NEAR = 48;
+const NEAR = 8;
 
 class Chat {
   private readonly vscode = acquireVsCodeApi();
   private readonly drafts = new Map(Object.entries(this.vscode.getState()?.drafts ?? {}));
-  private readonly tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Chats" });
+  private readonly tabs = new Tabs((message) => this.post(message));
   private readonly problem = h("div", { class: "problem", role: "alert", hidden: true });
   private readonly log = h("main", { class: "log", tabindex: "0", "aria-label": "Messages" });
   private readonly more = button("Show earlier messages", () => this.showEarlier(), {
@@ -40,9 +42,22 @@ class Chat {
   private firstShown = 0;
   private readonly views = new Map<string, ExchangeView>();
   private isFollowing = true;
+  /** Where the log stood when it was last looked at. */
+  private last = { top: 0, height: 0 };
+  private readonly toEnd = iconButton("arrowDown", "Go to the end", () => this.goToEnd(), {
+    class: "to-end",
+    hidden: true,
+  });
 
   constructor() {
-    document.body.append(this.tabs, this.problem, this.log, this.composer.element, this.spoken);
+    this.composer.element.prepend(this.toEnd);
+    document.body.append(
+      this.tabs.element,
+      this.problem,
+      this.log,
+      this.composer.element,
+      this.spoken,
+    );
     this.log.append(this.empty);
     window.addEventListener("message", ({ data }: MessageEvent<ToWebview>) => this.take(data));
     this.log.addEventListener("scroll", () => this.scrolled(), { passive: true });
@@ -84,6 +99,9 @@ class Chat {
         break;
       case "insert":
         this.composer.insert(message.text, message.replaces);
+        break;
+      case "focus":
+        this.composer.focus();
         break;
       case "problem":
         this.showProblem(message.message, message.action);
@@ -177,34 +195,8 @@ class Chat {
   }
 
   private showTabs(tabs: Tab[]): void {
-    this.tabs.hidden = tabs.length < 2;
+    this.tabs.show(tabs, this.session);
     this.composer.setBusy(tabs.some(({ session, isBusy }) => isBusy && session === this.session));
-    this.tabs.replaceChildren(...tabs.map((tab) => this.tab(tab)));
-    this.tabs.querySelector(".active")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }
-
-  private tab({ session, title, folder, isBusy }: Tab): HTMLElement {
-    const isActive = session === this.session;
-    const name = `${folder ? `${folder}: ` : ""}${title}`;
-    const choose = button(
-      `${isBusy ? "● " : ""}${name}`,
-      () => this.post({ kind: "show", session }),
-      {
-        role: "tab",
-        "aria-selected": String(isActive),
-        title: name,
-      },
-    );
-    const close = button("✕", () => this.post({ kind: "close", session }), {
-      class: "quiet",
-      "aria-label": `Close ${name}`,
-    });
-    return h(
-      "div",
-      { class: `tab${isActive ? " active" : ""}`, role: "presentation" },
-      choose,
-      close,
-    );
   }
 
   private showProblem(message: string, action: string): void {
@@ -233,8 +225,7 @@ class Chat {
   }
 
   private stop(): void {
-    const busy = [...this.views].filter(([, view]) => view.isBusy);
-    for (const [key] of busy) this.post({ kind: "stop", session: this.session, key });
+    this.post({ kind: "stop", session: this.session });
   }
 
   private keepDraft(draft: string): void {
@@ -269,12 +260,28 @@ class Chat {
 
   private scrolled(): void {
     const { scrollHeight, scrollTop, clientHeight } = this.log;
-    this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR;
+    // What becomes shorter moves up on its own; whoever scrolls up wants to read.
+    const isLeft = scrollTop < this.last.top && scrollHeight >= this.last.height;
+    const left = scrollHeight - scrollTop - clientHeight;
+    this.isFollowing = left < 1 || (!isLeft && (left < NEAR || this.isFollowing));
+    this.look();
     if (scrollTop < 200 && this.firstShown > 0 && scrollHeight > clientHeight) this.showEarlier();
   }
 
   private follow(): void {
     if (this.isFollowing) this.log.scrollTop = this.log.scrollHeight;
+    this.look();
+  }
+
+  private look(): void {
+    this.last = { top: this.log.scrollTop, height: this.log.scrollHeight };
+    this.toEnd.hidden = this.isFollowing;
+  }
+
+  private goToEnd(): void {
+    this.isFollowing = true;
+    this.follow();
+    this.composer.focus();
   }
 }
 

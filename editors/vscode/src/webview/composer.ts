@@ -3,13 +3,14 @@ import type { Proposal, Status } from "../chat/messages";
 import type { FromWebview } from "../chat/messages";
 import { dollars, percent, short } from "../text";
 import { button, h } from "./dom";
+import { icon, iconButton } from "./icons";
 
 export class Composer {
   readonly element: HTMLElement;
   readonly box = h("textarea", {
-    rows: "2",
+    rows: "1",
     "aria-label": "Message",
-    placeholder: "Ask, or : for a command, @ for a file",
+    placeholder: "Ask, : for commands, @ to attach",
     role: "combobox",
     "aria-autocomplete": "list",
     "aria-expanded": "false",
@@ -21,7 +22,6 @@ export class Composer {
     "aria-label": "Proposals",
     hidden: true,
   });
-  private readonly sendButton: HTMLButtonElement;
   private readonly stopButton: HTMLButtonElement;
   private readonly status = h("div", { class: "status" });
   private proposals: Proposal[] = [];
@@ -39,19 +39,22 @@ export class Composer {
       changed: (draft: string) => void;
     },
   ) {
-    this.sendButton = button("Send", () => this.send(), { class: "primary" });
-    this.stopButton = button("Stop", () => actions.stop(), { hidden: true });
-    const attach = button("@", () => post({ kind: "attach" }), {
-      class: "quiet",
-      title: "Attach what is open or selected in the editor",
-      "aria-label": "Attach what is open or selected in the editor",
-    });
+    this.stopButton = iconButton("stop", "Stop", () => actions.stop(), { hidden: true });
+    const bar = h(
+      "div",
+      { class: "toolbar" },
+      iconButton("add", "Attach a file, the selection, problems or the terminal", () =>
+        this.propose("@"),
+      ),
+      this.status,
+      this.stopButton,
+      iconButton("send", "Send", () => this.send(), { class: "send" }),
+    );
     this.element = h(
       "div",
       { class: "composer" },
       this.list,
-      this.box,
-      h("div", { class: "row" }, attach, this.status, this.stopButton, this.sendButton),
+      h("div", { class: "input" }, this.box, bar),
     );
     this.box.addEventListener("input", () => this.changed());
     this.box.addEventListener("keydown", (event) => this.pressed(event));
@@ -64,20 +67,28 @@ export class Composer {
 
   set text(text: string) {
     this.box.value = text;
-    this.fit();
   }
 
   /** Put a text in at the cursor, or in the place of all that is there. */
   insert(text: string, replaces: boolean): void {
     const { value, selectionEnd } = this.box;
-    if (replaces || !value) this.box.value = text;
+    if (replaces) this.box.value = text;
     else {
       const space = selectionEnd > 0 && !/\s$/.test(value.slice(0, selectionEnd)) ? " " : "";
-      this.box.value = value.slice(0, selectionEnd) + space + text + value.slice(selectionEnd);
+      this.box.setRangeText(space + text, selectionEnd, selectionEnd, "end");
     }
-    this.fit();
     this.actions.changed(this.box.value);
+    this.focus();
+  }
+
+  focus(): void {
     this.box.focus();
+  }
+
+  /** Type a sign for the user that something can follow, and show what. */
+  private propose(sign: string): void {
+    this.insert(sign, false);
+    this.changed();
   }
 
   setBusy(isBusy: boolean): void {
@@ -97,15 +108,12 @@ export class Composer {
       class: "quiet model",
       title: "Choose the model",
     });
-    const context = button(
-      `${full}%${spent ? ` ${spent}` : ""}`,
-      () => this.post({ kind: "context" }),
-      {
-        class: "quiet",
-        title: `${short(status.total)} of ${short(status.budget)} tokens: show the context`,
-        "aria-label": `Context ${full}% used${spent ? `, ${spent}` : ""}: show it`,
-      },
-    );
+    const context = button(spent, () => this.post({ kind: "context" }), {
+      class: "quiet used",
+      title: `Context: ${full}% used, ${short(status.total)} of ${short(status.budget)} tokens`,
+      "aria-label": `Context ${full}% used${spent ? `, ${spent}` : ""}: show it`,
+    });
+    context.prepend(ring(full));
     this.status.replaceChildren(model, context);
   }
 
@@ -118,10 +126,10 @@ export class Composer {
     this.hide();
     this.actions.changed("");
     this.actions.send(text);
+    this.focus();
   }
 
   private changed(): void {
-    this.fit();
     this.actions.changed(this.box.value);
     const prefix = this.prefix();
     if (/^:|(?:^|\s)@\S*$/.test(prefix)) {
@@ -137,11 +145,6 @@ export class Composer {
   private prefix(): string {
     const before = this.box.value.slice(0, this.box.selectionStart);
     return before.slice(before.lastIndexOf("\n") + 1);
-  }
-
-  private fit(): void {
-    const lines = Math.min(10, Math.max(2, this.box.value.split("\n").length));
-    this.box.rows = lines;
   }
 
   private pressed(event: KeyboardEvent): void {
@@ -213,6 +216,7 @@ export class Composer {
         h(
           "li",
           { role: "option", id: `proposal-${at}`, onmousedown: (event) => this.clicked(event, at) },
+          icon(item.kind),
           h("span", {}, item.label),
           item.detail ? h("span", { class: "note" }, ` ${item.detail}`) : null,
         ),
@@ -252,4 +256,15 @@ export class Composer {
     this.box.setAttribute("aria-expanded", "false");
     this.box.removeAttribute("aria-activedescendant");
   }
+}
+
+/** Return a ring that is as full as the context is. */
+function ring(full: number): HTMLElement {
+  const made = h("span", { class: "icon ring", "aria-hidden": "true" });
+  const circle = `cx="8" cy="8" r="6" fill="none" stroke="currentColor" stroke-width="2"`;
+  made.innerHTML = `<svg width="16" height="16" viewBox="0 0 16 16">
+    <circle ${circle} opacity="0.3"/>
+    <circle ${circle} pathLength="100" stroke-dasharray="${full} 100" transform="rotate(-90 8 8)"/>
+  </svg>`;
+  return made;
 }

@@ -1,7 +1,7 @@
 /** A little help with elements. */
 
 type Child = Node | string | null | undefined | false;
-type Attributes = Record<string, string | boolean | ((event: Event) => void)>;
+export type Attributes = Record<string, string | boolean | ((event: Event) => void)>;
 
 /** Return a new element: `on...` are listeners, `true` is an attribute without a value. */
 export function h<Name extends keyof HTMLElementTagNameMap>(

@@ -13,6 +13,7 @@ import type { Event as ServerEvent, StepEvent, ToolEvent } from "../protocol";
 import { dollars, short, visible } from "../text";
 import { Card } from "./card";
 import { button, h } from "./dom";
+import { iconButton } from "./icons";
 import { type Block, markdown, MarkdownView } from "./markdown";
 
 export type Post = (message: FromWebview) => void;
@@ -83,10 +84,8 @@ export class ExchangeView {
     const heading = h("h2", { class: "who" }, isGoal ? "Goal" : "You");
     const tools = h("div", { class: "tools" });
     if (state === "ended" && !isLine && !isGoal) {
-      const again = button("Ask again", () => this.send({ kind: "retry", key }), {
-        class: "quiet",
-      });
-      const edit = button("Edit", () => this.editQuestion(), { class: "quiet" });
+      const again = iconButton("refresh", "Ask again", () => this.send({ kind: "retry", key }));
+      const edit = iconButton("edit", "Edit", () => this.editQuestion());
       tools.append(edit, again);
     }
     const text = h("div", { class: "prompt" }, visible(prompt));
@@ -172,9 +171,7 @@ export class ExchangeView {
 
   private codeButtons(block: Block): HTMLElement[] {
     const code = (): string => block.element.querySelector(".growing")?.textContent ?? "";
-    const copy = button("Copy", () => this.post({ kind: "copy", text: code() }), {
-      class: "quiet",
-    });
+    const copy = iconButton("copy", "Copy", () => this.post({ kind: "copy", text: code() }));
     if (!this.exchange.replaces) return [copy];
     const replace = (): void => {
       const { key } = this.exchange;
@@ -242,6 +239,10 @@ export class ExchangeView {
     };
   }
 
+  private copyReply(): void {
+    this.post({ kind: "copy", text: replyText(this.exchange).trim() });
+  }
+
   private syncFoot(): void {
     const { exchange } = this;
     const shown: (HTMLElement | string)[] = [];
@@ -262,6 +263,9 @@ export class ExchangeView {
         h("span", { class: "chip" }, `${visible(path || kind)}${lines}${cut ? " (cut)" : ""}`),
       );
     }
+    const reply = replyText(exchange).trim();
+    if (exchange.state === "ended" && reply)
+      shown.push(iconButton("copy", "Copy the reply", () => this.copyReply()));
     const text = shown.map((one) => (typeof one === "string" ? one : one.outerHTML)).join("");
     if (this.foot.dataset["shown"] === text) return;
     this.foot.dataset["shown"] = text;

@@ -1,0 +1,237 @@
+"""The box for the next message, and what a screen reader meets in each state of the pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from editor_parts import Place
+from fault_server import Peer, Request, chunk_of, served
+from test_vscode_tour import sound
+from vscode_parts import Chat, Workbench, missing, opened, package
+
+pytestmark = [
+    pytest.mark.editor,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(missing()), reason=missing() or "VS Code is there"),
+]
+
+CARDS = """\
+Three ways, from the one that only looks:
+
+CMD: ls -l
+
+CMD: touch made.txt
+
+CMD: rm -rf build
+
+CMD: ssh <host>
+
+```python
+def double(x: int) -> int:
+    return 2 * x
+```
+
+| name | what it is |
+| ---- | ---------- |
+| `ls` | a list     |
+
+- done, see [the page](https://example.com) and `calc.py:2`
+- to do
+"""
+
+
+class Model:
+    """A model server whose reply depends on the question: cards, an error, or words without end."""
+
+    async def __call__(self, request: Request, peer: Peer) -> None:
+        """Answer a request."""
+        if not request.path.endswith("/chat/completions"):
+            await peer.reply({}, "404 Not Found")
+            return
+        asked = request.json["messages"][-1]["content"]
+        if "error" in asked:
+            await peer.reply({"error": {"message": "It is broken."}}, "400 Bad Request")
+            return
+        await peer.head()
+        if "cards" in asked:
+            await peer.event(chunk_of(CARDS))
+            await peer.event(chunk_of("", finish_reason="stop"))
+            await peer.event("[DONE]")
+            return
+        number = 0
+        while True:
+            number += 1
+            await peer.event(chunk_of(f"Line {number} of a story.\n\n"))
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture(scope="module", name="bench")
+def fixture_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    root = tmp_path_factory.mktemp("bench")
+    place = Place.make(root, "work 1")
+    (place.folder / "calc.py").write_text("def double(x):\n    return x + 1\n")
+    with served(Model()) as url:
+        place.config.write_text(
+            f'[models.local]\nendpoint = "{url}"\nmodel = "m"\ncontext_window = 65536\n'
+        )
+        with opened(place, root / "profile", package(root)) as bench:
+            yield bench
+
+
+@pytest.fixture(name="chat")
+def fixture_chat(bench: Workbench) -> Chat:
+    chat = bench.chat()
+    bench.command("aish: New Chat")
+    chat.frame.locator(".welcome").wait_for()
+    return chat
+
+
+def stop(chat: Chat) -> None:
+    chat.frame.locator(".composer").get_by_role("button", name="Stop").click()
+
+
+def has_caret(chat: Chat) -> bool:
+    """Return whether what is typed goes into the box."""
+    return bool(chat.box.evaluate("box => box === document.activeElement && document.hasFocus()"))
+
+
+def states(bench: Workbench) -> Iterator[tuple[str, Any]]:
+    """Bring the pages into one state after the other; yield its name and the page's frame."""
+    chat = bench.chat()
+    chat.frame.locator(".welcome").wait_for()
+    yield "empty", chat.frame
+    chat.box.fill("")
+    chat.box.press_sequentially("what is in @")
+    chat.frame.get_by_role("option", name="calc.py").first.wait_for()
+    yield "proposals", chat.frame
+    chat.box.press("Escape")
+    chat.ask("cards")
+    yield "cards", chat.frame
+    chat.exchanges.first.get_by_role("button", name="Edit", exact=True).first.click()
+    chat.frame.get_by_label("Edit the question").wait_for()
+    card = chat.frame.locator(".card", has_text="ssh")
+    card.get_by_role("button", name="Fill in and run").click()
+    chat.frame.get_by_label("Edit the command").wait_for()
+    yield "inputs", chat.frame
+    chat.frame.locator(".card", has_text="ls -l").get_by_role(
+        "button", name="Run", exact=True
+    ).click()
+    chat.frame.locator(".ended", has_text="exit 0").wait_for()
+    yield "output", chat.frame
+    chat.ask("error")
+    yield "error", chat.frame
+    chat.ask("a story", waits=False)
+    chat.exchanges.last.locator(".markdown", has_text="Line 3").wait_for()
+    yield "streaming", chat.frame
+    chat.ask("another story", waits=False)
+    yield "queue", chat.frame
+    for _ in range(2):
+        stop(chat)
+    chat.ended()
+    bench.command("aish: New Chat")
+    chat.frame.locator(".welcome").wait_for()
+    chat.frame.get_by_role("tab").nth(1).wait_for()
+    yield "tabs", chat.frame
+    bench.command("aish: Show the Context and the Cost")
+    context = bench.webview("context")
+    context.locator("table").first.wait_for()
+    yield "context", context
+
+
+def test_no_state_of_the_pages_has_a_serious_fault(bench: Workbench) -> None:
+    for name, frame in states(bench):
+        sound(frame, name)
+
+
+def test_the_caret_is_in_the_box_after_each_way_to_the_chat(bench: Workbench, chat: Chat) -> None:
+    bench.until("the caret, after a new chat", lambda: has_caret(chat))
+    bench.page.keyboard.type("cards")
+    chat.frame.get_by_role("button", name="Send").click()
+    chat.exchanges.first.wait_for()
+    chat.ended()
+    bench.until("the caret, after a question", lambda: has_caret(chat))
+    bench.page.locator(".part.editor").click(position={"x": 300, "y": 400})
+    assert not has_caret(chat)
+    bench.page.keyboard.press("Control+Alt+a")
+    bench.until("the caret, after the key", lambda: has_caret(chat))
+    chat.frame.locator(".log").click(position={"x": 3, "y": 3})
+    bench.page.keyboard.press("Control+Alt+a")
+    bench.until("the caret, from the chat itself", lambda: has_caret(chat))
+
+
+def test_stop_ends_what_goes_on_and_leaves_the_question_that_waits(chat: Chat) -> None:
+    chat.ask("a story", waits=False)
+    chat.exchanges.last.locator(".markdown", has_text="Line 3").wait_for()
+    chat.ask("another story", waits=False)
+    stop(chat)
+    chat.exchanges.nth(1).locator(".markdown", has_text="Line 3").wait_for()
+    assert "stopped" in chat.exchanges.first.inner_text()
+    stop(chat)
+    chat.ended()
+    assert "stopped" in chat.last
+
+
+def test_a_little_way_up_is_up_and_a_button_leads_to_the_end(bench: Workbench, chat: Chat) -> None:
+    chat.ask("a story", waits=False)
+    chat.exchanges.last.locator(".markdown", has_text="Line 40").wait_for()
+    chat.frame.locator(".log").hover()
+    bench.page.mouse.wheel(0, -20)
+    end = chat.frame.get_by_role("button", name="Go to the end")
+    end.wait_for()
+    top = "log => log.scrollTop"
+    log = chat.frame.locator(".log")
+    before, length = log.evaluate(top), len(chat.last)
+    bench.until("more of it", lambda: len(chat.last) > length + 100)
+    assert log.evaluate(top) == before
+    end.click()
+    length = len(chat.last)
+    bench.until("more of it", lambda: len(chat.last) > length + 100)
+    left = "log => log.scrollHeight - log.scrollTop - log.clientHeight"
+    bench.until("the end", lambda: log.evaluate(left) < 2)
+    assert has_caret(chat)
+    stop(chat)
+    chat.ended()
+
+
+def test_the_box_grows_with_its_text_up_to_a_part_of_the_page(chat: Chat) -> None:
+    height = "box => box.clientHeight"
+    low = chat.box.evaluate(height)
+    chat.box.fill("one\ntwo\nthree\nfour")
+    higher = chat.box.evaluate(height)
+    chat.box.fill("line\n" * 200)
+    highest = chat.box.evaluate(height)
+    assert low < 40 < higher < highest < chat.frame.evaluate("innerHeight") / 2
+    chat.box.fill("")
+    assert chat.box.evaluate(height) == low
+
+
+def test_a_whole_reply_is_copied(bench: Workbench, chat: Chat) -> None:
+    chat.ask("cards")
+    chat.exchanges.last.get_by_role("button", name="Copy the reply").click()
+    read = "() => navigator.clipboard.readText()"
+    bench.until("the reply", lambda: bench.page.evaluate(read) == CARDS.strip())
+
+
+def test_the_sign_for_files_offers_the_selection_problems_and_the_terminal(
+    bench: Workbench, chat: Chat
+) -> None:
+    bench.page.locator(".part.editor").click(position={"x": 300, "y": 400})
+    bench.page.keyboard.press("Control+p")
+    bench.page.locator(".quick-input-widget input").first.fill("calc.py")
+    bench.page.locator(".quick-input-list .monaco-list-row", has_text="calc.py").first.click()
+    bench.page.locator(".view-lines .view-line", has_text="return").click(click_count=3)
+    chat.frame.get_by_role("button", name="Attach").click()
+    options = chat.frame.get_by_role("option")
+    options.filter(has_text="Selection").wait_for()
+    assert options.filter(has_text="Terminal").locator("svg").count() == 1
+    bench.page.keyboard.press("Enter")
+    assert chat.box.input_value().startswith("@calc.py:2-")
+    bench.page.keyboard.type("and @term")
+    options.filter(has_text="Terminal").wait_for()
+    bench.page.keyboard.press("Tab")
+    assert chat.box.input_value().endswith("and @terminal ")
+    chat.box.fill("")
+    bench.command("View: Close All Editors")
