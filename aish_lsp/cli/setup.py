@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +27,7 @@ from aish_lsp.operations.models import (
     candidates,
     configured_as,
     in_file,
+    key_name,
     lacking,
     needs_default,
     on_this_machine,
@@ -237,19 +237,13 @@ async def _elsewhere(workspace: Workspace) -> ModelCandidate | None:
             return await at_address(workspace, address, variable)
         except BackendRejected as error:
             _say("The server wants a key." if not variable else error.message)
-            variable = variable or _key_name(address)
+            variable = variable or key_name(address)
             # The environment comes before what is pasted.
             if variable in os.environ or not await _read_key(workspace, variable):
                 return None
         except AishError as error:
             _say(error.message)
             return None
-
-
-def _key_name(address: str) -> str:
-    """Return the name under which the key of a server is kept."""
-    where = host(address if "://" in address else f"http://{address}")
-    return f"KEY_OF_{re.sub('[^A-Za-z0-9]+', '_', where).strip('_').upper()}"
 
 
 async def _small(workspace: Workspace) -> ModelCandidate | None:
@@ -283,8 +277,12 @@ async def _small(workspace: Workspace) -> ModelCandidate | None:
 
 async def _fetched(fetcher: Fetcher, model: SmallModel) -> Preset | None:
     """Fetch a model; None if that fails, or after Ctrl-C. A second Ctrl-C ends the program."""
+
+    async def tell(progress: str) -> None:
+        _say(progress)
+
     loop = asyncio.get_running_loop()
-    fetching = asyncio.create_task(fetcher.fetch(model, _say))
+    fetching = asyncio.create_task(fetcher.fetch(model, tell))
 
     def stop() -> None:
         loop.remove_signal_handler(signal.SIGINT)

@@ -20,6 +20,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from aish_lsp import __version__
+from aish_lsp.agent.events import Notice
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.validate import structure
@@ -242,6 +243,9 @@ class EditorFace(Face):
         progress = self.caller.begin_progress(title, on_cancel=job.cancel)
         try:
             async with progress.timed():
+                async for event in job.events():
+                    if isinstance(event, Notice):
+                        progress.reach(event.message)
                 return await job.result()
         finally:
             progress.end()

@@ -27,7 +27,7 @@ from aish_lsp.models.address import host
 from aish_lsp.models.loose_json import as_dict, as_text, decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from aish_lsp.models.http import HttpClient
 
@@ -51,6 +51,9 @@ except KeyboardInterrupt:
 except Exception as error:
     sys.exit(": ".join(str(one) for one in (error, error.__cause__) if one))
 """
+
+#: Gets the progress of a fetch, in words.
+Told: TypeAlias = "Callable[[str], Awaitable[None]]"
 
 #: The engines, and what can be told to whoever has none.
 Engine: TypeAlias = Literal["ollama", "llama-server", "hub"]
@@ -143,7 +146,7 @@ class Fetcher:
         kept = f" to {shown_path(self.folder)}" if self.folder else ""
         return f"Fetch {model.size:g} GB from {self.host}{kept}?"
 
-    async def fetch(self, model: SmallModel, told: Callable[[str], None]) -> Preset:
+    async def fetch(self, model: SmallModel, told: Told) -> Preset:
         """Fetch a model and return its preset, without a name; ``told`` gets the progress.
 
         What runs meanwhile is stopped if this is cancelled, and keeps what has arrived.
@@ -174,7 +177,7 @@ def _ollama_url(environ: Mapping[str, str]) -> str:
     return url if re.search(r":\d+$", url) else f"{url}:11434"
 
 
-async def _pull(http: HttpClient, url: str, name: str, told: Callable[[str], None]) -> None:
+async def _pull(http: HttpClient, url: str, name: str, told: Told) -> None:
     """Have Ollama pull a model, and tell each tenth of it."""
     shown = ""
     status = ""
@@ -191,10 +194,10 @@ async def _pull(http: HttpClient, url: str, name: str, told: Callable[[str], Non
                 f"{status}: {min(100, 100 * done // total // 10 * 10)} % of {total / 1e6:,.0f} MB"
             )
         if text != shown:
-            told(escaped(text))
+            await told(escaped(text))
             shown = text
     if status != "success":
-        raise BackendUnavailable("Ollama broke off. Run `aish-lsp setup` again to go on with it.")
+        raise BackendUnavailable("Ollama broke off. Choose the model again to go on with it.")
 
 
 async def _download(_http: HttpClient, model: SmallModel) -> Path:
@@ -215,7 +218,7 @@ async def _download(_http: HttpClient, model: SmallModel) -> Path:
     path = os.fsdecode(output).strip()
     if code or not path:
         raise BackendUnavailable(
-            f"{model.file} was not fetched. What has arrived is kept: run `aish-lsp setup` again."
+            f"{model.file} was not fetched. What has arrived is kept: choose it again."
         )
     return Path(path)
 
@@ -242,7 +245,7 @@ async def _serve(http: HttpClient, model: SmallModel) -> Path:
         await _stop(process)
     raise BackendUnavailable(
         f"`llama-server -hf {name}` ended with exit code {process.returncode}. What has"
-        " arrived is kept: run `aish-lsp setup` again."
+        " arrived is kept: choose the model again."
     )
 
 
@@ -272,5 +275,5 @@ def _verify(path: Path) -> None:
         msg = f"{shown_path(path)} cannot be read: {error.strerror}."
         raise BackendUnavailable(msg) from error
     raise BackendUnavailable(
-        f"{shown_path(path)} was damaged on its way, and was removed. Run `aish-lsp setup` again."
+        f"{shown_path(path)} was damaged on its way, and was removed. Choose the model again."
     )

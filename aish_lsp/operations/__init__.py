@@ -8,6 +8,7 @@ from __future__ import annotations
 from aish_lsp.operations import (
     approvals,
     ask,
+    connecting,
     context,
     memory,
     models,
@@ -19,7 +20,7 @@ from aish_lsp.operations import (
 )
 from aish_lsp.operations import operation as added
 
-_FAMILIES = (ask, run, approvals, models, memory, context, sessions, tools, trust, undo)
+_FAMILIES = (ask, run, approvals, models, connecting, memory, context, sessions, tools, trust, undo)
 _ORDER = [family.__name__ for family in _FAMILIES]
 
 #: All operations by name, family by family, in the order of the reference.

@@ -227,16 +227,30 @@ async def _serving(caller: Caller, chosen: ModelCandidate, model: str) -> ModelC
     return chosen.serving(model)
 
 
+async def configure(
+    session: Session, chosen: ModelCandidate, *, default: bool = False
+) -> tuple[str, bool]:
+    """Add a model unless it is configured, use it; return its name, and whether it was added.
+
+    Raises:
+        AishError: as for ``write``.
+    """
+    workspace = session.workspace
+    name = configured_as(workspace.config, chosen.preset)
+    is_new = not name
+    if is_new:
+        name = chosen.preset.name
+        default = default or needs_default(workspace.config, name)
+        await write(workspace, chosen.preset, default=default)
+    await session.use_model(name)
+    return name, is_new
+
+
 async def _added(session: Session, chosen: ModelCandidate) -> tuple[str, str]:
     """Configure a model, use it, ask it a question; return its name and what to tell the user."""
-    workspace = session.workspace
-    name, state = configured_as(workspace.config, chosen.preset), "is configured already"
-    if not name:
-        name = chosen.preset.name
-        default = needs_default(workspace.config, name)
-        await write(workspace, chosen.preset, default=default)
-        state = f"was added to `{escaped(str(config_file()))}`"
-    await session.use_model(name)
+    name, is_new = await configure(session, chosen)
+    file = escaped(str(config_file()))
+    state = f"was added to `{file}`" if is_new else "is configured already"
     sentence = f"**{escaped(name)}** {state}, and answers from now on."
     try:
         reply = await try_out(session, name)
@@ -338,12 +352,23 @@ async def candidates(workspace: FolderContext) -> list[ModelCandidate]:
     return listed
 
 
-def lacking(workspace: FolderContext) -> list[KeyOffer]:
-    """Return the providers whose key is neither in the environment nor stored in ``keys.env``."""
+def providers(workspace: FolderContext) -> tuple[KeyOffer, ...]:
+    """Return the providers that are known."""
     from aish_lsp.models.endpoint import all_offers  # noqa: PLC0415 - not needed at the start
 
+    return all_offers(workspace.services.keys)
+
+
+def lacking(workspace: FolderContext) -> list[KeyOffer]:
+    """Return the providers whose key is neither in the environment nor stored in ``keys.env``."""
     keys = workspace.services.keys
-    return [one for one in all_offers(keys) if not keys.get(one.variable, "").strip()]
+    return [one for one in providers(workspace) if not keys.get(one.variable, "").strip()]
+
+
+def key_name(address: str) -> str:
+    """Return the name under which the key of a server is kept."""
+    where = host(address if "://" in address else f"http://{address}")
+    return f"KEY_OF_{re.sub('[^A-Za-z0-9]+', '_', where).strip('_').upper()}"
 
 
 async def at_address(
@@ -372,7 +397,7 @@ async def at_address(
     preset = Preset(name=_LOCAL, endpoint=endpoint, api_key_env=key_variable or None)
     info = await describe(services.http, preset, services.keys)
     if info.refuses_key:
-        raise BackendRejected(_refused_key(endpoint, key_variable))
+        raise BackendRejected(refused_key(endpoint, key_variable))
     if not info.models:
         key = " Does it want a key?" if not key_variable and not is_loopback(endpoint) else ""
         msg = f"Nothing at {escaped(endpoint)} lists models. Is the server running?{key}"
@@ -403,7 +428,8 @@ def on_this_machine(workspace: FolderContext, preset: Preset) -> ModelCandidate:
     return _candidate(preset, _LOCAL, (), config, [*config.models, "offline"])
 
 
-def _refused_key(endpoint: str, variable: str) -> str:
+def refused_key(endpoint: str, variable: str) -> str:
+    """Return the message that a server wants a key, or another one."""
     if variable:
         return f"The server at {escaped(endpoint)} refuses the key in {escaped(variable)}."
     return (

@@ -90,6 +90,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
+async def unheard(_progress: str) -> None:
+    """Let nobody hear of the progress."""
+
+
 async def set_up(
     environment: dict[str, str], answers: dict[str, str], code: int = 0, command: str = "setup"
 ) -> str:
@@ -307,9 +311,9 @@ async def test_llama_server_fetches_by_itself_and_an_exit_is_told(
     assert fetcher.engine == "llama-server"
     if trouble:
         with pytest.raises(BackendUnavailable, match="ended with exit code 1"):
-            await fetcher.fetch(small_models()[0], lambda _: None)
+            await fetcher.fetch(small_models()[0], unheard)
     else:
-        preset = await fetcher.fetch(small_models()[0], lambda _: None)
+        preset = await fetcher.fetch(small_models()[0], unheard)
         assert preset.path == path
 
 
@@ -328,7 +332,7 @@ async def test_a_pull_that_fails_is_told_in_ollamas_words(
         fetcher = await Fetcher.find(http, {"OLLAMA_HOST": server.url})
         assert fetcher is not None
         with pytest.raises(BackendUnavailable, match=message):
-            await fetcher.fetch(small_models()[0], lambda _: None)
+            await fetcher.fetch(small_models()[0], unheard)
 
 
 def test_a_disk_without_room_is_told_before_anything_is_asked(

@@ -241,6 +241,32 @@ export interface Completion {
   usage: Usage | null;
 }
 
+export interface Connectable {
+  found: ConnectableModel[];
+  providers: ConnectableModel[];
+  small: ConnectableModel[];
+  smallProblem: string;
+}
+
+export interface ConnectableModel {
+  choice: string;
+  label: string;
+  detail: string;
+  models: string[];
+  keyVariable: string;
+  keys: string;
+  sendsTo: string;
+  configured: string;
+}
+
+export interface Connected {
+  name: string;
+  reply: string;
+  problem: string;
+  keyVariable: string;
+  models: string[];
+}
+
 export interface ContextReport {
   total: number;
   tokenBudget: number;
@@ -479,6 +505,16 @@ export interface ModelAdd {
   uri?: string | null;
   session?: string | null;
   choice?: string | null;
+}
+
+export interface ModelConnect {
+  workspace?: string | null;
+  uri?: string | null;
+  session?: string | null;
+  choice: string;
+  model?: string | null;
+  apiKeyEnv?: string | null;
+  default?: boolean;
 }
 
 export interface ModelInfo {
@@ -958,6 +994,8 @@ export interface ServerCommands {
   "aish.model.list": { params: SessionTarget; result: Models };
   "aish.model.use": { params: ModelUse; result: Models };
   "aish.model.add": { params: ModelAdd; result: Added };
+  "aish.model.find": { params: SessionTarget; result: Connectable };
+  "aish.model.connect": { params: ModelConnect; result: Connected };
   "aish.memory.add": { params: MemoryAdd; result: Remembered };
   "aish.memory.list": { params: MemoryList; result: Items };
   "aish.memory.forget": { params: MemoryForget; result: Forgotten };

@@ -209,6 +209,29 @@ local M = {}
 ---@field finishReason "stop"|"length"|"tool"|"refusal"|"repetition"|"cancelled"|"timeout"|"denied"|"error"
 ---@field usage aish.Usage|nil
 
+---@class aish.Connectable
+---@field found aish.ConnectableModel[]
+---@field providers aish.ConnectableModel[]
+---@field small aish.ConnectableModel[]
+---@field smallProblem string
+
+---@class aish.ConnectableModel
+---@field choice string
+---@field label string
+---@field detail string
+---@field models string[]
+---@field keyVariable string
+---@field keys string
+---@field sendsTo string
+---@field configured string
+
+---@class aish.Connected
+---@field name string
+---@field reply string
+---@field problem string
+---@field keyVariable string
+---@field models string[]
+
 ---@class aish.ContextReport
 ---@field total integer
 ---@field tokenBudget integer
@@ -415,6 +438,15 @@ local M = {}
 ---@field uri? string|nil
 ---@field session? string|nil
 ---@field choice? string|nil
+
+---@class aish.ModelConnect
+---@field workspace? string|nil
+---@field uri? string|nil
+---@field session? string|nil
+---@field choice string
+---@field model? string|nil
+---@field apiKeyEnv? string|nil
+---@field default? boolean
 
 ---@class aish.ModelInfo
 ---@field name string
