@@ -25,8 +25,8 @@ from typing import Final
 
 from aish_lsp.shell.risk.words import UNKNOWN, table
 
-#: The plain words that are meant, and a pattern for the others.
-_Globs = tuple[frozenset[str], re.Pattern[str] | None]
+#: The plain words that are meant, and the globs of others.
+_Globs = tuple[frozenset[str], tuple[str, ...]]
 
 
 #: Options, each by its name with what is its value: what is attached, or the next word.
@@ -240,21 +240,27 @@ def _begin(words: Sequence[str], before: str) -> int:
     return at
 
 
+def names_of(match: str) -> tuple[str, ...]:
+    """Return the names of the commands that ``match`` is about; empty if it is no pattern."""
+    head = match.split(maxsplit=1)[:1]
+    return tuple(head[0].casefold().split("|")) if head and head[0][0] not in "-!{" else ()
+
+
 def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
     """Return the pattern that ``match`` stands for; ``sets`` are the options that ``@`` names.
 
     Raises:
         ValueError: it is empty, or not a pattern.
     """
-    head, *rest = match.split() or [""]
-    if not head or head[0] in "-!{":
+    names = names_of(match)
+    if not names:
         msg = "it does not begin with a command's name"
         raise ValueError(msg)
     words, needed, absent = [], [], []
     some, none = [], []
     only: str | None = None
     most: int | None = None
-    for word in rest:
+    for word in match.split()[1:]:
         if word.startswith("!{"):
             none.append(_globs(word[1:]))
         elif word[0] == "{":
@@ -269,7 +275,6 @@ def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
             most = int(word[9:])
         else:
             words.append(_globs(word))
-    names = tuple(head.casefold().split("|"))
     return Pattern(
         names, tuple(words), tuple(needed), tuple(absent), tuple(some), tuple(none), only, most
     )
@@ -284,8 +289,7 @@ def _named(text: str, sets: Mapping[str, str]) -> str:
 def _globs(text: str) -> _Globs:
     alternatives = text.strip("{}").split("|")
     plain = frozenset(word for word in alternatives if not _WILD.search(word))
-    wild = [translate(word) for word in alternatives if word not in plain]
-    return plain, re.compile("|".join(wild)) if wild else None
+    return plain, tuple(word for word in alternatives if word not in plain)
 
 
 _WILD: Final = re.compile(r"[*?\[]")
@@ -293,7 +297,13 @@ _WILD: Final = re.compile(r"[*?\[]")
 
 def _like(globs: _Globs, word: str) -> bool:
     plain, wild = globs
-    return word in plain or (wild is not None and wild.match(word) is not None)
+    return word in plain or (wild != () and _any_of(wild).match(word) is not None)
+
+
+@cache
+def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what matches what one of the globs does: the tables have hundreds, most never used."""
+    return re.compile("|".join(map(translate, globs)))
 
 
 def first_words(pattern: Pattern) -> Iterable[str] | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import Risk
-from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, parse
+from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, names_of, parse
 from aish_lsp.shell.risk.words import UNKNOWN, table
 
 if TYPE_CHECKING:
@@ -87,11 +86,11 @@ class Wrapper:
 class ProgramRule:
     """What is looked for in a program, and how risky it is.
 
-    ``secrets`` says that it reveals secrets. If it ``runs`` a command or ``writes`` to a file, that
-    is the first group of the pattern.
+    ``expression`` finds it; ``secrets`` says that it reveals secrets. If it ``runs`` a command or
+    ``writes`` to a file, that is the expression's first group.
     """
 
-    pattern: re.Pattern[str]
+    expression: str
     level: int
     reason: str
     secrets: bool = False
@@ -105,14 +104,14 @@ class Program:
 
     Attributes:
         rules: what is looked for.
-        without: what does not count in it, such as comments.
+        without: an expression for what does not count in it, such as comments; empty if all does.
         script: whether the first operand, or else the input, is a program.
         input: whether the input is a program, too.
         every: whether even a plain word, which could be a name, can be a program.
     """
 
     rules: tuple[ProgramRule, ...]
-    without: re.Pattern[str] | None = None
+    without: str = ""
     script: bool = False
     input: bool = False
     every: bool = False
@@ -120,7 +119,10 @@ class Program:
 
 @dataclass(slots=True)
 class CommandRules:
-    """What the tables say about one command name."""
+    """What the tables say about one command name.
+
+    ``rows`` become its rules when it is first asked for: the tables have thousands.
+    """
 
     values: frozenset[str] = frozenset()
     before: str = "none"
@@ -129,6 +131,14 @@ class CommandRules:
     globs: list[Rule] = field(default_factory=list)
     wrappers: list[Wrapper] = field(default_factory=list)
     program: Program | None = None
+    rows: list[Callable[[], Rule]] = field(default_factory=list)
+
+    def parsed(self) -> CommandRules:
+        """Return the same with the rules of all rows; this one stays as it is."""
+        done = replace(self, rules=[], by_word={})
+        for row in self.rows:
+            done.add(row())
+        return done
 
     def add(self, rule: Rule) -> None:
         """Add a rule under the first words that it needs."""
@@ -159,11 +169,15 @@ class Tables:
 
     def __init__(self) -> None:
         self._entries: defaultdict[str, CommandRules] = defaultdict(CommandRules)
+        self._parsed: dict[str, CommandRules] = {}
         self._globs: list[tuple[str, Rule]] = []
 
     def entry(self, name: str) -> CommandRules | None:
         """Return the entry of a name in lower case; None if there is none."""
-        entry = self._entries.get(name)
+        entry = self._parsed.get(name)
+        if entry is None and name in self._entries:
+            # Other threads see either nothing or all of its rules.
+            entry = self._parsed[name] = self._entries[name].parsed()
         globs = [rule for glob, rule in self._globs if fnmatchcase(name, glob)]
         return replace(entry or CommandRules(), globs=globs) if globs else entry
 
@@ -173,21 +187,18 @@ class Tables:
         """Add groups of rows: a level, a reason, and one ``match`` or several.
 
         ``sets`` are the options that a row can name as one, by their name.
-
-        Raises:
-            ValueError: a row cannot be read.
         """
         for group in groups:
             matches = group["match"]
             level = LEVELS.index(group["risk"])
             fields = {key: group[key] for key in _RULE_FIELDS if key in group}
             for match in [matches] if isinstance(matches, str) else matches:
-                rule = Rule(parse(match, sets), level, **fields)
-                for name in rule.pattern.names:
+                row = partial(_rule, match, sets, level, fields)
+                for name in names_of(match):
                     if "*" in name:
-                        self._globs.append((name, rule))
+                        self._globs.append((name, row()))
                     else:
-                        self._entries[name].add(rule)
+                        self._entries[name].rows.append(row)
 
     def add_values(self, values: Mapping[str, str]) -> None:
         """Add which options of a command take the next word for their value."""
@@ -220,10 +231,16 @@ class Tables:
             if row["names"] == "*":
                 of_all = rules
                 continue
-            without = re.compile(row["without"], re.DOTALL) if "without" in row else None
+            without = f"(?s){row['without']}" if "without" in row else ""
             kinds = {key: True for key in ("script", "input", "every") if key in row}
             for name in row["names"].split():
                 self._entries[name].program = Program(rules, without, **kinds)
+
+
+def _rule(
+    match: str, sets: Mapping[str, str] | None, level: int, fields: Mapping[str, Any]
+) -> Rule:
+    return Rule(parse(match, sets), level, **fields)
 
 
 def _program_rule(group: Mapping[str, Any], row: Mapping[str, Any]) -> ProgramRule:
@@ -231,7 +248,7 @@ def _program_rule(group: Mapping[str, Any], row: Mapping[str, Any]) -> ProgramRu
     flags = f"(?{row['flags']})" if "flags" in row else ""
     kinds = {key: True for key in ("secrets", "runs", "writes") if key in group}
     level = LEVELS.index(group["risk"])
-    return ProgramRule(re.compile(flags + text), level, group.get("reason", ""), **kinds)
+    return ProgramRule(flags + text, level, group.get("reason", ""), **kinds)
 
 
 @lru_cache(maxsize=8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -183,14 +184,20 @@ def _not_known(review: Review, text: str, program: Program) -> None:
         review.caution("runs a program that is only partly known")
 
 
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Return an expression of the tables, compiled when a program is first looked into for it."""
+    return re.compile(expression)
+
+
 def scan(review: Review, text: str, program: Program) -> None:
     """Record what a program destroys, and whether it reveals secrets."""
     if mentions_secret(text):
         review.read_secrets = True
         review.caution("runs a program that may print secrets")
-    bare = program.without.sub(" ", text) if program.without else text
+    bare = _compiled(program.without).sub(" ", text) if program.without else text
     for rule in program.rules:
-        for match in rule.pattern.finditer(bare):
+        for match in _compiled(rule.expression).finditer(bare):
             review.findings.add(rule.level, rule.reason)
             review.read_secrets = review.read_secrets or rule.secrets
             inner = next((group for group in match.groups() if group is not None), None)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import tree_sitter_bash
-from tree_sitter import Language, Node, Parser, Query, QueryCursor
+from tree_sitter import Language, Node, Parser
 
 #: Characters: nobody reads through a longer command before running it. Up to this length, the
 #: parser recovers from errors in about a tenth of a second, whatever the text is.
@@ -55,29 +55,29 @@ def table(name: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
 
 
-@cache
-def _unread() -> QueryCursor:
-    """Return a search for kinds that the walk does not read, and for variables that are passed."""
-    visited = frozenset(table("grammar")["visited"])
-    kinds = {
-        f"({kind})" if _language.node_kind_is_named(number) else f'"{kind}"'
-        for number in range(_language.node_kind_count)
-        if _language.node_kind_is_visible(number)
-        and (kind := _language.node_kind_for_id(number) or "") not in visited
-        and kind not in {"ERROR", "end"}
-    }
-    texts = [f"[{' '.join(sorted(kinds))}] @unread", '(expansion "!" @unread)']
-    texts += [
-        f"({kind} (variable_name) @variable)"
-        for kind in ("simple_expansion", "expansion", "subscript")
-    ]
-    return QueryCursor(Query(_language, "\n".join(texts)))
+#: The kinds of node that the walk reads; there is none where the parser only recovers.
+_READ: Final = frozenset(table("grammar")["visited"]) | {"ERROR"}
+#: The kinds that stand for the value of the variable in them.
+_EXPANDS: Final = frozenset({"simple_expansion", "expansion", "subscript"})
 
 
 def unread(root: Node) -> tuple[list[Node], list[Node]]:
     """Return the nodes in a tree that the walk does not read, and the names that are expanded."""
-    nodes = _unread().captures(root)
-    return nodes.get("unread", []), nodes.get("variable", [])
+    parts: list[Node] = []
+    names: list[Node] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        outer = node.type
+        children = node.children
+        for child in children:
+            kind = child.type
+            if kind not in _READ or (kind == "!" and outer == "expansion"):
+                parts.append(child)
+            elif kind == "variable_name" and outer in _EXPANDS:
+                names.append(child)
+        waiting += children
+    return parts, names
 
 
 #: Stands for text that is not known; it cannot occur in a command.

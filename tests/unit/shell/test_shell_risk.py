@@ -11,7 +11,7 @@ import pytest
 
 from aish_lsp.shell.risk import UNHELD, Verdict, classify, runs_only_git
 from aish_lsp.shell.risk.matching import parse
-from aish_lsp.shell.risk.rules import FOLDER
+from aish_lsp.shell.risk.rules import FOLDER, Tables, tables
 from aish_lsp.shell.risk.words import LONGEST
 
 SAFE = [
@@ -667,3 +667,33 @@ def test_what_no_snapshot_holds_is_not_changed_as_if_one_did(tmp_path: Path, com
 )
 def test_a_line_of_gits_own_commands(text: str, expected: bool) -> None:
     assert runs_only_git(text) is expected
+
+
+def test_an_entry_has_the_rules_of_all_its_rows_and_reads_no_other_command_s() -> None:
+    some = Tables()
+    some.add_rules(
+        [
+            {"match": ["ls|dir -a", "ls -l", "rm operands:many"], "risk": "safe"},
+            {"match": "ls sub", "risk": "caution", "reason": "x"},
+        ]
+    )
+    entry = some.entry("ls")
+    assert entry is not None
+    assert [len(entry.rules), list(entry.by_word)] == [2, ["sub"]]
+    assert some.entry("ls") is entry
+    assert some.entry("mv") is None
+    with pytest.raises(ValueError, match="many"):
+        some.entry("rm")
+
+
+def test_every_row_and_expression_of_the_tables_can_be_read() -> None:
+    bundled = tables()
+    programs = []
+    for name in list(bundled._entries):
+        entry = bundled.entry(name)
+        assert entry is not None
+        programs += [entry.program] if entry.program else []
+    expressions = {rule.expression for program in programs for rule in program.rules}
+    assert len(expressions) > 20
+    for expression in expressions | {program.without for program in programs}:
+        re.compile(expression)
