@@ -13,6 +13,8 @@ from typing import Final
 
 from aish_lsp.offline.choosing import quoted
 from aish_lsp.offline.compose.grammar import (
+    ANYBODY,
+    MODE,
     Clause,
     Composed,
     Misfit,
@@ -238,11 +240,10 @@ def _to(act: str) -> Callable[..., None]:
 
 #: What the value of an action has to look like.
 _SHAPES: Final = {
-    "chmod": re.compile(r"0?[0-7]{3,4}|[ugoa]*[-+=][rwxXst]+"),
+    "chmod": MODE,
     "extension": re.compile(r"\.?\w[\w.]*"),
     "prefix": re.compile(r"[^-/\0\n][^/\0\n]*"),
 }
-_ANYBODY: Final = re.compile(r"\w[\w.-]*(?::\w[\w.-]*)?")
 
 
 def _act(act: str) -> Callable[..., None]:
@@ -251,7 +252,7 @@ def _act(act: str) -> Callable[..., None]:
     def add(things: Things, *found: list[Value]) -> None:
         put(things, "act", act)
         one = next(many for many in found if many)
-        if len(one) > 1 or not _SHAPES.get(act, _ANYBODY).fullmatch(one[0].text):
+        if len(one) > 1 or not _SHAPES.get(act, ANYBODY).fullmatch(one[0].text):
             raise Misfit(one[0].text)
         if act == "extension" and (one[0].kind != "extension" or things.kind in ("d", "l", "any")):
             raise Misfit("no extension")

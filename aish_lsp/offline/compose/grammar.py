@@ -198,12 +198,16 @@ def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
     return "".join(f"{word} " for word in said), values
 
 
+#: A user or group, and a mode, as the shell has them; neither can be an option.
+ANYBODY: Final = re.compile(r"\w[\w.-]*(?::\w[\w.-]*)?")
+MODE: Final = re.compile(r"0?[0-7]{3,4}|[ugoa]*[-+=][rwxXst]+")
+
 #: The kinds of a word by its shape; the first that fits.
 _SHAPES: Final = tuple(
     (kind, re.compile(shape))
     for kind, shape in (
         ("extension", r"\*?\.[\w+-]+~?"),
-        ("mode", r"0?[0-7]{3,4}|[ugoa]*[-+=][rwxXst]+"),
+        ("mode", MODE.pattern),
         ("glob", r".*[][*?].*"),
         ("path", r".*/.*|\.|\.\.|~"),
     )
@@ -255,6 +259,7 @@ _VALUES: Final = {
     "CALLED": rf"({_FOLDER})",
     "TARGET": rf"({_ONE}|<number:\d+> |(?!(?:home|current|present|parent|same|other)\b){_BARE})",
     "FORMATS": rf"(<(?:format|extension):\d+> (?:{_SEP}<(?:format|extension):\d+> )*)",
+    "THINGS": rf"({_ONE}(?:{_SEP}{_ONE})*|{_BARE}(?:{_SEP}{_BARE})*)",
     "NUMBER": r"(<number:\d+> )",
     "NTH": r"(<number:\d+> |first |second )",
     "SIZE": r"(<size:\d+> )",

@@ -1,0 +1,115 @@
+"""What is done with files and folders that the sentence names: "rename a.txt to b.txt".
+
+A row of clauses.toml is a command with slots; the manners that may be said of it add its options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+from aish_lsp.offline.compose.grammar import (
+    ANYBODY,
+    MODE,
+    Clause,
+    Composed,
+    Misfit,
+    Phrase,
+    Toolset,
+    Value,
+    clauses,
+    put,
+    understand,
+)
+from aish_lsp.offline.words import data
+
+_SLOT: Final = re.compile(r"\{(\d)(\w?)\}")
+_TAR: Final = re.compile(r".*\.(?:tar(?:\.\w+)?|t[gbx]z2?)", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class NamedRequest:
+    """What is to be done: the command with its slots filled, and the manners that are said."""
+
+    target: Toolset
+    command: str = ""
+    manners: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+
+def _filled(template: str) -> Callable[..., None]:
+    """Return what puts the values of the clause into the slots of a command."""
+
+    def add(request: NamedRequest, *found: list[Value]) -> None:
+        given = [values for values in found if values]
+        put(
+            request,
+            "command",
+            _SLOT.sub(lambda slot: _slot(given[int(slot[1]) - 1], slot[2]), template),
+        )
+
+    return add
+
+
+def _slot(values: list[Value], form: str) -> str:
+    """Return the values as words of the shell, if they are what the slot takes."""
+    first = values[0]
+    if not form:
+        if any(
+            one.kind in ("glob", "extension", "format") or re.search(r"[$\\\n]", one.text)
+            for one in values
+        ):
+            raise Misfit("not a name")
+        plain = first.kind == "word"  # "docs and src": words that are no values by their shape
+        bare = re.sub(r",|\b(?:and|or)\b", " ", first.text).split() if plain else []
+        return " ".join(one.path for one in map(Value, bare)) or " ".join(
+            one.path for one in values
+        )
+    if len(values) > 1:
+        raise Misfit("one is needed")
+    if form == "n":
+        return str(first.bytes if first.kind == "size" else first.number)
+    if form == "t":
+        return f"{'-e ' * first.text.startswith('-')}{first.quoted}"
+    shape = {"u": ANYBODY, "m": MODE, "a": _TAR}[form]
+    if not shape.fullmatch(first.text):
+        raise Misfit(first.text)
+    return first.path
+
+
+def _manner(name: str) -> Callable[..., None]:
+    return lambda request, *_: request.manners.append(name)
+
+
+@cache
+def _rules() -> list[Clause]:
+    rules = [
+        Clause(ways, _filled(template), tells=True) for template, ways in clauses("named").items()
+    ]
+    for name, manner in data("clauses")["manners"].items():
+        rules.append(Clause(tuple(map(Phrase, manner["ways"])), _manner(name), tells=True))
+    return rules
+
+
+def compose_named(sentence: str, target: Toolset) -> Composed:
+    """Return the command for what ``sentence`` wants done with the things that it names.
+
+    Raises:
+        Misfit: some of it is not understood.
+    """
+    request = NamedRequest(target)
+    understand(sentence, "named", _rules(), request)
+    program, _, rest = request.command.partition(" ")
+    if not program:
+        raise Misfit("nothing is done")
+    options = []
+    for name in request.manners:
+        option = data("clauses")["manners"][name].get(program)
+        if option is None:
+            raise Misfit(f"{program} does nothing {name}")
+        options += [option] if option and option not in options else []
+    said = " ".join(request.said)
+    return Composed(" ".join([program, *options, rest]), f"{said[0].upper()}{said[1:]}.")
