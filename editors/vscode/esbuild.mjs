@@ -23,7 +23,11 @@ const extension = {
 };
 const webviews = {
   ...common,
-  entryPoints: { chat: "src/webview/chat.ts", context: "src/webview/context.ts" },
+  entryPoints: {
+    chat: "src/webview/chat.ts",
+    context: "src/webview/context.ts",
+    highlight: "src/webview/highlight.ts",
+  },
   outdir: "dist",
   platform: "browser",
   format: "iife",

@@ -98,6 +98,7 @@ def test_the_package_holds_what_it_needs_and_nothing_else(tmp_path: Path) -> Non
     assert {
         "dist/extension.js",
         "dist/context.js",
+        "dist/highlight.js",
         "dist/chat.css",
         "media/aish.svg",
     } <= sizes.keys()

@@ -1,6 +1,7 @@
 import "./dom";
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import "../src/webview/highlight";
 import { markdown, MarkdownView } from "../src/webview/markdown";
 
 /** Pieces that replies are made of; a generator joins and cuts them. */
@@ -64,6 +65,25 @@ test("a reply that comes in pieces looks like one that came whole", () => {
   }
 });
 
+test("the number and the line of a block are those that the server counts", () => {
+  const text =
+    "1. one\n\n   ```py\n   a\n   ```\n2. two\n   > ~~~\n   > b\n   > ~~~\n\n```diff\n-x\n```\n\n```\nc\n```\n";
+  const view = new MarkdownView(10);
+  view.update(text);
+  const code = view.blocks
+    .flatMap((block) => [block, ...block.inner])
+    .filter(({ type }) => type === "code");
+  assert.deepEqual(
+    code.map(({ first, last, number }) => [first, last, number]),
+    [
+      [12, 14, 0],
+      [16, 18, 1],
+      [20, 22, 2],
+      [24, 26, 2],
+    ],
+  );
+});
+
 test("each line of a suggestion is found in the block of its line", () => {
   for (let seed = 1; seed <= TRIED; seed += 1) {
     const text = reply(numbers(seed));
@@ -101,7 +121,7 @@ const ATTACKS = [
 ];
 
 const ELEMENTS = new Set(
-  "A BLOCKQUOTE BR CODE DEL DIV EM H1 H2 H3 H4 H5 H6 HR INPUT LI OL P PRE SPAN STRONG TABLE TBODY TD TH THEAD TR UL".split(
+  "A BLOCKQUOTE BR CODE DEL DIV EM H1 H2 H3 H4 H5 H6 HR INPUT KBD LI OL P PRE SPAN STRONG SUB SUP TABLE TBODY TD TH THEAD TR UL".split(
     " ",
   ),
 );
@@ -132,6 +152,23 @@ test("no attack makes an element, a handler or a link that is not listed", () =>
       harmless(view.element, text.slice(0, at));
     }
   }
+});
+
+test("code is colored as it grows, and its text stays what it is", () => {
+  const view = new MarkdownView(0);
+  const code = "def f(x):\n    return '<b>' # y\n";
+  for (let at = 1; at <= code.length; at += 1) {
+    view.update("```py\n" + code.slice(0, at));
+    const shown = view.element.querySelector(".growing")?.textContent;
+    assert.equal(shown, code.slice(0, at).replace(/\n$/, ""));
+  }
+  const names = [...view.element.querySelectorAll("[class^=hljs-]")].map((one) => one.className);
+  assert.ok(["hljs-keyword", "hljs-string", "hljs-comment"].every((one) => names.includes(one)));
+});
+
+test("a change is colored by its lines", () => {
+  const { innerHTML } = markdown("```diff\n-old\n+new\n```");
+  assert.match(innerHTML, /hljs-deletion">-old<.*hljs-addition">\+new</s);
 });
 
 test("what turns text around is shown and does nothing", () => {

@@ -87,6 +87,21 @@ test("colors are classes, whole or in pieces, and no other code does anything", 
   assert.equal(painted("50%\r100%\n").textContent, "100%\n");
 });
 
+test("a line that comes in pieces is never cut by a piece of its own", () => {
+  const view = new GrowingText("code");
+  let text = "";
+  for (let number = 0; number < 3000; number += 1) {
+    text += number % 20 ? " word" : "\n word";
+    view.update(text);
+  }
+  const pieces = [...view.element.querySelectorAll(".piece")].map((one) => one.textContent);
+  assert.ok(pieces.length > 2);
+  assert.ok(
+    pieces.slice(0, -1).every((piece) => piece.endsWith("\n")),
+    JSON.stringify(pieces),
+  );
+});
+
 test("a text that grows is the text, however it comes", () => {
   const text = Array.from({ length: 3000 }, (_, at) => `line ${at}`).join("\n");
   const view = new GrowingText("code");

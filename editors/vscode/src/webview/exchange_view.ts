@@ -177,7 +177,7 @@ export class ExchangeView {
       const { key } = this.exchange;
       this.post({ kind: "replace", session: this.session, key, block: block.number });
     };
-    return [button("Replace selection", replace, { class: "quiet" }), copy];
+    return [button("Replace selection", replace, { class: "quiet replace" }), copy];
   }
 
   private syncCards(): void {
@@ -211,8 +211,11 @@ export class ExchangeView {
 
   /** Put a card where its command stands in the reply. */
   private place(line: number, source: string, card: HTMLElement): void {
-    const blocks = this.parts.flatMap((part) => (part.kind === "text" ? part.view.blocks : []));
-    const block = blocks.find((one) => one.first <= line && line <= one.last);
+    const isAt = ({ first, last }: Block): boolean => first <= line && line <= last;
+    const outer = this.parts
+      .flatMap((part) => (part.kind === "text" ? part.view.blocks : []))
+      .find(isAt);
+    const block = outer?.inner.find(isAt) ?? outer;
     if (!block) {
       if (card.parentElement !== this.rest) this.rest.append(card);
       return;

@@ -14,6 +14,7 @@ export class GrowingText {
   private readonly paint = ansi();
   private piece: HTMLElement | undefined;
   private length = 0;
+  private endsLine = true;
 
   constructor(private readonly kind: "code" | "output") {
     // What scrolls has to be within reach of the keyboard.
@@ -35,10 +36,18 @@ export class GrowingText {
     this.text = text;
   }
 
+  /** Show the text that is shown with colors; what comes then is added to it. */
+  showColored(colored: DocumentFragment): void {
+    this.piece = h("span", { class: "piece" }, colored);
+    this.length = this.text.length;
+    this.element.replaceChildren(this.piece);
+  }
+
   private add(text: string): void {
     let rest = text;
     while (rest) {
-      if (!this.piece || this.length > PIECE) this.begin();
+      // A piece is drawn on lines of its own: one that begins within a line would break it.
+      if (!this.piece || this.length > (this.endsLine ? PIECE : 4 * PIECE)) this.begin();
       // A piece ends where a line does, unless the line is very long.
       const end = rest.indexOf("\n", Math.max(0, PIECE - this.length));
       const cut = end < 0 || end > 2 * PIECE ? Math.min(rest.length, 2 * PIECE) : end + 1;
@@ -56,6 +65,7 @@ export class GrowingText {
 
   private addTo(text: string): void {
     this.length += text.length;
+    this.endsLine = text.endsWith("\n");
     if (this.kind === "output") {
       this.paint.add(this.piece as HTMLElement, text);
       return;

@@ -1,80 +1,16 @@
-/**
- * A reply's Markdown as it grows: what is complete is rendered once, the rest again each time.
- *
- * A model's text is nobody's to trust: HTML in it is shown as text, an image as a link, and what is
- * made of the rest goes through a sanitizer that lets only what is listed through.
- */
-import DOMPurify from "dompurify";
-import { Marked, type Token, type Tokens } from "marked";
+/** A reply's Markdown as it grows: what is complete is rendered once, the rest again each time. */
+import type { Token, Tokens, TokensList } from "marked";
 import { isolated } from "../text";
+import { color } from "./coloring";
 import { h } from "./dom";
 import { GrowingText } from "./growing_text";
+import { blocksOf, type Links, render, unbroken } from "./markdown_html";
 
 /** Characters of one paragraph or list above which it is shown as plain text. */
 const MOST_FORMATTED = 64 * 1024;
 
-const ALLOWED = {
-  ALLOWED_TAGS: [
-    ...["a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr"],
-    ...[
-      "input",
-      "li",
-      "ol",
-      "p",
-      "pre",
-      "strong",
-      "table",
-      "tbody",
-      "td",
-      "th",
-      "thead",
-      "tr",
-      "ul",
-    ],
-  ],
-  ALLOWED_ATTR: ["align", "checked", "disabled", "href", "start", "title", "type"],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
-};
-
-const marked = new Marked({
-  gfm: true,
-  breaks: false,
-  extensions: [
-    {
-      name: "suggestion",
-      level: "block",
-      start: (text: string) => /^CMD: /m.exec(text)?.index,
-      tokenizer: (text: string) => {
-        const found = /^CMD: [^\n]*(?:\n|$)/.exec(text);
-        return found ? { type: "suggestion", raw: found[0] } : undefined;
-      },
-      // Inside of a list or a quotation it is no suggestion, and is text.
-      renderer: ({ raw }) => `<p>${escaped(raw)}</p>`,
-    },
-  ],
-  renderer: {
-    html: ({ text }) => escaped(text),
-    image: ({ href, text }) => link(href, `image: ${text || href}`),
-    link({ href, tokens }) {
-      return link(href, this.parser.parseInline(tokens), true);
-    },
-  },
-});
-
-function link(href: string, text: string, isHtml = false): string {
-  const shown = isHtml ? text : escaped(text);
-  // Whatever else it says it does, a link opens a page in the browser, or is none.
-  if (!/^(?:https?:|mailto:)/i.test(href)) return `${shown} (${escaped(href)})`;
-  return `<a href="${escaped(href)}" title="${escaped(href)}">${shown}</a>`;
-}
-
-function escaped(text: string): string {
-  return text
-    .replaceAll("&", "&amp;")
-    .replaceAll("<", "&lt;")
-    .replaceAll(">", "&gt;")
-    .replaceAll('"', "&quot;");
-}
+/** Languages of blocks that are a change to a document or a console, and not its text. */
+const NO_TEXT = new Set(["diff", "patch", "console", "shell-session"]);
 
 /** A block of a reply, from one line to another one. */
 export interface Block {
@@ -82,37 +18,50 @@ export interface Block {
   element: HTMLElement;
   first: number;
   last: number;
-  /** Of a code block, its number among those of the text. */
+  /** Of a block of code, its number among those that may be a document's text. */
   number: number;
+  /** The blocks of code in a list or a quotation. */
+  inner: Block[];
 }
+
+interface Growing {
+  view: GrowingText;
+  label: HTMLElement;
+  block: Block;
+}
+
+/** How far a text is complete: in characters, lines, blocks, and blocks that are text. */
+const NOTHING = { characters: 0, lines: 0, blocks: 0, texts: 0 };
 
 export class MarkdownView {
   readonly element = h("div", { class: "markdown" });
   /** The blocks that will not change any more, then those that may. */
   blocks: Block[] = [];
   private text = "";
-  /** Characters and lines of what is complete, and how many blocks of it. */
-  private done = { characters: 0, lines: 0, blocks: 0, code: 0 };
-  private growing: { view: GrowingText; label: HTMLElement; block: Block } | undefined;
+  private done = { ...NOTHING };
+  /** The links that what is complete defines, and those that what is shown knows. */
+  private links: Links = {};
+  private shownLinks = "{}";
+  private growing: Growing | undefined;
 
   constructor(
     private readonly firstLine: number,
-    private readonly onCode: (block: Block, code: string) => HTMLElement[] = () => [],
+    private readonly onCode: (block: Block) => HTMLElement[] = () => [],
   ) {}
 
   /** Show a text that begins with what was shown before. */
   update(text: string): void {
     if (text === this.text) return;
     this.text = text;
-    const tokens = marked.lexer(text.slice(this.done.characters));
+    const tokens = this.lexed(text);
     this.dropUnfinished(tokens[0]);
-    let { characters, lines, code } = this.done;
+    let { characters, lines, texts } = this.done;
     const lastAt = tokens.findLastIndex((token) => token.type !== "space");
     tokens.forEach((token, at) => {
-      const block = this.block(token, lines, code);
+      const block = this.block(token, lines, texts);
       characters += token.raw.length;
       lines += token.raw.split("\n").length - 1;
-      if (block?.type === "code") code += 1;
+      if (block) texts += textsIn(block);
       if (block && !this.blocks.includes(block)) {
         this.blocks.push(block);
         this.element.append(block.element);
@@ -120,10 +69,24 @@ export class MarkdownView {
       const next = text.slice(characters).trimStart();
       // A line that is not complete may yet become another thing, and go on with the one above it.
       if ((at < lastAt && next.includes("\n")) || isClosed(token)) {
-        this.done = { characters, lines, blocks: this.blocks.length, code };
+        this.done = { characters, lines, blocks: this.blocks.length, texts };
         this.growing = undefined;
+        if (token.type === "def") this.links[token["tag"] as string] ??= token as Tokens.Def;
       }
     });
+  }
+
+  /** Return what is not complete yet; a link that is defined only now may stand in any of it. */
+  private lexed(text: string): TokensList {
+    const tokens = blocksOf(text.slice(this.done.characters), this.links);
+    const links = JSON.stringify(tokens.links);
+    if (links === this.shownLinks || text.length > MOST_FORMATTED) return tokens;
+    this.shownLinks = links;
+    if (!this.done.blocks) return tokens;
+    this.done = { ...NOTHING };
+    this.links = {};
+    this.growing = undefined;
+    return blocksOf(text, {});
   }
 
   /** Remove what will be rendered again; a block of code that only grows stays. */
@@ -138,49 +101,85 @@ export class MarkdownView {
   }
 
   private block(token: Token, line: number, number: number): Block | null {
-    if (token.type === "space") return null;
-    const first = this.firstLine + line;
-    const last = first + token.raw.replace(/\n+$/, "").split("\n").length - 1;
+    if (token.type === "space" || token.type === "def") return null;
     if (token.type === "code" && this.growing) {
-      this.growing.view.update(isolated((token as Tokens.Code).text));
-      this.growing.label.textContent = labelOf(token as Tokens.Code);
-      this.growing.block.last = last;
+      this.fill(this.growing, token as Tokens.Code, line);
       return this.growing.block;
     }
-    const made: Block = {
-      type: "other",
-      element: h("div", { class: "block" }),
-      first,
-      last,
-      number,
-    };
+    const made = this.made(token, line, number);
     if (token.type === "suggestion") {
       made.type = "suggestion";
-      made.element.append(h("pre", { class: "command" }, token.raw.slice(5).trimEnd()));
+      const text = token.raw.slice(5).trimEnd();
+      made.element.append(h("pre", { class: "command" }, ...unbroken(isolated(text))));
     } else if (token.type === "code") {
-      this.addCode(made, token as Tokens.Code);
+      this.growing = this.addCode(made, token as Tokens.Code, line);
     } else if (token.raw.length > MOST_FORMATTED) {
       made.element.append(h("p", { class: "plain" }, isolated(token.raw)));
     } else {
-      made.element.append(rendered(token));
+      this.addOther(made, token, line);
     }
     return made;
   }
 
-  private addCode(made: Block, token: Tokens.Code): void {
-    made.type = "code";
+  private made(token: Token, line: number, number: number): Block {
+    const first = this.firstLine + line;
+    const element = h("div", { class: "block" });
+    return { type: "other", element, first, last: first + rowsOf(token), number, inner: [] };
+  }
+
+  private addOther(made: Block, token: Token, line: number): void {
+    let { number } = made;
+    for (const one of render(token, line, made.element)) {
+      const block = this.made(one.token, one.line, number);
+      this.addCode(block, one.token, one.line);
+      number += textsIn(block);
+      one.element.replaceWith(block.element);
+      made.inner.push(block);
+    }
+  }
+
+  private addCode(block: Block, token: Tokens.Code, line: number): Growing {
+    block.type = "code";
     const view = new GrowingText("code");
-    view.update(isolated(token.text));
-    const buttons = this.onCode(made, token.text);
-    const label = h("span", {}, labelOf(token));
-    made.element.append(h("div", { class: "code-head" }, label, ...buttons), view.element);
-    made.element.classList.add("code-block");
-    this.growing = { view, label, block: made };
+    const label = h("span");
+    const head = h("div", { class: "code-head" }, label, ...this.onCode(block));
+    block.element.append(head, view.element);
+    block.element.classList.add("code-block");
+    const made = { view, label, block };
+    this.fill(made, token, line);
+    return made;
+  }
+
+  private fill({ view, label, block }: Growing, token: Tokens.Code, line: number): void {
+    const language = languageOf(token);
+    const code = isolated(token.text);
+    view.update(code);
+    color(view, code, language);
+    label.textContent = language;
+    block.last = this.firstLine + line + rowsOf(token);
+    block.element.classList.toggle("is-text", isText(token, language));
   }
 }
 
-function labelOf(token: Tokens.Code): string {
+/** Return how many lines a block has after its first one. */
+function rowsOf(token: Token): number {
+  return token.raw.replace(/\n+$/, "").split("\n").length - 1;
+}
+
+function languageOf(token: Tokens.Code): string {
   return (token.lang ?? "").split(/\s/, 1)[0] ?? "";
+}
+
+/** Return whether a block may be a document's text; the server counts those. */
+function isText(token: Tokens.Code, language: string): boolean {
+  const isFenced = token.codeBlockStyle !== "indented";
+  const isCommands = /^CMD: /m.test(token.text);
+  return isFenced && !isCommands && !!token.text.trim() && !NO_TEXT.has(language.toLowerCase());
+}
+
+function textsIn(block: Block): number {
+  const own = block.element.classList.contains("is-text") ? 1 : 0;
+  return block.inner.reduce((sum, inner) => sum + textsIn(inner), own);
 }
 
 /** Return whether nothing that follows can belong to a block. */
@@ -191,23 +190,6 @@ function isClosed(token: Token): boolean {
   if (fence === undefined) return false;
   const last = token.raw.trimEnd().split("\n").slice(1).at(-1)?.trim() ?? "";
   return last.startsWith(fence) && last === fence.charAt(0).repeat(last.length);
-}
-
-function rendered(token: Token): DocumentFragment {
-  const html = marked.parser([token]).trim();
-  const fragment = DOMPurify.sanitize(html, { ...ALLOWED, RETURN_DOM_FRAGMENT: true });
-  for (const text of texts(fragment)) {
-    const shown = isolated(text.data);
-    if (shown !== text.data) text.data = shown;
-  }
-  return fragment;
-}
-
-function texts(fragment: DocumentFragment): Text[] {
-  const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
-  const found: Text[] = [];
-  while (walker.nextNode()) found.push(walker.currentNode as Text);
-  return found;
 }
 
 /** Return a whole Markdown text. */
