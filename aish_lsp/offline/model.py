@@ -153,8 +153,8 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     """Return the table's answer, else the result of the last command, else what may be meant."""
     text = question.text
     reading = read(text, question.earlier, workspace)
-    composed = compose(text, workspace)
-    if composed is not None and not _says_it_all(reading):
+    composed = compose(text, workspace, question.earlier)
+    if composed is not None and (composed.goes_on or not _says_it_all(reading)):
         return _with_tools(composed.says, (composed.command,), workspace)
     if reading.meant:
         return [part for meant in reading.meant for part in _answer(meant, workspace)]

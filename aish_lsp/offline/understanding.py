@@ -112,6 +112,12 @@ _LEAST_LIKE: Final = 0.3
 _OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file9}"}
 
 
+#: How a question begins that says all of what it asks for.
+_ASKS: Final = re.compile(
+    r"\W*(?:what|which|who|where|when|why|how|is|are|do|does|can)\b(?! about)", re.IGNORECASE
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What was understood, or else what may be meant, the likeliest first."""
@@ -129,7 +135,30 @@ def read(text: str, earlier: Sequence[str], workspace: WorkspaceFacts) -> Readin
             going_on = _following(text, before.meant[-1], workspace)
             if going_on is not None:
                 return Reading((going_on,))
+            return _by_itself_or_both(text, earlier[-1], before.meant[-1], workspace)
     return _by_itself(text, workspace)
+
+
+def _by_itself_or_both(
+    text: str, earlier: str, before: Match, workspace: WorkspaceFacts
+) -> Reading:
+    """Return what ``text`` asks for if it has a verb, or else together with the question before.
+
+    By itself, "only main.py" says nothing.
+    """
+    start = pattern("goes_on").match(text)
+    rest = text[start.end() :] if start else text
+    alone = _by_itself(rest, workspace)
+    asks = _ASKS.match(rest) or any(is_verb(token) for token in cut(rest, workspace))
+    if asks and alone.meant:
+        return alone
+    found = _matches(f"{earlier.rstrip('?.! ')} {rest}", workspace)
+    if found and found[0].confidence >= THRESHOLD and not found[0].ignored:
+        kept = set(before.values.values()) <= set(found[0].values.values())
+        if kept and _programs(found[0]) & _programs(before):
+            return Reading((found[0],))
+    is_sure = alone.meant and alone.meant[0].confidence >= _SURELY_ONE
+    return alone if asks or is_sure else Reading(())
 
 
 def _by_itself(text: str, workspace: WorkspaceFacts) -> Reading:
@@ -282,6 +311,8 @@ def _some_of_them(text: str, before: Match, workspace: WorkspaceFacts) -> Match 
     number = tokens[0].kinds.get("number") if tokens else None
     if number is None:
         return None
+    if (match["end"] or "").lower() in _BY_RANK and not _is_ranked(before):
+        return None  # The first ones of a list are not the largest.
     slots = (*before.values, *_slots(before))
     slot = next((slot for slot in slots if kind_of(slot) == "number"), "")
     if slot:
@@ -292,6 +323,16 @@ def _some_of_them(text: str, before: Match, workspace: WorkspaceFacts) -> Match 
     values = {**before.values, "number9": number}
     suffix = f"{before.suffix}{head} | {end} -n {{number9}}"
     return replace(before, values=values, suffix=suffix)
+
+
+#: Which of the things listed are meant by their size or age.
+_BY_RANK: Final = frozenset({"biggest", "largest", "newest", "latest"})
+
+
+def _is_ranked(before: Match) -> bool:
+    """Return whether what ``before`` prints is in the order of size or age."""
+    ways = before.ways or before.intent.ways
+    return all(re.search(r"\bsort\b|\bls -\w*[St]|--sort", way.run[-1]) for way in ways)
 
 
 def _has_a_header(before: Match) -> bool:
@@ -318,6 +359,8 @@ def _acting(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None
         target = next((at[kind] for at in kinds for kind in ("file", "folder") if kind in at), None)
         values = dict(before.values)
         if ways is not None:
+            if before.suffix:  # It is done with all that is listed, not with some of them.
+                return None
             if target is not None:
                 values["path2"] = target
             return replace(before, values=values, ways=ways, suffix="", sentence=f"To {name} them:")
@@ -325,6 +368,7 @@ def _acting(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None
         if suffix is not None and (name != "save" or target is not None):
             if name == "save" and target is not None:
                 values["file9"] = target
+            suffix = f"{before.suffix}{suffix}"
             return replace(before, values=values, suffix=suffix, sentence="So:")
     return None
 

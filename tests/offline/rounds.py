@@ -3,7 +3,8 @@
 ``python tests/offline/rounds.py [--quiet] [ROUND ...]`` prints what fails, and the figures. A line
 holds the ways to ask for one thing, and a regular expression that the commands of the answer have
 to fit: ``ASK | ASK => REGEX``; where nothing is behind the arrow, the question is beyond the model.
-``|^$`` at its end says that not knowing is right as well.
+``|^$`` at its end says that not knowing is right as well. ``FIRST >> ASK`` asks both, one after the
+other, in one conversation; the second is compared.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def machine() -> Machine:
 
 async def answer(question: str, root: Path) -> str:
     """Return the reply to a question."""
-    request = ModelRequest(Preset(), (RequestMessage("user", question),))
+    said = tuple(RequestMessage("user", one.strip()) for one in question.split(" >> "))
+    request = ModelRequest(Preset(), said)
     events = OfflineModel(root, machine()).stream(request)
     return "".join([event.delta async for event in events if isinstance(event, Text)])
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -403,18 +404,27 @@ def _rules() -> list[Clause]:
     return [*predicates, Clause(clauses("predicates", _NOT)["holds"], _holds, tells=True), *others]
 
 
-def compose_files(sentence: str, target: Toolset) -> Composed:
-    """Return the command for the files that ``sentence`` means.
+def read_files(sentence: str, target: Toolset, also: Collection[str] = ()) -> Things:
+    """Return which files ``sentence`` means; the words of ``also`` may be passed over, too.
 
     Raises:
         Misfit: some of it is not understood.
     """
     things = Things(target)
-    text = understand(sentence, "files", _rules(), things)
+    text = understand(sentence, "files", _rules(), things, also)
+    if not things.number:
+        is_one = re.search(r"\b(?:file|directory|folder|one)\b", text)
+        things.number = "1" if is_one or (also and " ones " not in text) else "10"
+    return things
+
+
+def composed_files(things: Things) -> Composed:
+    """Return the command for the files that are meant.
+
+    Raises:
+        Misfit: none are, or what is said of them does not go together.
+    """
     if not things.kind:
         raise Misfit("no files are meant")
-    if things.kind == "any":
-        things.kind = ""
-    if not things.number:
-        things.number = "1" if re.search(r"\b(?:file|directory|folder)\b", text) else "10"
+    things = replace(things, kind=things.kind.replace("any", ""))
     return Composed(rendered(things), explained(things))

@@ -7,7 +7,7 @@ few words may be passed over, and any other word means that the sentence is not 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
@@ -26,10 +26,11 @@ class Misfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A command, and what it does in a sentence."""
+    """A command, and what it does in a sentence; whether it goes on from an earlier one."""
 
     command: str
     says: str
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,17 +373,29 @@ def _word(word: str) -> str:
     return word.replace("~", "(?:n?ing|e?s|e?d|e)?") + " "
 
 
-def understand(sentence: str, section: str, rules: Iterable[Clause], request: Any) -> str:
+def fillers_of(section: str) -> list[str]:
+    """Return the words of a section that may be passed over."""
+    said: str = data("clauses")["fillers"][section]
+    return said.split()
+
+
+def understand(
+    sentence: str,
+    section: str,
+    rules: Iterable[Clause],
+    request: Any,
+    also: Collection[str] = (),
+) -> str:
     """Let the rules add to ``request`` what each clause says; return the text that was read.
 
     ``section`` is that of clauses.toml which has the rules' phrases, and the words that say
-    nothing.
+    nothing, besides those of ``also``.
 
     Raises:
         Misfit: a word is not accounted for, or two clauses contradict one another.
     """
     text, values = values_of(sentence, request.target.world)
-    fillers = frozenset(data("clauses")["fillers"][section].split())
+    fillers = frozenset(fillers_of(section)).union(also)
     lowered = text.lower()
     possible = [(way, one) for one in rules for way in one.ways if way.is_possible(lowered)]
     at = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -21,7 +21,7 @@ from aish_lsp.offline.compose.grammar import (
 )
 
 #: The order of the stages, whatever the order of the clauses.
-_FILTER, _LIMIT, _COLUMN, _CHANGE, _UNIQUE, _SORT, _TOP, _SHAPE, _SUM = range(9)
+FILTER, LIMIT, _COLUMN, _CHANGE, _UNIQUE, _SORT, TOP, _SHAPE, _SUM = range(9)
 
 #: Where a column's delimiter goes: into a command of awk, and of sort.
 _AWK: Final = "awk\0F"
@@ -42,6 +42,7 @@ class LinesRequest:
         words, count: whether words are meant instead of lines, and whether they are counted.
         delete, edit: whether the lines are deleted from the files; what sed does to each line.
         save: the file for the output.
+        shown: whether the lines are to be shown, and not changed in the files.
         said: the clauses for the explanation, as the user said them.
     """
 
@@ -58,6 +59,7 @@ class LinesRequest:
     delete: str = ""
     save: str = ""
     edit: str = ""
+    shown: bool = False
     said: list[str] = field(default_factory=list)
 
 
@@ -83,6 +85,8 @@ def _set(**given: str) -> Effect:
 
 
 def _sources(text: LinesRequest, found: list[Value]) -> None:
+    if text.files:
+        raise Misfit("another text, for another clause")
     for one in found:
         if one.kind == "glob" or (
             one.kind == "extension" and not text.target.world.exists(one.text)
@@ -102,7 +106,7 @@ def _grep(shape: str, *, no: bool = False) -> Effect:
         pattern = shape.format(re.sub(r"[.]", r"\\.", found[0].text))
         option = "-v " if no else ""
         dash = "-e " if pattern.startswith("-") else ""
-        text.stages.append((_FILTER, f"grep \0i{option}{dash}{quoted(pattern)}"))
+        text.stages.append((FILTER, f"grep \0i{option}{dash}{quoted(pattern)}"))
         text.address = f"/{pattern.replace('/', chr(92) + '/')}/{'!' * no}"
 
     return add
@@ -110,7 +114,7 @@ def _grep(shape: str, *, no: bool = False) -> Effect:
 
 def _empty(pattern: str, *, no: bool) -> Effect:
     def add(text: LinesRequest) -> None:
-        text.stages.append((_FILTER, f"grep {'-v ' * no}'{pattern}'"))
+        text.stages.append((FILTER, f"grep {'-v ' * no}'{pattern}'"))
         text.address = f"/{pattern}/{'!' * no}"
 
     return add
@@ -119,7 +123,7 @@ def _empty(pattern: str, *, no: bool) -> Effect:
 def _range(text: LinesRequest, first: list[Value], last: list[Value] | None = None) -> None:
     where = ",".join(str(one[0].number) for one in (first, last) if one)
     text.address = where
-    text.stages.append((_LIMIT, f"sed -n '{where}p'"))
+    text.stages.append((LIMIT, f"sed -n '{where}p'"))
 
 
 def _end(program: str) -> Effect:
@@ -127,7 +131,7 @@ def _end(program: str) -> Effect:
 
     def add(text: LinesRequest, number: list[Value] | None = None) -> None:
         count = number[0].number if number else 1
-        place = _LIMIT if text.sorting is None else _TOP
+        place = LIMIT if text.sorting is None else TOP
         text.stages.append((place, f"{program} -n {count}"))
         if program == "head" or count == 1:
             text.address = "$" if program == "tail" else "1" if count == 1 else f"1,{count}"
@@ -182,7 +186,7 @@ def _unique_words(text: LinesRequest) -> None:
 
 def _frequent(text: LinesRequest, number: list[Value] | None = None) -> None:
     text.stages.append((_SORT, "sort | uniq -c | sort -rn"))
-    text.stages += [(_TOP, f"head -n {number[0].number}")] if number else []
+    text.stages += [(TOP, f"head -n {number[0].number}")] if number else []
 
 
 def _replaced(text: LinesRequest, old: list[Value], new: list[Value]) -> None:
@@ -210,11 +214,11 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "one": _range,
     "first": _end("head"),
     "last": _end("tail"),
-    "even": _stage(_LIMIT, "awk 'NR % 2 == 0'"),
-    "odd": _stage(_LIMIT, "awk 'NR % 2 == 1'"),
-    "every": _stage(_LIMIT, "awk 'NR % NUMBER == 0'"),
-    "longer": _stage(_FILTER, "awk 'length > NUMBER'"),
-    "shorter": _stage(_FILTER, "awk 'length < NUMBER'"),
+    "even": _stage(LIMIT, "awk 'NR % 2 == 0'"),
+    "odd": _stage(LIMIT, "awk 'NR % 2 == 1'"),
+    "every": _stage(LIMIT, "awk 'NR % NUMBER == 0'"),
+    "longer": _stage(FILTER, "awk 'length > NUMBER'"),
+    "shorter": _stage(FILTER, "awk 'length < NUMBER'"),
     "column": _column,
     "delimiter": _delimited,
     "csv": _set(delimiter=","),
@@ -230,7 +234,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "each": _stage(_SORT, "sort | uniq -c"),
     "count": _set(count="all"),
     "number": _stage(_SHAPE, "nl -ba"),
-    "longest": _stage(_TOP, "awk 'length > n {n = length; l = $0} END {print l}'"),
+    "longest": _stage(TOP, "awk 'length > n {n = length; l = $0} END {print l}'"),
     "sum": _stage(_SUM, "awk '{n += $1} END {print n + 0}'"),
     "average": _stage(_SUM, "awk '{n += $1} END {if (NR) print n / NR}'"),
     "maximum": _stage(_SUM, "awk 'NR == 1 || $1 > n {n = $1} END {print n}'"),
@@ -253,18 +257,27 @@ def _rules() -> list[Clause]:
     ]
 
 
-def compose_lines(sentence: str, target: Toolset) -> Composed:
-    """Return the command for the lines that ``sentence`` means.
+def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> LinesRequest:
+    """Return what ``sentence`` says of lines; the words of ``also`` may be passed over, too.
 
     Raises:
         Misfit: some of it is not understood.
     """
     wanted = LinesRequest(target)
-    text = understand(sentence, "lines", _rules(), wanted)
+    text = understand(sentence, "lines", _rules(), wanted, also)
+    wanted.shown = re.match(r"(?:print|show|display|output|list)", text, re.IGNORECASE) is not None
+    return wanted
+
+
+def composed_lines(wanted: LinesRequest) -> Composed:
+    """Return the command for the lines that are wanted.
+
+    Raises:
+        Misfit: it names no file, or its parts do not go together.
+    """
     if not wanted.files:
         raise Misfit("no file is named")
-    shown = re.match(r"(?:print|show|display|output|list)", text, re.IGNORECASE) is not None
-    if wanted.delete or (wanted.edit and not shown and not wanted.save):
+    if wanted.delete or (wanted.edit and not wanted.shown and not wanted.save):
         return _edited(wanted)
     return _shown(wanted)
 
@@ -298,7 +311,7 @@ def _shown(text: LinesRequest) -> Composed:
         raise Misfit("nothing is wanted of the lines")
     if text.case and not any("\0i" in command for _, command in stages):
         raise Misfit("nothing to ignore the case of")
-    places = [place for place, _ in stages if place in (_LIMIT, _COLUMN, _UNIQUE, _SORT, _SUM)]
+    places = [place for place, _ in stages if place in (LIMIT, _COLUMN, _UNIQUE, _SORT, _SUM)]
     if len(set(places)) < len(places):
         raise Misfit("two of a kind")
     commands = [_with_options(command, text) for _, command in sorted(stages, key=lambda s: s[0])]

@@ -41,6 +41,8 @@ WANTS: Final = {
     "by_size_up": ("size", " | sort -n"),
     "by_time": ("time", " | sort -rn | cut -d ' ' -f 2-"),
 }
+#: What is wanted that leaves some of the things out.
+LIMITED: Final = ("largest", "smallest", "newest", "oldest")
 _PER: Final = {
     "extension": r" | sed -n 's/.*[^/]\.\([^./]*\)$/\1/p' | sort | uniq -c | sort -rn",
     "folder": " | sed 's|/[^/]*$||' | sort | uniq -c",
@@ -95,6 +97,8 @@ def explained(things: Things) -> str:
     said = _DOES.get(does) or ("Changes each of {}" if things.act else f"Shows {does} of {{}}")
     if things.content.startswith("-H"):
         said = "Shows the lines with the text in {}"
+    if things.act and things.want:
+        said = said.replace("{}", f"the {things.number} {things.want} of {{}}")
     kind = _KINDS[things.kind]
     where = " and ".join(things.roots or ["."])
     below = "" if things.depth == "1" else " and below"
@@ -110,7 +114,9 @@ def rendered(things: Things) -> str:
     Raises:
         Misfit: its parts do not go together.
     """
-    if things.act and (things.want or things.sort or things.save or things.end):
+    if things.act and (
+        things.sort or things.save or things.end or things.want not in ("", *LIMITED)
+    ):
         raise Misfit("something is to be shown, and something done")
     end = f" | {things.end}" if things.end else ""
     return _shown(things) + end + (f" > {things.save}" if things.save else "")
@@ -122,7 +128,7 @@ def _shown(things: Things) -> str:
     find = _find(things) + _listed(things)
     if things.content:
         return _with_content(find, things)
-    if things.act:
+    if things.act and not things.want:
         return _acting(find, things)
     argument, pipe = WANTS[things.want]
     if argument in _NUMBERED:
@@ -130,6 +136,8 @@ def _shown(things: Things) -> str:
     elif "number" in argument:
         argument = argument.format(number=things.number)
     pipe = pipe.replace("{number}", things.number)
+    if things.act:
+        return _acting_on_some(find, argument, pipe, things)
     if things.sort in _PER:
         if things.want != "count":
             raise Misfit("only counted by groups")
@@ -166,6 +174,8 @@ def _find(things: Things) -> str:
     words += [f"-maxdepth {things.depth}"] if things.depth else []
     words += ["-xdev"] if things.device else []
     words += [f"-type {things.kind}"] if things.kind else []
+    if things.act and things.target.world.in_git and things.roots in ([], ["."]):
+        things.tests.append("-not -path '*/.git/*'")
     tests = " ".join(things.tests)
     wanted = [one for one in things.tests if one.startswith("-name")]
     wanted += [f"-name {folder}" for root in things.roots for folder in root.split("/") if folder]
@@ -227,6 +237,20 @@ def _acting(find: str, things: Things) -> str:
         find += _without_destination(things)
     recursive = " -r" if things.kind != "f" else ""
     return f"{find} {_ACTS[things.act].format(to=things.to, r=recursive)}"
+
+
+def _acting_on_some(find: str, argument: str, pipe: str, things: Things) -> str:
+    """Return what does something with the largest or the newest, whatever their names contain."""
+    acts = {"delete": "rm", "copy": "cp -t {to}", "move": "mv -t {to}"}
+    if things.act not in acts or not things.target.gnu or things.kind != "f":
+        raise Misfit("what to do with some of them")
+    if things.act != "delete" and not things.to:
+        raise Misfit("no destination")
+    each = pipe
+    for program in ("sort -", "head -", "cut -"):
+        each = each.replace(program, f"{program}z")
+    does = acts[things.act].format(to=things.to)
+    return f"{find} {argument}".replace(r"\n", r"\0") + f"{each} | xargs -0 {does}"
 
 
 def _without_destination(things: Things) -> str:
