@@ -19,6 +19,7 @@ from aish_lsp.offline.choosing import CONNECT, Part, acts_on_its_shell, chosen, 
 from aish_lsp.offline.commands import explained_command, explanation, typed_command
 from aish_lsp.offline.compose import compose
 from aish_lsp.offline.overlay import Match
+from aish_lsp.offline.own import entry_parts, own_parts
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.results import (
     asks_of_result,
@@ -28,10 +29,9 @@ from aish_lsp.offline.results import (
 )
 from aish_lsp.offline.table import kind_of, ways_of
 from aish_lsp.offline.understanding import Reading, TypedQuestion, read, read_question
-from aish_lsp.offline.words import data, group, is_foreign, words
+from aish_lsp.offline.words import data, group, is_foreign
 from aish_lsp.offline.workspace import Machine, WorkspaceFacts, steps, to_install
-from aish_lsp.project.manifests import NamedTask
-from aish_lsp.project.manifests.rules import ENTRY_NAMES, Intent, Rank
+from aish_lsp.project.manifests.rules import Intent, Rank
 
 #: How the answer to a question that the model cannot answer begins.
 _UNKNOWN: Final = "I don't know this one."
@@ -115,12 +115,15 @@ def sure_command(text: str, root: Path) -> str:
 
 
 def _parts(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequence[Part]:
+    own = own_parts(question.text, workspace)
+    if own:
+        return own
     command = explained_command(question.text, workspace)
     if command is not None:
         return explanation(command, workspace)
     return (
         _as_typed(question, workspace, surely=True)
-        or _entry_parts(question.text, workspace)
+        or entry_parts(question.text, workspace)
         or _of_the_conversation(question, workspace)
         or _of_the_table(question, workspace)
     )
@@ -313,75 +316,6 @@ def _overview(workspace: WorkspaceFacts) -> Part:
             break
     begins = " Its README begins:" if quote else ""
     return Part(f"This is the folder {workspace.root.name}. {known}{begins}", tuple(look), quote)
-
-
-#: The most words that a question about an entry may have.
-_MOST_WORDS: Final = 16
-_WORD: Final = re.compile(r"[\w.:@+/=-]+")
-
-_RUNNERS: Final = frozenset(("make", "just", "task", "npm", "pnpm", "yarn", "bun"))
-#: Verbs that may precede the name of an entry: "build the docs".
-_MAKES: Final = frozenset(["build", "make", "generate", "create", "produce"])
-_STANDARD_ENTRIES: Final = frozenset(name for names in ENTRY_NAMES.values() for name in names)
-_SETTING: Final = re.compile(r"[A-Za-z_]\w*=[\w./:@+-]*")
-
-
-def _entry_parts(text: str, workspace: WorkspaceFacts) -> Sequence[Part]:
-    """Return how to run the target, recipe or script that ``text`` asks for by name; else nothing.
-
-    The names are the project's own: "deploy" may be a target in one project and unknown in another.
-    So a question counts as such a request only if its other words say no more than "run this".
-    """
-    said = [word.strip(".:") for word in _WORD.findall(words().bare(text).lower())]
-    if not 0 < len(said) <= _MOST_WORDS or not _may_name_an_entry(said):
-        return ()
-    found = _asked_entry(said, workspace.entries)
-    if found is None:
-        return ()
-    settings = "".join(f" {word}" for word in _WORD.findall(text) if _SETTING.fullmatch(word))
-    command = f"{found.command}{settings}"
-    return [Part(f"Runs `{found.name}` (from {found.source}):", (command,))]
-
-
-def _may_name_an_entry(said: Sequence[str]) -> bool:
-    """Return whether all words but one say only that something is to be run."""
-    others = [word for word in said if not _says_nothing(word)]
-    return len(set(others)) <= 1
-
-
-def _says_nothing(word: str) -> bool:
-    ours = (_RUNNERS, group("entries"), group("runs"), _MAKES, group("says_nothing"))
-    return any(word in listed for listed in ours) or _SETTING.fullmatch(word) is not None
-
-
-def _asked_entry(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | None:
-    """Return the entry that is named among the words, or None."""
-    runner = next((word for at, word in enumerate(said) if _is_runner(said, at, entries)), "")
-    of_runner = [entry for entry in entries if not runner or entry.runner == runner]
-    named = {entry.name.lower(): entry for entry in reversed(of_runner)}
-    others = [word for word in said if not _says_nothing(word)]
-    name = others[0] if others else said[-1]
-    entry = named.get(name)
-    if entry is None:
-        return None
-    rest = [word for word in said if word != name]
-    told = bool(runner) or any(word in group("entries") for word in rest)
-    if entry.name.lower() in _STANDARD_ENTRIES and not told:
-        return None
-    if any(_SETTING.fullmatch(word) for word in rest) and entry.runner not in ("make", "just"):
-        return None
-    asks = told or not rest or any(word in group("runs") | _MAKES for word in rest)
-    return entry if asks or said[0] == name or "how" in rest else None
-
-
-def _is_runner(said: Sequence[str], at: int, entries: Sequence[NamedTask]) -> bool:
-    """Return whether a word names a runner that this project has: "just" usually does not."""
-    word = said[at]
-    if word not in _RUNNERS or not any(entry.runner == word for entry in entries):
-        return False
-    return (
-        word not in ("just", "task") or at == 0 or said[at - 1] in ("with", "using", "run", "via")
-    )
 
 
 _TOPICS: Final[Mapping[str, Callable[[str, WorkspaceFacts], Sequence[Part]]]] = {
