@@ -45,10 +45,12 @@ class Hands:
         return self._known
 
     def ask(self, text: str, agreed: int = 0) -> None:
-        chat, toast = self._chat, self._bench.page.locator(".notification-toast a.monaco-button")
+        chat = self._chat
         chat.ask(text, waits=False)
         for _ in range(agreed):
-            shown = toast.first.element_handle()
+            yes = chat.frame.locator(".question button.primary").first
+            yes.wait_for()
+            shown = yes.element_handle()
             shown.click()
             # Another question may come at once.
             shown.wait_for_element_state("hidden")

@@ -1,6 +1,5 @@
 /** aish in VS Code: what there is, put together. */
 import * as vscode from "vscode";
-import { Approvals } from "./approve";
 import { ChatView } from "./chat/view";
 import { registerCommands } from "./commands";
 import { registerLanguageModels } from "./language_models";
@@ -34,7 +33,6 @@ export async function deactivate(): Promise<void> {
 /** All of it; one for each window. */
 class Extension implements vscode.Disposable {
   private readonly log = vscode.window.createOutputChannel("aish", { log: true });
-  private readonly approvals = new Approvals();
   private readonly terminal = new TerminalReader();
   private readonly bar = new StatusBar();
   private readonly chat: ChatView;
@@ -57,7 +55,6 @@ class Extension implements vscode.Disposable {
     this.page = new ContextPage(context.extensionUri, server, place);
     this.disposables = [
       this.log,
-      this.approvals,
       this.terminal,
       this.bar,
       this.chat,
@@ -197,14 +194,9 @@ class Extension implements vscode.Disposable {
 
   private made(command: string[]): Server {
     const server = new Server(command, this.log, {
-      approve: async (request, taken) => {
-        const asked = this.chat.conversations.all.map((one) => one.asking(request.text));
-        try {
-          return await this.approvals.approve(request, taken);
-        } finally {
-          for (const answered of asked) answered();
-        }
-      },
+      approve: (request, taken) => this.chat.questions.approve(request, taken),
+      choose: (request, taken) => this.chat.choose(request, taken),
+      ended: () => this.chat.questions.withdraw(),
       terminal: () => this.terminal.read(),
       intercept: (name, argument) => this.intercept(name, argument),
     });

@@ -1,37 +1,51 @@
-/** What the user is asked before a command runs. */
+/** What the user is asked before a command runs, or a file is changed. */
 import { fileURLToPath } from "node:url";
+import type { Question } from "./chat/messages";
 import type { ApprovalRequest } from "./protocol";
 import { visible } from "./text";
 
-/** Lines of a command that a dialog shows; more of them are shown in an editor. */
-const MOST_LINES = 20;
+/** The number of the button that is a plain yes; those behind it are remembered. */
+export const YES = 1;
 
-/** Return what a dialog says: exactly what would run, where, and what is risky about it. */
-export function question(request: ApprovalRequest): {
-  title: string;
-  detail: string;
-  isWhole: boolean;
-} {
-  const text = visible(request.text);
-  const lines = text.split("\n");
-  const isWhole = lines.length <= MOST_LINES && text.length <= 2_000;
-  const shown = isWhole
-    ? text
-    : `${lines.slice(0, MOST_LINES).join("\n").slice(0, 2_000)}\n… (all ${lines.length} lines stand in the editor behind this)`;
-  const where = `in ${visible(folderOf(request.cwd))}`;
-  const why = request.reasons.length
-    ? `${request.risk}: ${request.reasons.map(visible).join("; ")}`
-    : request.risk;
-  const covers =
-    request.covers && request.covers !== request.text
-      ? `\nRemembered, a yes covers: ${visible(request.covers)}`
-      : "";
-  const title = request.risk === "destructive" ? "This could lose something. Run it?" : "Run this?";
+/** Return what an approval asks: exactly what would run or change, where, and what is risky. */
+export function approvalQuestion(
+  request: ApprovalRequest,
+): Omit<Question, "id" | "session" | "row"> {
+  const { diff, kind, risk, text, covers } = request;
+  const isDangerous = risk === "destructive";
+  const name = visible(text);
+  const made = diff?.before ? `Change ${name}?` : `Create ${name}?`;
+  const run = isDangerous ? "This could lose something. Run it?" : "Run this command?";
+  const notes = [
+    kind === "command" ? `in ${visible(folderOf(request.cwd))}` : "",
+    request.reasons.map((reason) => `- ${visible(reason)}`).join("\n"),
+    visible(request.undo),
+    covers && covers !== text ? `Remembered, a yes covers: ${visible(covers)}` : "",
+  ];
   return {
-    title,
-    detail: `${shown}\n\n${where}\n${why}\n\n${visible(request.undo)}${covers}`,
-    isWhole,
+    title: kind === "edit" ? made : run,
+    code: kind === "command" ? name : "",
+    lines: (diff?.lines ?? []).map(visible),
+    notes: notes.filter(Boolean).join("\n\n"),
+    buttons: buttonsOf(request, isDangerous),
+    isDangerous,
   };
+}
+
+function buttonsOf(request: ApprovalRequest, isDangerous: boolean): Question["buttons"] {
+  if (isDangerous) {
+    return [
+      { label: "Cancel", title: "" },
+      { label: "Run", title: "" },
+    ];
+  }
+  const labels = { session: "In this session", folder: "From now on in this folder" };
+  const remembered = request.remember.map((scope, at) => {
+    const title = request.labels[at + YES + 1] ?? "";
+    const unconfined = title.endsWith("(unconfined)") ? " (unconfined)" : "";
+    return { label: labels[scope] + unconfined, title };
+  });
+  return [{ label: "Reject", title: "" }, { label: "Accept", title: "" }, ...remembered];
 }
 
 function folderOf(uri: string): string {

@@ -2,7 +2,16 @@
 import { JSDOM } from "jsdom";
 
 const { window } = new JSDOM("<!doctype html><body></body>", { pretendToBeVisual: true });
-for (const name of ["window", "document", "Node", "Text", "NodeFilter", "Element", "HTMLElement"]) {
+for (const name of [
+  "window",
+  "document",
+  "Node",
+  "Text",
+  "NodeFilter",
+  "Element",
+  "HTMLElement",
+  "HTMLTextAreaElement",
+]) {
   const value: unknown = name === "window" ? window : window[name];
   Object.defineProperty(globalThis, name, { value, configurable: true });
 }

@@ -1,7 +1,6 @@
 import "./dom";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { question } from "../src/question";
 import { nested } from "../src/server/nested";
 import { dollars, percent, short, visible } from "../src/text";
 import { isOlder } from "../src/version";
@@ -12,28 +11,6 @@ test("nothing is hidden in what is shown", () => {
   assert.equal(visible("a\u202eb\u200bc\u001bd\re"), "a<U+202E>b<U+200B>c<U+001B>d<U+000D>e");
   assert.equal(visible("a\tb\nc é 😀"), "a\tb\nc é 😀");
   assert.equal(visible("\u{e0041}"), "<U+E0041>");
-});
-
-test("a question shows all of a command, where it would run, and why it is asked", () => {
-  const remembered = { covers: "make; ls", remember: ["session" as const], labels: ["No", "Run"] };
-  const asked = { id: "1", kind: "command" as const, diff: null, undo: "No undo.", ...remembered };
-  const found = question({
-    ...asked,
-    text: "rm -r build\u202e",
-    cwd: "file:///home/me/a%20b",
-    risk: "destructive",
-    reasons: ["deletes files"],
-  });
-  assert.equal(
-    found.detail,
-    "rm -r build<U+202E>\n\nin /home/me/a b\ndestructive: deletes files\n\nNo undo." +
-      "\nRemembered, a yes covers: make; ls",
-  );
-  assert.ok(found.isWhole);
-  const text = Array.from({ length: 90 }, (_, at) => `echo ${at}`).join("\n");
-  const long = question({ ...asked, text, cwd: "x", risk: "caution", reasons: [] });
-  assert.ok(!long.isWhole);
-  assert.match(long.detail, /all 90 lines stand in the editor behind this/);
 });
 
 test("only settings that somebody has set go to the server, by the server's names", () => {

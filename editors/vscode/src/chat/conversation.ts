@@ -39,6 +39,8 @@ export class Conversation {
   /** How to stop what goes on, by the exchange or the command. */
   private readonly going = new Map<string, vscode.CancellationTokenSource>();
   private readonly waiting = new Map<string, Event[]>();
+  /** The text of each command that is to run, by the id of its card. */
+  private readonly texts = new Map<string, string>();
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -238,6 +240,7 @@ export class Conversation {
     const command = made?.commands.find((one) => one.id === commandId);
     if (!made || !command || made.runs[commandId]?.state === "running") return;
     const run = (made.runs[commandId] = newRun());
+    this.texts.set(commandId, edited ?? command.text);
     const source = new vscode.CancellationTokenSource();
     this.going.set(`${key} ${commandId}`, source);
     this.changed(this);
@@ -253,6 +256,7 @@ export class Conversation {
     } finally {
       this.flush();
       this.going.delete(`${key} ${commandId}`);
+      this.texts.delete(commandId);
       source.dispose();
       this.showRun(made, commandId);
       this.changed(this);
@@ -283,22 +287,27 @@ export class Conversation {
     }
   }
 
-  /** Show that the user is asked about a command, until what is returned is called. */
-  asking(text: string): () => void {
-    const asked = this.exchanges.flatMap((made) =>
-      made.commands
-        .filter((command) => command.text === text && made.runs[command.id]?.state === "running")
-        .map(({ id }) => ({ made, id })),
+  /** Return the id of the row that waits for an approval: of a command, or of a tool call. */
+  waitingRow({ callId, text }: { callId: string; text: string }): string | undefined {
+    const isHere = this.exchanges.some(
+      ({ commands, parts }) =>
+        commands.some(({ id }) => id === callId) ||
+        parts.some((part) => part.kind === "tool" && part.call.callId === callId),
     );
-    const show = (isAsking: boolean): void => {
-      for (const { made, id } of asked) {
-        const run = made.runs[id];
-        if (run) run.isAsking = isAsking;
+    if (isHere) return callId;
+    // What was edited, or runs again, has an id of its own.
+    return [...this.texts].find(([, one]) => one.trim() === text.trim())?.[0];
+  }
+
+  /** Show which commands the user is being asked about. */
+  showAsking(rows: ReadonlySet<string>): void {
+    for (const made of this.exchanges) {
+      for (const [id, run] of Object.entries(made.runs)) {
+        if (run.isAsking === rows.has(id)) continue;
+        run.isAsking = rows.has(id);
         this.showRun(made, id);
       }
-    };
-    show(true);
-    return () => show(false);
+    }
   }
 
   /** Take note of what a command did in the user's terminal. */

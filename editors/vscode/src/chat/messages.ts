@@ -22,6 +22,26 @@ export type Proposal = Omit<ChatCompletion, "kind"> & {
   kind: ChatCompletion["kind"] | "terminal" | "selection" | "problems";
 };
 
+/** A question that waits for the user's answer. All of its texts can be shown as they are. */
+export interface Question {
+  id: string;
+  /** The session that waits; empty if that is not known. */
+  session: string;
+  /** The id of the command or the tool call that waits; empty if none does. */
+  row: string;
+  title: string;
+  /** What would run. */
+  code: string;
+  /** What would change, line by line. */
+  lines: string[];
+  /** Paragraphs; one that is indented is code. */
+  notes: string;
+  /** The first one does nothing, and the second is a plain yes. */
+  buttons: { label: string; title: string }[];
+  /** It could lose something. */
+  isDangerous: boolean;
+}
+
 export type ToWebview =
   | { kind: "chat"; tabs: Tab[]; active: string; exchanges: Exchange[]; sendWith: string }
   | { kind: "tabs"; tabs: Tab[] }
@@ -31,6 +51,7 @@ export type ToWebview =
   | { kind: "dropped"; session: string; key: string; commandId: string }
   | { kind: "status"; status: Status | null; models: ModelInfo[] }
   | { kind: "proposals"; number: number; items: Proposal[] }
+  | { kind: "questions"; questions: Question[] }
   | { kind: "insert"; text: string; replaces: boolean }
   | { kind: "focus" }
   | { kind: "problem"; message: string; action: string };
@@ -48,6 +69,8 @@ export type FromWebview =
   | { kind: "dismiss"; session: string; key: string; commandId: string }
   | { kind: "replace"; session: string; key: string; block: number }
   | { kind: "say"; session: string; text: string }
+  | { kind: "answer"; id: string; button: number }
+  | { kind: "openDiff"; id: string }
   | { kind: "show"; session: string }
   | { kind: "close"; session: string }
   | { kind: "new" }

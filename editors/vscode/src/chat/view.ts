@@ -6,9 +6,10 @@ import { messageOf, NotStarted, type Server } from "../server/client";
 import type { TerminalReader } from "../terminal";
 import type { About, Conversation } from "./conversation";
 import { Conversations } from "./conversations";
-import type { FromWebview, Status, Tab, ToWebview } from "./messages";
 import { editorProposals, mentionOf } from "./mentions";
+import type { FromWebview, Question, Status, Tab, ToWebview } from "./messages";
 import { isJudged } from "./model";
+import { type MessageRequest, Questions } from "./questions";
 import { TerminalRuns } from "./terminal_runs";
 
 /** Milliseconds of work after which its end is told, where the user looks elsewhere. */
@@ -23,6 +24,18 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private view: vscode.WebviewView | undefined;
   private isReady = false;
   readonly conversations: Conversations;
+  readonly questions = new Questions({
+    find: (request) => {
+      for (const one of this.conversations.all) {
+        const row = one.waitingRow(request);
+        if (row) return { session: one.session, row };
+      }
+      return undefined;
+    },
+    changed: (questions) => this.showQuestions(questions),
+  });
+  /** The questions that a notification has told of. */
+  private told = new Set<string>();
   private toInsert: { text: string; replaces: boolean } | undefined;
   /** The caret is to be in the box, once there is one. */
   private wantsFocus = false;
@@ -53,6 +66,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   dispose(): void {
+    this.questions.dispose();
     this.terminals.dispose();
     for (const conversation of this.conversations.all) conversation.stopAll();
   }
@@ -71,11 +85,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     });
     view.onDidChangeVisibility(() => {
       if (!view.visible) this.isReady = false;
+      this.tellQuestions();
     });
     view.onDidDispose(() => {
       this.view = undefined;
       this.isReady = false;
+      this.tellQuestions();
     });
+    this.showQuestions(this.questions.all);
   }
 
   private send(message: ToWebview): void {
@@ -93,6 +110,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       sendWith,
     });
     this.send({ kind: "status", status: this.status, models: this.models });
+    this.send({ kind: "questions", questions: this.questions.all });
     if (this.problem) this.send({ kind: "problem", ...this.problem });
     if (this.toInsert) this.send({ kind: "insert", ...this.toInsert });
     this.toInsert = undefined;
@@ -138,6 +156,12 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         break;
       case "new":
         await this.conversations.begin();
+        break;
+      case "answer":
+        this.questions.answer(message.id, message.button);
+        break;
+      case "openDiff":
+        await this.questions.showDiff(message.id);
         break;
       case "show":
         await this.conversations.showSession(message.session);
@@ -320,6 +344,49 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         await this.reveal();
         await this.conversations.showSession(conversation.session, conversation.folder);
       });
+  }
+
+  // Questions
+
+  /** Ask in the chat what concerns it; else by a notification with the same buttons. */
+  async choose(
+    request: MessageRequest,
+    taken: vscode.CancellationToken,
+  ): Promise<{ title: string } | null> {
+    const isChats = this.view?.visible || this.conversations.all.some((one) => one.isBusy);
+    if (isChats) return await this.questions.choose(request, taken);
+    const actions = request.actions ?? [];
+    return (await vscode.window.showWarningMessage(request.message, ...actions)) ?? null;
+  }
+
+  private showQuestions(questions: Question[]): void {
+    this.send({ kind: "questions", questions });
+    const rows = new Set(questions.map(({ row }) => row));
+    for (const conversation of this.conversations.all) conversation.showAsking(rows);
+    const value = questions.length;
+    const tooltip = value === 1 ? "A question waits for you" : `${value} questions wait for you`;
+    if (this.view) this.view.badge = value ? { value, tooltip } : undefined;
+    this.tellQuestions();
+  }
+
+  /** Tell of a question that is out of sight; the answer is given in the chat. */
+  private tellQuestions(): void {
+    const active = this.conversations.active?.session;
+    const hidden = this.questions.all.filter(
+      ({ id, session }) =>
+        !this.told.has(id) && !(this.view?.visible && (!session || session === active)),
+    );
+    const show = "Show";
+    for (const { id, session, title } of hidden) {
+      this.told.add(id);
+      void vscode.window
+        .showInformationMessage(`aish asks: ${title}`, show)
+        .then(async (answer) => {
+          if (answer !== show) return;
+          await this.reveal();
+          if (session) await this.conversations.showSession(session);
+        });
+    }
   }
 
   // What else is shown and done

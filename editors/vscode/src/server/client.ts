@@ -12,6 +12,7 @@ import {
   RevealOutputChannelOn,
   State,
 } from "vscode-languageclient/node";
+import type { MessageRequest } from "../chat/questions";
 import type {
   ApprovalRequest,
   Approved,
@@ -40,6 +41,10 @@ type Streaming = {
 /** What the client needs from the rest of the extension. */
 export interface Parts {
   approve: (request: ApprovalRequest, taken: CancellationToken) => Promise<Approved>;
+  /** Ask what `window/showMessageRequest` asks. */
+  choose: (request: MessageRequest, taken: CancellationToken) => Promise<{ title: string } | null>;
+  /** The server has ended, and waits for no answer. */
+  ended: () => void;
   terminal: () => Promise<LastInTerminal | null>;
   /** Carry out a command of a code action or a lens; undefined: the server does. */
   intercept: (command: string, argument: Record<string, unknown>) => Promise<unknown> | undefined;
@@ -90,7 +95,7 @@ export class Server implements vscode.Disposable {
   constructor(
     command: readonly string[],
     private readonly log: vscode.LogOutputChannel,
-    parts: Parts,
+    private readonly parts: Parts,
   ) {
     const [program = "", ...args] = command;
     const options: LanguageClientOptions = {
@@ -115,6 +120,7 @@ export class Server implements vscode.Disposable {
     };
     this.client = new QuietClient("aish", "aish", () => this.spawned(program, args), options);
     this.client.onRequest("aish/approve", parts.approve);
+    this.client.onRequest("window/showMessageRequest", parts.choose);
     this.client.onRequest("aish/terminal", parts.terminal);
     // Files that change on the disk (`aish/changed`) are read again by VS Code itself.
     this.client.onRequest("aish/save", saved);
@@ -140,6 +146,7 @@ export class Server implements vscode.Disposable {
   private giveUp(): void {
     for (const reject of this.waiting) reject(new ServerEnded());
     this.waiting.clear();
+    this.parts.ended();
   }
 
   /** Start it; rejects where it cannot be started. */

@@ -5,7 +5,9 @@ import "./chat.css";
 import { Composer } from "./composer";
 import { button, h } from "./dom";
 import { ExchangeView } from "./exchange_view";
+import { GoalStrip } from "./goal_strip";
 import { iconButton } from "./icons";
+import { QuestionViews } from "./questions";
 import { Tabs } from "./tabs";
 
 interface VsCode {
@@ -37,6 +39,10 @@ class Chat {
     stop: () => this.stop(),
     changed: (draft) => this.keepDraft(draft),
   });
+  private readonly questions = new QuestionViews(this.log, (message) => this.post(message));
+  private readonly goal = new GoalStrip((key) =>
+    this.post({ kind: "stop", session: this.session, key }),
+  );
   private session = "";
   private exchanges: Exchange[] = [];
   private firstShown = 0;
@@ -55,6 +61,8 @@ class Chat {
       this.tabs.element,
       this.problem,
       this.log,
+      this.goal.element,
+      this.questions.element,
       this.composer.element,
       this.spoken,
     );
@@ -97,6 +105,9 @@ class Chat {
       case "proposals":
         this.composer.showProposals(message.number, message.items);
         break;
+      case "questions":
+        this.say(this.questions.show(message.questions, this.session));
+        break;
       case "insert":
         this.composer.insert(message.text, message.replaces);
         break;
@@ -107,6 +118,8 @@ class Chat {
         this.showProblem(message.message, message.action);
         break;
     }
+    this.questions.place();
+    this.goal.show([...this.views.values()].find((view) => view.goal)?.goal);
     this.follow();
   }
 

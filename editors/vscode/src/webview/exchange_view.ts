@@ -47,6 +47,11 @@ export class ExchangeView {
     return this.exchange.state !== "ended";
   }
 
+  /** The exchange, if it is a goal that is being pursued. */
+  get goal(): Exchange | undefined {
+    return this.exchange.isGoal && this.isBusy ? this.exchange : undefined;
+  }
+
   /** Take the extension's word for all of it. */
   replace(exchange: Exchange): void {
     const before = this.exchange;
@@ -332,7 +337,7 @@ function toolPart(call: ToolEvent): HTMLElement {
   const summary = h("summary", {}, visible(line), h("span", { class: "note" }, ` ${call.status}`));
   return h(
     "details",
-    { class: `tool ${call.status}` },
+    { class: `tool ${call.status}`, "data-call": call.callId },
     summary,
     call.diff ? h("pre", { class: "growing", ...region("Change") }, visible(call.diff)) : null,
     h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
