@@ -17,7 +17,7 @@ from aish_lsp.foundation.text import without_hidden
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
 from aish_lsp.offline.choosing import CONNECT, Part, acts_on_its_shell, chosen, render, suggested
 from aish_lsp.offline.commands import explained_command, explanation, typed_command
-from aish_lsp.offline.compose import compose
+from aish_lsp.offline.compose import compose, has_clauses
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.own import entry_parts, own_parts
 from aish_lsp.offline.ranking import ranking
@@ -159,6 +159,8 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     composed = compose(text, workspace, question.earlier)
     if composed is not None and (composed.goes_on or not _says_it_all(reading)):
         return _with_tools(composed.says, (composed.command,), workspace)
+    if not _says_it_all(reading) and has_clauses(text, workspace):
+        reading = _without_drops(reading, text, workspace)
     if reading.meant:
         return [part for meant in reading.meant for part in _answer(meant, workspace)]
     if question.ran_since and asks_of_trouble(text):
@@ -177,6 +179,26 @@ def _says_it_all(reading: Reading) -> bool:
         not match.ignored and match.evidence.get("likeness", 1.0) > _WORD_FOR_WORD
         for match in reading.meant
     )
+
+
+#: The most weight of words that an answer may leave out where files are said by clauses.
+_MOST_DROPPED: Final = 2.0
+#: A word that may be a path although there is no such file: ``a.txt``, ``/tmp``, ``x1``.
+_PATH_LIKE: Final = re.compile(r"[/~.]|.*[^a-z/]")
+
+
+def _without_drops(reading: Reading, text: str, workspace: WorkspaceFacts) -> Reading:
+    """Return what does not drop a clause, or take a word of one for a folder: "the whole tree"."""
+
+    def is_whole(match: Match) -> bool:
+        return match.evidence.get("unknown", 0.0) <= _MOST_DROPPED and all(
+            value == "." or workspace.exists(value) or (value in text and _PATH_LIKE.match(value))
+            for slot, value in match.values.items()
+            if kind_of(slot) in ("file", "folder", "path")
+        )
+
+    meant = reading.meant if all(map(is_whole, reading.meant)) else ()
+    return Reading(meant, tuple(filter(is_whole, reading.perhaps)))
 
 
 def _help() -> Part:

@@ -5,12 +5,13 @@ Every word of the question has to be accounted for by a clause; if one is not, n
 
 from collections.abc import Sequence
 
+from aish_lsp.offline.compose.files import says_which_files
 from aish_lsp.offline.compose.following import conversed
 from aish_lsp.offline.compose.grammar import Composed, Toolset
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import WorkspaceFacts
 
-__all__ = ["Composed", "compose"]
+__all__ = ["Composed", "compose", "has_clauses"]
 
 
 def compose(sentence: str, world: WorkspaceFacts, earlier: Sequence[str] = ()) -> Composed | None:
@@ -21,3 +22,8 @@ def compose(sentence: str, world: WorkspaceFacts, earlier: Sequence[str] = ()) -
     sentences = [words().bare(one) for one in (*earlier, sentence)]
     asked = conversed(sentences, Toolset(world))
     return asked.composed if asked else None
+
+
+def has_clauses(sentence: str, world: WorkspaceFacts) -> bool:
+    """Return whether a sentence has clauses for files: what is not composed would drop one."""
+    return says_which_files(words().bare(sentence), Toolset(world))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -428,3 +429,11 @@ def composed_files(things: Things) -> Composed:
         raise Misfit("no files are meant")
     things = replace(things, kind=things.kind.replace("any", ""))
     return Composed(rendered(things), explained(things))
+
+
+def says_which_files(sentence: str, target: Toolset) -> bool:
+    """Return whether ``sentence`` says which files by clauses, even if some are not understood."""
+    things = Things(target)
+    with suppress(Misfit):
+        understand(sentence, "files", _rules(), things)
+    return bool(things.roots or things.content or (things.kind and things.tests))
