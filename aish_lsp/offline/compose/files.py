@@ -394,12 +394,19 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
 }
 
 
+#: The clauses besides the predicates that an explanation repeats.
+_TOLD: Final = (
+    *("excluded", "deepest", "least", "follow", "one_device", "fields", "null", "first_few"),
+    *("last_few", "replace", "run", "gzip", "bzip2", "touch", "save", "cat"),
+)
+
+
 @cache
 def _rules() -> list[Clause]:
     """Return the grammar of files; a clause without an effect of its own says what is wanted."""
     predicates = [_predicate(name, make) for name, make in PREDICATES.items()]
     others = [
-        Clause(ways, EFFECTS.get(name) or _set(want=name), tells=name.startswith("excluded"))
+        Clause(ways, EFFECTS.get(name) or _set(want=name), tells=name.startswith(_TOLD))
         for name, ways in clauses("files").items()
     ]
     return [*predicates, Clause(clauses("predicates", _NOT)["holds"], _holds, tells=True), *others]

@@ -418,7 +418,8 @@ def understand(
 def _spoken(clause: str, values: Sequence[Value]) -> str:
     """Return a clause with its values in place of their marks."""
     said = re.sub(r"<\w+:(\d+)>", lambda mark: f"`{values[int(mark[1])].text}`", clause)
-    return re.sub(r"^(?:(?:that|which|who|and) )+", "", said).replace(" ,", ",").strip(", ")
+    said = re.sub(r"^(?:(?:that|which|who|and|then) )+|(?: (?:in|of|for|on))+ ?$", "", said)
+    return said.replace(" ,", ",").strip(", ")
 
 
 def _values(group: str | None, values: Sequence[Value]) -> list[Value]:

@@ -51,6 +51,19 @@ def test_an_unknown_question_names_no_other_one(root: Path) -> None:
 @pytest.mark.parametrize(
     "question",
     [
+        "print the current directory tree with file permissions",
+        "delete all files/directories older than 48 hours in /path/to/files* paths",
+    ],
+)
+def test_a_question_with_a_clause_for_files_that_is_not_understood_gets_no_near_answer(
+    root: Path, question: str
+) -> None:
+    assert is_unknown(asked(root, question))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
         "copy src to /tmp but without the generated stubs",
         "zip photos unless it is over 10 MB",
         "show commits ignoring merges by dependabot",
