@@ -10,6 +10,7 @@ likely lowers the confidence in the first.
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +32,7 @@ from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, kind_of, said
 from aish_lsp.offline.tokens import Token
-from aish_lsp.offline.words import data, group, words
+from aish_lsp.offline.words import data, group, pattern, words
 
 #: From this confidence on, an intent is the answer; docs/offline.md has the figures.
 THRESHOLD: Final = 0.55
@@ -69,6 +70,7 @@ _NO_PLACE: Final = 0.15
 
 #: An intent is doubtful if the words that it does not know have more weight than this ...
 _UNEXPLAINED: Final = 5.5
+_UNEXPLAINED_LOSS: Final = 3.0
 #: ... unless the confidence in it is at least this.
 _SURELY_MEANT: Final = 0.9
 #: The highest confidence in a doubtful one.
@@ -87,6 +89,19 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         return [_of_programs(_named(tokens), match) or match]
     if not is_request(question):
         return []
+    found = _likely(tokens, question)
+    restricts = pattern("restricting").search
+    if restricts(_QUOTED.sub("", question)):
+        # A clause that is not understood is not passed over.
+        return [one for one in found if restricts(" ".join(one.wording))]
+    return found
+
+
+_QUOTED: Final = re.compile(r"([\"'`])(?:(?!\1).)*\1")
+
+
+def _likely(tokens: Sequence[Token], question: str) -> list[Match]:
+    """Return what the words of the question may mean, the surest first."""
     plainly = _asked_plainly(tokens, question)
     plainly = plainly and _of_programs(_named(tokens), plainly)
     if plainly is not None and plainly.confidence > _LIKELY:
@@ -175,7 +190,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
         )
         order = (-left_out, fits, begins, so_called, same, likeness)
         sure = 1.0 if not phrasing.slots or (one_of_many and called) else _LIKELY
-        best.setdefault(order, Match(intent, {}, sure))
+        best.setdefault(order, Match(intent, {}, sure, wording=tuple(phrasing.wording)))
     return best[max(best)] if best else None
 
 
@@ -266,10 +281,18 @@ def _passes_over(match: Match, sure: float) -> bool:
     An intent that changes something and has a default place has to explain all of the question:
     what it passes over may name the place, "under site".
     """
+    if loses(match):
+        return True
     if match.ignored or match.evidence["unknown"] <= _UNEXPLAINED:
         return match.ignored
     chooses = bool(match.intent.defaults) and risk_of(match.intent) != "safe"
     return chooses or sure < _SURELY_MEANT
+
+
+def loses(match: Match) -> bool:
+    """Return whether ``match`` can lose something and does not know a word of the question."""
+    unknown = match.evidence["unknown"]
+    return unknown > _UNEXPLAINED_LOSS and risk_of(match.intent) == "destructive"
 
 
 def _is_word_for_word(match: Match) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.offline.matching import DOUBTFUL, PERHAPS, THRESHOLD, are_names, understood
+from aish_lsp.offline.matching import DOUBTFUL, PERHAPS, THRESHOLD, are_names, loses, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.ranking import ranking
@@ -185,6 +185,7 @@ def _may_be_meant(match: Match) -> bool:
         match.confidence >= PERHAPS
         and (explains or match.confidence >= DOUBTFUL)
         and not match.ignored
+        and not loses(match)
         and are_names(match.values)
     )
 

@@ -1,0 +1,45 @@
+"""A clause that leaves something out, or is a condition, is never passed over by an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.offline import is_unknown
+from aish_lsp.offline.model import reply
+from aish_lsp.offline.understanding import TypedQuestion
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "undo my last commit but keep only main.py",
+        "extract backup.tar.gz but skip the docs folder",
+        "kill the process on port 3000 unless it is mine",
+        "restart nginx only if the config is valid",
+        "remove the container web provided it is stopped",
+        "upgrade everything apart from docker",
+        "revert all files other than README.md",
+    ],
+)
+def test_an_answer_that_leaves_out_a_clause_is_not_given(tmp_path: Path, question: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "backup.tar.gz").touch()
+    assert is_unknown(reply(TypedQuestion(question), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("show the git log without merges", "--no-merges"),
+        ('commit with the message "skip the docs"', "skip the docs"),
+        ("search for hello in a.txt ignoring case", "grep"),
+    ],
+)
+def test_a_clause_that_the_answer_has_or_that_is_quoted_does_not_silence_it(
+    tmp_path: Path, question: str, command: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a.txt").touch()
+    assert command in reply(TypedQuestion(question), tmp_path)
