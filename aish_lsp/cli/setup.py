@@ -156,9 +156,10 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
         for number, offer in enumerate(providers, offline + 1):
             _say(f"  {number:<2} {offer.label}, {offer.preset.model}")
         _say("")
+    usual = 1 if listed else await _usual(workspace, small, offline + bool(providers))
     question = "Which one should answer?"
     while True:
-        number = await _number(question, offline + len(providers))
+        number = await _number(question, offline + len(providers), usual)
         if number <= len(listed):
             return listed[number - 1]
         if number == offline:
@@ -174,10 +175,19 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
         question = "Which one, then?"
 
 
-async def _number(question: str, most: int) -> int:
+async def _usual(workspace: Workspace, small: int, key: int) -> int:
+    """Return what an empty machine can do: fetch a small model, if something runs it, or a key."""
+    from aish_lsp.models.fetching import Fetcher, small_models  # noqa: PLC0415 - for this alone
+
+    services = workspace.services
+    runs = small_models() and await Fetcher.find(services.http, services.environ)
+    return small if runs else key
+
+
+async def _number(question: str, most: int, usual: int = 1) -> int:
     """Ask until the answer is a number from 1 to ``most``, and return it."""
     while True:
-        answer = await _asked(question, "1")
+        answer = await _asked(question, str(usual))
         if answer.isascii() and answer.isdigit() and 1 <= int(answer[:9]) <= most:
             return int(answer[:9])
         _say(f"Type a number from 1 to {most}.")

@@ -33,7 +33,7 @@ LLAMA = "" if find_spec("xllamacpp") and find_spec("gguf") else "needs xllamacpp
 
 #: What is typed to get the first of the small models.
 GET_ONE = {
-    "should answer? [1]": "2\n",
+    "should answer? [2]": "\n",
     "Which model? [1]": "1\n",
     "Fetch 1.1 GB from 127.0.0.1": "y\n",
 }
@@ -252,7 +252,7 @@ async def test_ollama_pulls_the_model_and_answers_with_its_window_set(
 ) -> None:
     async with FaultServer(ollama(*PULLED, {"status": "success"})) as server:
         environment["OLLAMA_HOST"] = server.url.removeprefix("http://")
-        answers = {"should answer? [1]": "2\n", "Which model? [1]": "1\n"}
+        answers = {"should answer? [2]": "\n", "Which model? [1]": "1\n"}
         answers |= {"from registry.ollama.ai": "y\n", "A name for it": "\n", "Write it?": "y\n"}
         said = await set_up(environment, answers)
         [asked] = [one.json for one in server.requests if one.path == "/api/chat"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -11,9 +12,11 @@ from subprocess import CompletedProcess
 
 import pytest
 from command_line import at_terminal, run_main
-from fault_server import FaultServer, Peer, Request, chunk_of
+from fault_server import FaultServer, Peer, Request, chunk_of, unused_port
 
-from aish_lsp.models import endpoint
+from aish_lsp.cli import setup
+from aish_lsp.cli.command import open_workspace
+from aish_lsp.models import endpoint, fetching
 from aish_lsp.models.endpoint import LOCAL_PORTS
 
 #: A keyring that takes nothing.
@@ -63,7 +66,7 @@ async def test_a_server_is_set_up_by_its_address_and_asked(
     config.write_text("# mine\n[context]\nmax_turns = 10\n")
     async with FaultServer(served) as server:
         answers = {
-            "Which one should answer? [1]": "1\n",
+            "Which one should answer?": "1\n",
             "Its address": f"{server.url}\n",
             "that holds its key": "SOME_KEY\n",
             "Which of its models?": "3\n",
@@ -98,7 +101,7 @@ async def test_the_key_that_a_server_wants_is_pasted(
     config = tmp_path / "config.toml"
     async with FaultServer(guarded) as server:
         answers = {
-            "Which one should answer? [1]": "1\n",
+            "Which one should answer?": "1\n",
             "Its address": f"{server.url}\n",
             "that holds its key": "\n",
             "The server wants a key.": "",
@@ -124,7 +127,7 @@ async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
     config.write_text('[models.first]\nprovider = "offline"\n')
     async with FaultServer(served) as server:
         answers = {
-            "Which one should answer? [1]": "1\n",
+            "Which one should answer?": "1\n",
             "Its address": f"{server.url}\n",
             "that holds its key": "\n",
             "Which of its models?": "a\n",
@@ -145,7 +148,7 @@ async def test_a_model_that_the_server_does_not_list_is_taken_only_if_typed_agai
 ) -> None:
     async with FaultServer(served) as server:
         answers = {
-            "Which one should answer? [1]": "1\n",
+            "Which one should answer?": "1\n",
             "Its address": f"{server.url}\n",
             "that holds its key": "\n",
             "Which of its models?": "bb\n",
@@ -165,15 +168,39 @@ async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
 ) -> None:
     async with FaultServer(served) as server:
         address = {
-            "Which one should answer? [1]": "1\n",
+            "Which one should answer?": "1\n",
             "Its address": f"{server.url}\n",
         }
         no = address | {"its key": "\n", "models?": "\n", "toml [local]": "\n", "Write it?": "n\n"}
         assert "Nothing was written." in await terminal(environment, no, 1, tmp_path)
         end = address | {"its key": "hunter2\n", "Which one, then?": "\x04"}
         assert "Nothing was written." in await terminal(environment, end, 1, tmp_path)
-    assert "offline model" in await terminal(environment, {"answer? [1]": "3\n"}, 0, tmp_path)
+    assert "offline model" in await terminal(environment, {"answer?": "3\n"}, 0, tmp_path)
     assert not (tmp_path / "config.toml").exists()
+
+
+@pytest.mark.parametrize(("has_engine", "default"), [(True, 2), (False, 4)])
+async def test_enter_is_a_small_model_where_nothing_is_found_or_else_a_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, has_engine: bool, default: int
+) -> None:
+    engines = tmp_path / "engines"
+    engines.mkdir()
+    if has_engine:
+        (engines / "llama-server").write_text("#!/bin/sh\n")
+        (engines / "llama-server").chmod(0o755)
+    monkeypatch.setenv("PATH", str(engines))
+    monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{unused_port()}")
+    monkeypatch.setattr(fetching, "find_spec", lambda _name: None)
+    asked: list[str] = []
+
+    async def read_line(question: str) -> None:
+        asked.append(question)
+
+    monkeypatch.setattr(setup, "read_line", read_line)
+    async with open_workspace(argparse.Namespace(workspace=tmp_path)) as workspace:
+        with pytest.raises(setup._Stopped):
+            await setup._choose(workspace, [])
+    assert asked == [f"Which one should answer? [{default}] "]
 
 
 @pytest.mark.slow
@@ -218,7 +245,7 @@ async def test_a_pasted_key_is_not_shown_and_another_one_is_asked_for_where_it_i
             " *a, **k)\n"
         )
         answers = {
-            "should answer? [1]": "4\n",
+            "should answer?": "4\n",
             "Paste the key": " sk-wrong\r\n",
             "Which model?": "b\n",
             "A name for it": "cloud\n",
@@ -248,7 +275,7 @@ async def test_the_window_that_a_server_does_not_tell_is_asked_for(
 
     async with FaultServer(silent) as server:
         answers = {
-            "Which one should answer? [1]": "1\n",
+            "Which one should answer?": "1\n",
             "Its address": f"{server.url.removeprefix('http://')}\n",
             "that holds its key": "\n",
             "Which model? [b]": "\n",
