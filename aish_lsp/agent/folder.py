@@ -34,7 +34,6 @@ from aish_lsp.project.picture import FileNames, ProjectPicture
 from aish_lsp.shell.environment import command_environment, secret_values, shell_for
 from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.shell.runner import inside
-from aish_lsp.undo import Undo
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.attached import Attachments
     from aish_lsp.shell.folder_environment import FolderEnvironment
     from aish_lsp.tools.servers import ToolServers
+    from aish_lsp.undo import Undo
 
 
 class FolderContext:
@@ -61,7 +61,6 @@ class FolderContext:
         self.configuration = configuration
         self.project = ProjectPicture(root)
         self.files = FileNames(root, self.project, lambda: self.config.project)
-        self.undo = Undo(self.folder, self.without_secrets, services.edit_open)
         self.data = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self._memory_path = self._configured_memory()
         self.memory = self._open_memory()
@@ -73,6 +72,13 @@ class FolderContext:
         self.tool_servers: ToolServers | None = None
 
     # State
+
+    @cached_property
+    def undo(self) -> Undo:
+        """What was in the files before the commands that ran here; most sessions run none."""
+        from aish_lsp.undo import Undo  # noqa: PLC0415 - when a command first runs
+
+        return Undo(self.folder, self.without_secrets, self.services.edit_open)
 
     @property
     def config(self) -> Config:

@@ -22,7 +22,6 @@ from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable, run_uncancellable
 from aish_lsp.sessions.rebuild import Resumption
 from aish_lsp.shell.suggestions import PendingCommands, new_id, without_confinement
-from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -317,6 +316,8 @@ class Session:
         ``label`` is the command, or a text that describes the change. All changes of one ``group``
         are undone together, those of a goal by its name.
         """
+        from aish_lsp.undo.git import NoUndo, Nowhere  # noqa: PLC0415 - when a command first runs
+
         workspace, pursuit = self.workspace, self.pursuit
         goal = f"the goal “{pursuit.goal}”" if pursuit and pursuit.group == group else ""
         is_recorded = False

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import AishError, BackendRejected
 from aish_lsp.models.address import host, is_loopback
-from aish_lsp.models.faults import is_bad_key
 from aish_lsp.models.providers import describe
 from aish_lsp.operations.models import (
     ModelCandidate,
@@ -148,6 +147,8 @@ async def connect(caller: Caller, params: ModelConnect) -> Answer[Connected]:
     try:
         reply = await try_out(caller.session, name)
     except AishError as error:
+        from aish_lsp.models.faults import is_bad_key  # noqa: PLC0415 - not needed to start
+
         preset = caller.workspace.config.models[name]
         variable = (preset.api_key_env or "") if is_bad_key(error.data) else ""
         return Answer(Connected(name, problem=error.message, key_variable=variable))

@@ -62,7 +62,7 @@ NOT_AT_START = {
     *("aish_lsp.models.endpoint", "aish_lsp.models.endpoint", "aish_lsp.models.http"),
     *("aish_lsp.models.keys", "aish_lsp.offline", "aish_lsp.models.providers.base"),
     "aish_lsp.models.tokenizer",
-    *("aish_lsp.project.manifests", "aish_lsp.shell.supervisor"),
+    *("aish_lsp.project.manifests", "aish_lsp.shell.supervisor", "aish_lsp.undo"),
     *("tree_sitter", "tree_sitter_bash", "aish_lsp.shell.risk.walk", "aish_lsp.shell.risk.rules"),
 }
 
