@@ -149,7 +149,10 @@ def _record(line: bytes, number: int) -> dict[str, Any] | BadLine | None:
         return None
     try:
         text = line.decode()
-        record = _decoder.decode(text)
+        # Half as long as ``decode``, which looks for blanks around it; there are none.
+        record, end = _decoder.raw_decode(text)
+        if end != len(text):
+            _decoder.decode(text)  # raises an error that says where it should have ended
         if type(record) is not dict:
             return BadLine(number, "it is not an object")
     except (ValueError, RecursionError) as error:

@@ -205,3 +205,10 @@ def test_very_many_bad_lines_take_little_more_memory_than_the_file(tmp_path: Pat
     finally:
         tracemalloc.stop()
     assert peak < 4 * path.stat().st_size
+
+
+@pytest.mark.parametrize("after", ["{}", " {}", "x", " x", "]"])
+def test_a_line_with_something_after_its_object_is_bad_and_says_where(after: str) -> None:
+    [(_, line)] = iter_jsonl(f'{{"a": 1}}{after}\n'.encode())
+    column = 10 if after[0] == " " else 9
+    assert line == BadLine(1, f"it is not JSON (Extra data, column {column})")
