@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.foundation.errors import AishError, BackendUnavailable
+from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.files import (
     data_dir,
     open_append,
@@ -52,6 +52,10 @@ _PAUSE: Final = 0.1
 NO_ENGINE: Final = (
     "There is no llama.cpp here: install `llama-server`, or run `pip install 'aish-lsp[local]'`."
 )
+
+#: How many ports are tried, and what llama.cpp says of one that is taken.
+_PORTS: Final = 3
+_NO_PORT: Final = re.compile(r"bind (?:HTTP server )?socket|address already in use", re.IGNORECASE)
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -97,10 +101,9 @@ async def served(preset: Preset, http: HttpClient) -> Preset:
         async with asyncio.timeout(START_TIMEOUT):
             while True:
                 state = _running(server)
-                if state and await _answers(server, state["port"], http):
-                    endpoint = f"http://127.0.0.1:{state['port']}"
-                    headers = preset.extra_headers | {"Authorization": f"Bearer {state['key']}"}
-                    return replace(preset, file=None, endpoint=endpoint, extra_headers=headers)
+                if state and await _answers(server, state, http):
+                    headers = preset.extra_headers | _with_key(state)
+                    return replace(preset, file=None, endpoint=_url(state), extra_headers=headers)
                 if not state:
                     _start(server, preset)
                 await asyncio.sleep(_PAUSE)
@@ -147,6 +150,8 @@ def _running(server: _Server) -> dict[str, Any] | None:
     """Return the port and the key of the server, or None if it has no keeper."""
     fd = lock_free(server.file("keeper"))
     if fd is not None:
+        # What a keeper that was killed has left names a port that may be another program's now.
+        server.file("json").unlink(missing_ok=True)
         unlock(fd)
         return None
     with contextlib.suppress(OSError, ValueError):
@@ -155,12 +160,28 @@ def _running(server: _Server) -> dict[str, Any] | None:
     return {"port": 0, "key": ""}
 
 
-async def _answers(server: _Server, port: int, http: HttpClient) -> bool:
-    """Return whether the server has loaded its model."""
+def _url(state: Mapping[str, Any]) -> str:
+    return f"http://127.0.0.1:{state['port']}"
+
+
+def _with_key(state: Mapping[str, Any]) -> dict[str, str]:
+    return {"Authorization": f"Bearer {state['key']}"}
+
+
+async def _answers(server: _Server, state: Mapping[str, Any], http: HttpClient) -> bool:
+    """Return whether the server has loaded its model.
+
+    Another program may have taken the port before it; that one does not refuse a missing key.
+    """
+    port: int = state["port"]
     if port and _answering.get(server) != port:
         with contextlib.suppress(AishError):
-            await http.fetch_json(f"http://127.0.0.1:{port}/health", timeout_s=2.0)
-            _answering[server] = port
+            await http.fetch_json(f"{_url(state)}/health", timeout_s=2.0)
+            try:
+                await http.fetch_json(f"{_url(state)}/props", timeout_s=2.0)
+            except BackendRejected:
+                await http.fetch_json(f"{_url(state)}/props", headers=_with_key(state), timeout_s=2)
+                _answering[server] = port
     return port != 0 and _answering.get(server) == port
 
 
@@ -206,31 +227,38 @@ def _keep(server: _Server, name: str) -> int:
     """Run the server until it has no users; return the exit code."""
     if lock_free(server.file("keeper")) is None:
         return 0
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    key = secrets.token_urlsafe(32)
-    write_atomic(server.file("json"), json.dumps({"port": port, "key": key}))
     program = shutil.which("llama-server")
-    process = _run_program(program, server, name, port, key) if program else None
+    running: list[subprocess.Popen[bytes]] = []
     is_ending = threading.Event()
     threading.Thread(
-        target=_end_without_users, args=(server, process, is_ending), daemon=True
+        target=_end_without_users, args=(server, running, is_ending), daemon=True
     ).start()
-    if process is not None:
-        process.wait()
-        return 0 if is_ending.is_set() else 1
-    _run_library(server, name, port, key)
+    key = secrets.token_urlsafe(32)
+    for _ in range(_PORTS):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        write_atomic(server.file("json"), json.dumps({"port": port, "key": key}))
+        if program is None:
+            _run_library(server, name, port, key)
+            return 1
+        running[:] = [_run_program(program, server, name, port, key)]
+        running[0].wait()
+        if is_ending.is_set():
+            return 0
+        # Another program was faster at the port.
+        if not _NO_PORT.search(server.file("log").read_text("utf-8", "replace")):
+            break
     return 1
 
 
 def _end_without_users(
-    server: _Server, process: subprocess.Popen[bytes] | None, is_ending: threading.Event
+    server: _Server, running: list[subprocess.Popen[bytes]], is_ending: threading.Event
 ) -> None:
     """Wait until nobody uses the server, and end it and this process."""
     fcntl.flock(open_append(server.file("users")), fcntl.LOCK_EX)
     server.file("json").unlink(missing_ok=True)
     is_ending.set()
-    if process is not None:
+    for process in running:
         process.kill()
         process.wait()
     os._exit(0)
@@ -247,7 +275,7 @@ def _run_program(
         [program, *words],
         env=environ,
         stdin=subprocess.DEVNULL,
-        preexec_fn=_die_with_parent,  # noqa: PLW1509 - there is no other thread yet
+        preexec_fn=_die_with_parent,  # noqa: PLW1509 - the other thread only waits for a lock
     )
 
 

@@ -129,7 +129,11 @@ def data(name: str) -> dict[str, Any]:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
+    path = Path(__file__).with_name(f"{name}.toml")
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:  # It names the line.
+        raise ValueError(f"{path.name}: {error}") from error
 
 
 def group(name: str) -> frozenset[str]:

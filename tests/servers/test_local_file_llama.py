@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import tiny_model
+from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import LOCAL_WINDOW, Preset
 from aish_lsp.config.sources import checked
@@ -185,6 +186,44 @@ async def test_an_engine_that_does_not_start_is_told_in_its_own_words(
     preset = Preset(name="own", file=str(tiny_model.model_path()), context_window=1024)
     with pytest.raises(BackendUnavailable, match=r"does not start.*libcuda"):
         await served(preset, http)
+
+
+async def test_another_port_is_tried_where_a_program_was_faster_at_the_first(
+    llama_server: Path, http: HttpClient, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "llama-server"
+    works, tried = program.rename(program.with_name("works")), tmp_path / "tried"
+    program.write_text(
+        f"#!/bin/sh\n[ -e '{tried}' ] && exec '{works}' \"$@\"\ntouch '{tried}'\n"
+        'echo "couldn\'t bind HTTP server socket, hostname: 127.0.0.1"\nexit 1\n'
+    )
+    program.chmod(0o755)
+    user = User(tiny_model.model_path())
+    try:
+        at, _ = await user.where()
+        assert is_open(at)
+    finally:
+        user.end()
+    await until_closed(at)
+
+
+async def test_what_a_killed_keeper_left_is_not_believed(http: HttpClient) -> None:
+    server = local_server._Server(tiny_model.model_path(), 640)
+    server.file("json").parent.mkdir(parents=True, exist_ok=True)
+    server.file("json").write_text('{"port": 1, "key": "k"}')
+    assert local_server._running(server) is None
+    assert not server.file("json").exists()
+
+
+async def test_a_server_that_takes_any_key_is_not_ours_and_gets_none(http: HttpClient) -> None:
+    async def stranger(_request: Request, peer: Peer) -> None:
+        await peer.reply({"status": "ok"})
+
+    server = local_server._Server(tiny_model.model_path(), 641)
+    async with FaultServer(stranger) as there:
+        state = {"port": int(there.url.rpartition(":")[2]), "key": "k"}
+        assert not await local_server._answers(server, state, http)
+        assert not [one for one in there.requests if "authorization" in one.headers]
 
 
 async def test_without_llama_cpp_it_says_how_to_get_it(
