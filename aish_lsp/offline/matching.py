@@ -281,7 +281,7 @@ def _passes_over(match: Match, sure: float) -> bool:
     An intent that changes something and has a default place has to explain all of the question:
     what it passes over may name the place, "under site".
     """
-    if loses(match):
+    if _loses(match):
         return True
     if match.ignored or match.evidence["unknown"] <= _UNEXPLAINED:
         return match.ignored
@@ -289,7 +289,7 @@ def _passes_over(match: Match, sure: float) -> bool:
     return chooses or sure < _SURELY_MEANT
 
 
-def loses(match: Match) -> bool:
+def _loses(match: Match) -> bool:
     """Return whether ``match`` can lose something and does not know a word of the question."""
     unknown = match.evidence["unknown"]
     return unknown > _UNEXPLAINED_LOSS and risk_of(match.intent) == "destructive"

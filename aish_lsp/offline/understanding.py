@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.offline.matching import DOUBTFUL, PERHAPS, THRESHOLD, are_names, loses, understood
+from aish_lsp.offline.deeds import risk_of
+from aish_lsp.offline.matching import PERHAPS, THRESHOLD, are_names, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.ranking import ranking
@@ -105,7 +106,7 @@ _GOING_ON: Final = 0.4
 _MOST_SPLITS: Final = 8
 
 #: The most weight of words that what may be meant leaves unexplained, and the least likeness to it.
-_MOST_UNEXPLAINED: Final = 7.5
+_MOST_UNEXPLAINED: Final = 2.1
 _LEAST_LIKE: Final = 0.3
 
 #: Actions that take the output of the command that was suggested last.
@@ -176,16 +177,18 @@ def _by_itself(text: str, workspace: WorkspaceFacts) -> Reading:
 def _may_be_meant(match: Match) -> bool:
     """Return whether an intent is likely enough to be shown beside another one.
 
-    Not if it leaves out what the question names, explains little of it, or takes a word for a name
-    that may be none.
+    Not if it can lose something, leaves out what the question names, does not know a telling word
+    of it, or takes a word for a name that may be none. What changes something has to be worded
+    like the question.
     """
-    found = match.evidence
-    explains = found["unknown"] <= _MOST_UNEXPLAINED and found["like"] >= _LEAST_LIKE
+    found, risk = match.evidence, risk_of(match.intent)
     return (
         match.confidence >= PERHAPS
-        and (explains or match.confidence >= DOUBTFUL)
+        and risk != "destructive"
+        and found["unknown"] <= _MOST_UNEXPLAINED
+        and found["like"] >= _LEAST_LIKE
+        and (risk == "safe" or found["likeness"] >= _LEAST_LIKE)
         and not match.ignored
-        and not loses(match)
         and are_names(match.values)
     )
 

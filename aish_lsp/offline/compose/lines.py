@@ -303,7 +303,8 @@ def _shown(text: LinesRequest) -> Composed:
         stages.append((_CHANGE, f"sed {quoted(text.edit)}"))
     if text.words and not (text.count and not stages):
         stages.append((_COLUMN, r"tr -cs '[:alnum:]' '\n'"))
-    if text.sorting is not None:
+    is_sorted = text.sorting == text.key == "" and (_UNIQUE, "sort -u") in stages
+    if text.sorting is not None and not is_sorted:
         stages.append((_SORT, _sorted(text)))
     if text.count:
         stages.append((_SUM, "wc -w" if text.words and not stages else "wc -l"))

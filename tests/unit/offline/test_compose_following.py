@@ -35,6 +35,11 @@ def told(world: WorkspaceFacts, *sentences: str) -> str:
         ),
         (("find all log files", "how many?", "list the folders"), "find . -type d"),
         (("count the lines of app.log", "and words?"), "wc -w < app.log"),
+        (("sort app.log", "and remove duplicates"), "sort -u app.log"),
+        (
+            ("find all python files in src", "make them executable"),
+            "find src -type f -name '*.py' -exec chmod +x {} +",
+        ),
         (
             ("show the lines with ERROR in app.log", "only the last 5", "sort them"),
             "grep ERROR app.log | tail -n 5 | sort",

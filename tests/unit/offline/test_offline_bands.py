@@ -104,3 +104,18 @@ def test_a_command_is_ready_if_nothing_in_it_is_to_be_filled_in() -> None:
     assert Part("", ("ls -la",)).is_ready
     assert not Part("", ("rm -- <file>",)).is_ready
     assert not Part("Nothing to run.").is_ready
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "in data.csv there are some lines without anything in them, can you get rid of those",
+        "convert main.py to typescript",
+    ],
+)
+def test_an_unsure_question_is_offered_nothing_that_loses_or_changes_something_else(
+    tmp_path: Path, question: str
+) -> None:
+    (tmp_path / "data.csv").touch()
+    (tmp_path / "main.py").touch()
+    assert is_unknown(asked(tmp_path, question))
