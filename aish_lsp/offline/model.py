@@ -155,9 +155,10 @@ def _of_the_conversation(question: TypedQuestion, workspace: WorkspaceFacts) -> 
 def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequence[Part]:
     """Return the table's answer, else the result of the last command, else what may be meant."""
     text = question.text
-    reading = read(text, question.earlier, workspace)
     composed = compose(text, workspace, question.earlier)
-    if composed is not None and (composed.goes_on or not _says_it_all(reading)):
+    is_going_on = composed is not None and composed.goes_on
+    reading = Reading(()) if is_going_on else read(text, question.earlier, workspace)
+    if composed is not None and not _says_it_all(reading):
         return _with_tools(composed.says, (composed.command,), workspace)
     if not _says_it_all(reading) and has_clauses(text, workspace):
         reading = _without_drops(reading, text, workspace)
