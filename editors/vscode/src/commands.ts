@@ -40,6 +40,8 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     "aish.restartServer": () => parts.restart(),
     "aish.showLog": () => parts.showLog(),
     "aish.manageTrust": () => vscode.commands.executeCommand("workbench.trust.manage"),
+    "aish.openSettings": () =>
+      vscode.commands.executeCommand("workbench.action.openSettings", "@ext:aish-lsp.aish"),
   };
   return Object.entries(commands).map(([name, work]) =>
     vscode.commands.registerCommand(name, async (argument: unknown) => {

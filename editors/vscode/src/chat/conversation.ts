@@ -41,6 +41,8 @@ export class Conversation {
   private readonly waiting = new Map<string, Event[]>();
   /** The text of each command that is to run, by the id of its card. */
   private readonly texts = new Map<string, string>();
+  /** What each question went along with. */
+  private readonly about = new Map<string, About>();
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -84,8 +86,8 @@ export class Conversation {
   }
 
   private async ask(prompt: string, about: About): Promise<void> {
-    const made = this.begin(prompt);
-    made.replaces = about.range !== undefined;
+    const made = this.begin(prompt, { replaces: about.range !== undefined });
+    this.about.set(made.key, about);
     const argument = { prompt, ...this.place, ...about } as never;
     await this.follow(made, (server, onEvent, token) =>
       server.stream<"aish.ask", AskResult>("aish.ask", argument, onEvent, token),
@@ -96,10 +98,10 @@ export class Conversation {
   async retry(key: string, model?: string): Promise<void> {
     const before = this.find(key);
     if (!before?.turnId) {
-      if (before) await this.ask(before.prompt, {});
+      if (before) await this.say(before.prompt, this.about.get(key));
       return;
     }
-    const made = this.begin(before.prompt);
+    const made = this.begin(before.prompt, { replaces: before.replaces });
     const argument = { ...this.place, turnId: before.turnId, ...(model ? { model } : {}) };
     await this.follow(made, async (server, onEvent, token) => {
       const result = await server.stream<"aish.retry", AskResult>(
@@ -115,8 +117,7 @@ export class Conversation {
   }
 
   async pursue(goal: string, allowCaution: boolean): Promise<void> {
-    const made = this.begin(goal);
-    made.isGoal = true;
+    const made = this.begin(goal, { isGoal: true });
     const argument = { ...this.place, goal, allowCaution };
     await this.follow(made, (server, onEvent, token) =>
       server.stream<"aish.norris.start", NorrisResult>(
@@ -157,8 +158,9 @@ export class Conversation {
     ended((made.runs[report.commandId] ??= newRun()), report);
   }
 
-  private begin(prompt: string): Exchange {
-    const made = exchange(`e${Date.now()}-${++this.number}`, prompt);
+  /** Show a new exchange; what its page depends on has to be known by now. */
+  private begin(prompt: string, known: Partial<Exchange> = {}): Exchange {
+    const made = { ...exchange(`e${Date.now()}-${++this.number}`, prompt), ...known };
     this.exchanges.push(made);
     this.title ||= titleOf(prompt);
     this.show(made);

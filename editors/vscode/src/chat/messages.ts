@@ -61,7 +61,7 @@ export type FromWebview =
   | { kind: "send"; session: string; text: string }
   /** Without a key: what goes on now; what waits behind it stays. */
   | { kind: "stop"; session: string; key?: string }
-  | { kind: "retry"; session: string; key: string }
+  | { kind: "retry"; session: string; key: string; choosesModel?: boolean }
   | { kind: "edit"; session: string; key: string; text: string }
   | { kind: "run"; session: string; key: string; commandId: string; edited: string | null }
   | { kind: "terminal"; session: string; key: string; commandId: string }

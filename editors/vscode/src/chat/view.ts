@@ -16,7 +16,7 @@ import { TerminalRuns } from "./terminal_runs";
 const LONG = 10_000;
 
 /** What the button of a problem may do. */
-const ACTIONS = new Set(["restartServer", "manageTrust"]);
+const ACTIONS = new Set(["restartServer", "manageTrust", "openSettings"]);
 
 export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   static readonly id = "aish.chatView";
@@ -214,6 +214,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         conversation.stop(message.key);
         break;
       case "retry":
+        if (message.choosesModel && !(await this.choseModel())) return;
         await conversation.retry(message.key);
         break;
       case "edit":
@@ -400,6 +401,13 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.status = { model, total: context.total, budget: context.budget, cost: cost ?? null };
     this.statusChanged.fire(this.status);
     this.send({ kind: "status", status: this.status, models: this.models });
+  }
+
+  /** Have the user choose a model, and return whether it is another one. */
+  private async choseModel(): Promise<boolean> {
+    const before = this.status?.model;
+    await vscode.commands.executeCommand("aish.pickModel");
+    return this.status?.model !== before;
   }
 
   async refreshModels(): Promise<void> {

@@ -13,6 +13,7 @@ export interface CardActions {
   dismiss: (command: CommandInfo) => void;
   stop: (command: CommandInfo) => void;
   mentionTerminal: () => void;
+  ask: (question: string) => void;
   open: (uri: string) => void;
 }
 
@@ -148,14 +149,24 @@ export class Card {
     }
   }
 
+  private ask(what: string, run: Run): void {
+    const { text } = this.command;
+    const failed = text.includes("\n") ? `this failed:\n\n${text}` : `\`${text}\` failed.`;
+    this.actions.ask(`${run.inTerminal ? "@terminal " : ""}${what} ${failed}`);
+  }
+
   private ending(run: Run): HTMLElement {
-    const failed = run.state === "denied" || (run.exitCode !== null && run.exitCode !== 0);
+    const failed = run.state === "denied" || (run.exitCode ?? 0) !== 0 || run.signal !== null;
     const made = h("p", { class: `ended${failed ? " failed" : ""}`, role: "status" }, endOf(run));
     const { outputUri } = run;
     const add = (text: string, action: () => void): void =>
       made.append(" ", button(text, action, { class: "quiet" }));
     if (outputUri) add("All of the output", () => this.actions.open(outputUri));
-    // What runs there is the user's own: it goes along only where they say so.
+    // What runs in a terminal is the user's own: it goes along only where they say so.
+    if (run.state === "ended" && failed) {
+      add("Explain", () => this.ask("Explain why", run));
+      add("Fix", () => this.ask("Suggest what to run instead, as", run));
+    }
     if (run.inTerminal && run.exitCode !== null) add("Ask about it", this.actions.mentionTerminal);
     return made;
   }

@@ -13,7 +13,7 @@ import type { Event as ServerEvent, StepEvent, ToolEvent } from "../protocol";
 import { dollars, short, visible } from "../text";
 import { Card } from "./card";
 import { button, h } from "./dom";
-import { iconButton } from "./icons";
+import { icon, iconButton } from "./icons";
 import { type Block, markdown, MarkdownView } from "./markdown";
 
 export type Post = (message: FromWebview) => void;
@@ -128,7 +128,9 @@ export class ExchangeView {
   }
 
   private send(
-    message: { kind: "retry"; key: string } | { kind: "edit"; key: string; text: string },
+    message:
+      | { kind: "retry"; key: string; choosesModel?: boolean }
+      | { kind: "edit"; key: string; text: string },
   ): void {
     this.post({ ...message, session: this.session });
   }
@@ -243,12 +245,29 @@ export class ExchangeView {
       dismiss: ({ id }) => post({ kind: "dismiss", session, key: key(), commandId: id }),
       stop: ({ id }) => post({ kind: "stop", session, key: `${key()} ${id}` }),
       mentionTerminal: () => post({ kind: "mentionTerminal" }),
+      ask: (text) => post({ kind: "send", session, text }),
       open: (href) => post({ kind: "link", href }),
     };
   }
 
   private copyReply(): void {
     this.post({ kind: "copy", text: replyText(this.exchange).trim() });
+  }
+
+  /** Return what went wrong, with what can be done about it while that still counts. */
+  private callout(): HTMLElement {
+    const { error, key, isGoal, isPast } = this.exchange;
+    const retry = (choosesModel: boolean): void => this.send({ kind: "retry", key, choosesModel });
+    const settings = (): void => this.post({ kind: "action", action: "openSettings" });
+    const buttons = h(
+      "div",
+      { class: "buttons" },
+      isGoal ? null : button("Retry", () => retry(false), { class: "primary" }),
+      isGoal ? null : button("Another model", () => retry(true)),
+      button("Settings", settings),
+    );
+    const message = h("p", { class: "error" }, icon("problems"), visible(error));
+    return h("div", { class: "callout", role: "alert" }, message, isPast ? null : buttons);
   }
 
   private syncFoot(): void {
@@ -258,7 +277,7 @@ export class ExchangeView {
       const text = exchange.state === "waiting" ? "Queued …" : "Answering …";
       shown.push(h("span", { class: "busy" }, exchange.isGoal ? "Working …" : text));
     } else if (exchange.error) {
-      shown.push(h("p", { class: "error", role: "alert" }, visible(exchange.error)));
+      shown.push(this.callout());
     }
     const ending = ENDINGS[exchange.finishReason ?? ""];
     if (ending && exchange.state === "ended" && !exchange.error)

@@ -1,0 +1,78 @@
+import "./dom";
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { FromWebview } from "../src/chat/messages";
+import { type Exchange, exchange, newRun } from "../src/chat/model";
+import type { CommandInfo } from "../src/protocol";
+import { ExchangeView } from "../src/webview/exchange_view";
+
+const posted: FromWebview[] = [];
+
+function shown(known: Partial<Exchange>): ExchangeView {
+  posted.length = 0;
+  const made: Exchange = { ...exchange("k", "why?", "running"), ...known };
+  return new ExchangeView(made, "s", (message) => posted.push(message));
+}
+
+function press(view: ExchangeView, label: string, at = 0): void {
+  const found = [...view.element.querySelectorAll("button")].filter(
+    ({ textContent }) => textContent === label,
+  );
+  assert.ok(found[at], label);
+  found[at].click();
+}
+
+test("a block that comes can replace the selection, by its number among those that can", () => {
+  const view = shown({ replaces: true });
+  view.take([{ kind: "text", delta: "```diff\n-a\n```\n1. so\n\n   ```py\n   a\n   ```\n" }]);
+  view.take([{ kind: "text", delta: "\n```py\nb\n```\n" }]);
+  press(view, "Replace selection", 2);
+  assert.deepEqual(posted, [{ kind: "replace", session: "s", key: "k", block: 1 }]);
+});
+
+test("an error is told once, with what can be done about it", () => {
+  const view = shown({ error: "The server refuses the key.", state: "ended" });
+  assert.equal(view.element.textContent.split("refuses the key").length, 2);
+  press(view, "Retry");
+  press(view, "Another model");
+  press(view, "Settings");
+  assert.deepEqual(posted, [
+    { kind: "retry", session: "s", key: "k", choosesModel: false },
+    { kind: "retry", session: "s", key: "k", choosesModel: true },
+    { kind: "action", action: "openSettings" },
+  ]);
+});
+
+test("an error of a question that was asked again offers nothing", () => {
+  const view = shown({ error: "It broke.", state: "ended", isPast: true });
+  assert.equal(view.element.querySelector(".callout button"), null);
+});
+
+const COMMAND: CommandInfo = {
+  id: "c",
+  text: "ls x",
+  line: 0,
+  endLine: 0,
+  source: "cmd",
+  placeholders: [],
+  risk: "safe",
+  reasons: [],
+};
+
+test("a command that failed can be explained and mended, one that did not cannot", () => {
+  const ended = { ...newRun(), state: "ended" as const };
+  const view = shown({ commands: [COMMAND], runs: { c: { ...ended, exitCode: 2 } } });
+  press(view, "Explain");
+  view.takeRun("c", { ...ended, exitCode: 2, inTerminal: true });
+  press(view, "Fix");
+  assert.deepEqual(posted, [
+    { kind: "send", session: "s", text: "Explain why `ls x` failed." },
+    {
+      kind: "send",
+      session: "s",
+      text: "@terminal Suggest what to run instead, as `ls x` failed.",
+    },
+  ]);
+  view.takeRun("c", { ...ended, exitCode: 0 });
+  assert.throws(() => press(view, "Explain"));
+});
