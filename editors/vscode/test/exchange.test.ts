@@ -48,6 +48,22 @@ test("an error of a question that was asked again offers nothing", () => {
   assert.equal(view.element.querySelector(".callout button"), null);
 });
 
+test("an edit is shown as its lines, those that come and those that go told apart", () => {
+  const view = shown({});
+  const call = { kind: "tool", callId: "t", server: "aish", name: "edit_file" } as const;
+  const more = {
+    arguments: "{}",
+    status: "done",
+    title: "Edited a.py",
+    result: "Edited.",
+  } as const;
+  view.take([{ ...call, ...more, diff: "  a\n- b\n+ c" }]);
+  const details = view.element.querySelector("details");
+  assert.ok(details?.open);
+  assert.equal(details.querySelector(".added")?.textContent, "+ c\n");
+  assert.equal(details.querySelector(".removed")?.textContent, "- b\n");
+});
+
 const COMMAND: CommandInfo = {
   id: "c",
   text: "ls x",

@@ -15,6 +15,7 @@ import { Card } from "./card";
 import { button, h } from "./dom";
 import { icon, iconButton } from "./icons";
 import { type Block, markdown, MarkdownView } from "./markdown";
+import { diff } from "./questions";
 
 export type Post = (message: FromWebview) => void;
 
@@ -356,10 +357,12 @@ function toolPart(call: ToolEvent): HTMLElement {
   const summary = h("summary", {}, visible(line), h("span", { class: "note" }, ` ${call.status}`));
   return h(
     "details",
-    { class: `tool ${call.status}`, "data-call": call.callId },
+    { class: `tool ${call.status}`, "data-call": call.callId, open: call.diff !== null },
     summary,
-    call.diff ? h("pre", { class: "growing", ...region("Change") }, visible(call.diff)) : null,
-    h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
+    // What is changed says what was asked for.
+    call.diff
+      ? diff(visible(call.diff).split("\n"))
+      : h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
     call.result
       ? h("pre", { class: "growing", ...region("Result") }, visible(call.result.slice(0, 20_000)))
       : null,

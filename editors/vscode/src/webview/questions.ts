@@ -123,7 +123,7 @@ function region(label: string): Record<string, string> {
 }
 
 /** Return the lines of a change, in the colours of a diff. */
-function diff(lines: readonly string[]): HTMLElement {
+export function diff(lines: readonly string[]): HTMLElement {
   const kinds: Record<string, string> = { "+": "added", "-": "removed", ".": "left-out" };
   const rows = lines.map((line) =>
     h("span", { class: kinds[line.charAt(0)] ?? "same" }, `${line}\n`),
