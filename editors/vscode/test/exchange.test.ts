@@ -31,8 +31,9 @@ test("a block that comes can replace the selection, by its number among those th
 });
 
 test("an error is told once, with what can be done about it", () => {
-  const view = shown({ error: "The server refuses the key.", state: "ended" });
+  const view = shown({ error: "The server refuses the key: see `api_key_env`.", state: "ended" });
   assert.equal(view.element.textContent.split("refuses the key").length, 2);
+  assert.equal(view.element.querySelector(".callout code")?.textContent, "api_key_env");
   press(view, "Retry");
   press(view, "Another model");
   press(view, "Settings");

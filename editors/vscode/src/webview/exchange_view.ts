@@ -267,7 +267,7 @@ export class ExchangeView {
       isGoal ? null : button("Another model", () => retry(true)),
       button("Settings", settings),
     );
-    const message = h("p", { class: "error" }, icon("problems"), visible(error));
+    const message = h("div", { class: "error" }, icon("problems"), markdown(error));
     return h("div", { class: "callout", role: "alert" }, message, isPast ? null : buttons);
   }
 
