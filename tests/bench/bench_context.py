@@ -2,20 +2,19 @@
 
     python tests/bench/bench_context.py [ROUNDS]
 
-Prints the least milliseconds of each, since machines are noisy, at 1,000, 10,000 and 100,000
-messages, and how many times the plain sum that is: *cold* counts each message for the first time,
-*warm* has counted all of them before. Ends with 1 where that grows with the messages, as what is
-not linear does.
+*Cold* counts each message for the first time, *warm* has counted all of them before. The last row
+is what grows the most with the turns, compared with the plain sum.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Final
+
+from measuring import Row, main
 
 from aish_lsp.config.schema import Context, Preset
 from aish_lsp.context.budget import Budget, Limits
@@ -34,6 +33,13 @@ ANY_NUMBER = Context(max_turns=10**9)
 #: How many times as many plain sums a hundred times the messages may take: noise and caches are no
 #: second power, which is a hundred.
 STEEPEST = 10
+
+PLAIN: Final = "sum of len(turn.content)"
+TARGETS: Final = {
+    "prepare, warm, fits": 3.0,
+    "prepare, warm, evicts a fourth": 3.0,
+    "measure, warm, estimated": 3.0,
+}
 
 #: What is timed, and what makes it ready, untimed, before each round.
 Case = tuple[Callable[[], Awaitable[object]], Callable[[], object]]
@@ -94,7 +100,7 @@ def cases(messages: int) -> dict[str, Case]:
             await prepare(1)()
 
     return {
-        "sum of len(turn.content)": (characters, again),
+        PLAIN: (characters, again),
         "sum of known sizes": (known, again),
         "measure, warm, estimated": (estimated, again),
         "measure, warm, after a call": (actual, again),
@@ -106,45 +112,48 @@ def cases(messages: int) -> dict[str, Case]:
     }
 
 
-async def least(case: Case, rounds: int) -> float:
-    """Return the least milliseconds that a case took in some rounds."""
+async def taken(case: Case) -> float:
+    """Return the milliseconds that a case takes."""
     timed, make_ready = case
-    taken = []
+    make_ready()
+    gc.collect()
+    # As timeit does it: when it comes is not the code's affair.
+    gc.disable()
+    begun = time.perf_counter()
+    await timed()
+    milliseconds = 1000 * (time.perf_counter() - begun)
+    gc.enable()
+    return milliseconds
+
+
+async def measured(messages: int, rounds: int) -> dict[str, list[float]]:
+    """Return the milliseconds of each case, which take turns."""
+    all_cases = cases(messages)
+    figures: dict[str, list[float]] = {name: [] for name in all_cases}
     for _ in range(rounds):
-        make_ready()
-        gc.collect()
-        # As timeit does it: when it comes is not the code's affair.
-        gc.disable()
-        begun = time.perf_counter()
-        await timed()
-        taken.append(time.perf_counter() - begun)
-        gc.enable()
-    return 1000 * min(taken)
+        for name, case in all_cases.items():
+            figures[name].append(await taken(case))
+    return figures
 
 
-async def main(rounds: int) -> int:
-    """Print the table; return 1 where something is not linear."""
-    # One loop for all: to start one takes longer than most of what is timed.
-    table: dict[str, list[float]] = {}
-    for messages in SIZES:
-        for name, case in cases(messages).items():
-            table.setdefault(name, []).append(await least(case, rounds))
-    plain = next(iter(table.values()))
-    heads = "".join(f"{f'{messages:,} turns':>24}" for messages in SIZES)
-    sys.stdout.write(f"{'':<34}{heads}\n")
-    steep = []
-    for name, row in table.items():
-        shares = [taken / of for taken, of in zip(row, plain, strict=True)]
-        cells = (
-            f"{taken:11.2f} ms {share:7.1f} x" for taken, share in zip(row, shares, strict=True)
-        )
-        sys.stdout.write(f"{name:<34}{''.join(cells)}\n")
-        if shares[-1] > STEEPEST * shares[0]:
-            steep.append(name)
-    verdict = f"NOT linear: {', '.join(steep)}" if steep else "All of it is linear in the turns."
-    sys.stdout.write(f"{verdict}\n")
-    return bool(steep)
+async def rows(rounds: int) -> list[Row]:
+    """Measure at 10,000 messages, and how it grows."""
+    few, some, many = [await measured(messages, rounds) for messages in SIZES]
+
+    def share(figures: dict[str, list[float]], name: str) -> float:
+        return min(figures[name]) / min(figures[PLAIN])
+
+    growth = {name: share(many, name) / share(few, name) for name in many}
+    steepest = max(growth, key=lambda name: growth[name])
+    return [
+        *(
+            Row(f"{name}, {SIZES[1]:,} turns", PLAIN, some[name], some[PLAIN], target)
+            for name, target in TARGETS.items()
+        ),
+        Row(f"{SIZES[-1] // SIZES[0]} times the turns: {steepest}", PLAIN,
+            [growth[steepest]], [1.0], STEEPEST, unit="times"),
+    ]  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 7)))
+    main(rows, 7)

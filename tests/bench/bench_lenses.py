@@ -96,11 +96,15 @@ async def requests(client: Client, uri: str, method: str) -> list[float]:
 
 
 async def rows(rounds: int) -> list[Row]:
+    """Measure both kinds of request."""
+    return await measured(rounds, "textDocument/codeAction", "textDocument/codeLens")
+
+
+async def measured(rounds: int, *methods: str) -> list[Row]:
     """Measure in turns."""
     with stage() as made:
         path: Path = made.workspace / "notes.md"
         document = {"uri": path.as_uri(), "languageId": "markdown", "version": 1, "text": text()}
-        methods = ("textDocument/codeAction", "textDocument/codeLens")
         taken: dict[str, tuple[list[float], list[float]]] = {one: ([], []) for one in methods}
         pygls = (sys.executable, "-c", READY)
         async with Client(command=AISH) as ours, Ready(command=pygls) as ready:

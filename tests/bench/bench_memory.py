@@ -2,13 +2,9 @@
 
     python tests/bench/bench_memory.py [ROUNDS]
 
-Prints ratios:
-
-- loading 100,000 items, to ``json.loads`` of each line: of the least seconds of all rounds, since
-  machines are noisy, of the processor;
-- an add (to a memory of 1,000 items that is open), to a locked write and an fsync: of the medians,
-  in turns. It says what each of them takes without its fsync, too: what a sync takes depends on the
-  disk, from 0.1 ms where it is none to 10 ms.
+Loading 100,000 items is held against ``json.loads`` of each line; an add (to a memory of 1,000
+items that is open) against a locked write and an fsync. What a sync takes depends on the disk, from
+0.1 ms where it is none to 10 ms, so an add is measured without its fsync, too.
 """
 
 from __future__ import annotations
@@ -17,12 +13,13 @@ import fcntl
 import gc
 import json
 import os
-import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from measuring import Row, Sample, in_turns, main, timed
 
 from aish_lsp.memory.store import MemoryStore
 
@@ -63,59 +60,56 @@ def bare_add(path: Path, line: bytes) -> None:
     os.close(lock)
 
 
-def adds(path: Path, bare: Path, count: int) -> dict[str, float]:
-    """Return the median seconds of an add and of a bare one, to files that are alike."""
+def adds(path: Path, bare: Path, count: int) -> tuple[list[float], list[float]]:
+    """Return the milliseconds of adds, and of bare ones, to files that are alike."""
     store = MemoryStore(path)
     store.add("fact", "The first one reads what is there")
     line = path.read_bytes().splitlines(keepends=True)[-1]
-    seconds: dict[str, list[float]] = {"bare": [], "ours": []}
+    ours, theirs = [], []
     for number in range(count):
         begun = time.perf_counter()
         bare_add(bare, line)
         middle = time.perf_counter()
         store.add("fact", f"It is the {number}th note that we keep")
-        seconds["bare"].append(middle - begun)
-        seconds["ours"].append(time.perf_counter() - middle)
-    return {case: statistics.median(each) for case, each in seconds.items()}
+        theirs.append(1000 * (middle - begun))
+        ours.append(1000 * (time.perf_counter() - middle))
+    return ours, theirs
 
 
-def least(rounds: int, clock: Callable[[], float], **cases: Callable[[], None]) -> dict[str, float]:
-    """Return the least seconds of each case; they take turns, so that noise hits all alike."""
-    seconds = dict.fromkeys(cases, float("inf"))
-    for _ in range(rounds):
-        for name, case in cases.items():
-            gc.collect()
-            begun = clock()
-            case()
-            seconds[name] = min(seconds[name], clock() - begun)
-    return seconds
+async def loads(path: Path, rounds: int, *, full: bool) -> Row:
+    """Measure what it takes of the processor to load a memory."""
+    write(path, ITEMS, full=full)
+
+    async def used(work: Callable[[Path], None]) -> Sample:
+        gc.collect()
+        return timed(lambda: work(path))
+
+    ours, theirs = await in_turns(rounds, partial(used, load), partial(used, parse))
+    return Row(
+        f"load of {ITEMS:,} items{', with tags and source' * full}",
+        "`json.loads` of each line",
+        [1000 * sample.cpu for sample in ours],
+        [1000 * sample.cpu for sample in theirs],
+        1.5,
+        unit="ms of CPU",
+    )
 
 
-def main(rounds: int) -> None:
-    """Measure and print."""
+async def rows(rounds: int) -> list[Row]:
+    """Measure loads and adds."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "memory.jsonl")
-        for full in (False, True):
-            write(path, ITEMS, full=full)
-            found = least(
-                rounds, time.process_time, bare=lambda: parse(path), ours=lambda: load(path)
-            )
-            show(f"load of {ITEMS:,} items{', with tags and source' * full}", found)
-        bare = Path(folder, "bare.jsonl")
+        path, bare = Path(folder, "memory.jsonl"), Path(folder, "bare.jsonl")
+        result = [await loads(path, rounds, full=full) for full in (False, True)]
         for synced in (True, False):
             write(path, 1000, full=True)
             write(bare, 1000, full=True)
             if not synced:
                 os.fsync = lambda fd: None
-            show(f"an add{', without its fsync' * (not synced)}", adds(path, bare, rounds * ADDS))
-
-
-def show(name: str, seconds: dict[str, float]) -> None:
-    """Print a line."""
-    ratio = seconds["ours"] / seconds["bare"]
-    times = ", ".join(f"{case} {1000 * value:.3g} ms" for case, value in seconds.items())
-    sys.stdout.write(f"{name:<48} {ratio:.2f} ({times})\n")
+            ours, theirs = adds(path, bare, ADDS)
+            name = f"an add{', without its fsync' * (not synced)}"
+            result.append(Row(name, "locked write and an fsync", ours, theirs, 3 if synced else 12))
+    return result
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
+    main(rows, 10)

@@ -2,36 +2,27 @@
 
     python tests/bench/bench_project.py [ROUNDS] [FILES ...]
 
-For each number of FILES (10, 1,000, 100,000 and 1,000,000 where none is given), in a repository in
-which half of them are tracked, prints
-
-- the first picture, to ``git ls-files -z -co --exclude-standard``: of the least seconds of all
-  rounds, which take turns, and of their medians;
-- the picture after one file came, and after it went: the median, and the most;
-- the longest time for which the event loop stood still while a scan ran, against the same time
-  without one; and what the scan added to the process's memory.
-
-A process of its own measures each size.
+For each number of FILES, in a repository in which half of them are tracked: the first picture, and
+the one after one file came or went; and for how long the event loop stood still while a scan ran,
+against the same time without one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import multiprocessing
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from measuring import Row, main
+
 from aish_lsp.config.schema import ProjectSettings
 from aish_lsp.lsp.server import SWITCH_INTERVAL
 from aish_lsp.project.picture import ProjectPicture
 
-SIZES = (10, 1_000, 100_000, 1_000_000)
 #: Files of a folder, and folders of a folder.
 PER_FOLDER, FOLDERS = 20, 25
 CONFIG = ProjectSettings()
@@ -123,58 +114,38 @@ async def longest_stall(work: asyncio.Task[None]) -> float:
     return longest
 
 
-async def measured(root: Path, files: int, rounds: int) -> None:
-    """Measure one size, and print."""
+async def measured(root: Path, files: int, rounds: int) -> list[Row]:
+    """Measure one size."""
     picture = ProjectPicture(root)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.perf_counter()
-    scan = asyncio.create_task(picture.refresh(CONFIG, patience=None))
-    stall = await longest_stall(scan)
+    stall = await longest_stall(asyncio.create_task(picture.refresh(CONFIG, patience=None)))
     took = time.perf_counter() - begun
-    block = picture.block
+    assert picture.block.files
     await picture.aclose()
     idle = await longest_stall(asyncio.create_task(asyncio.sleep(took)))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
-
     bare, ours = [], []
     for _ in range(rounds):
-        bare.append(await listed(root))
-        ours.append(await first(root))
-    changed = await changes(root, 2 * rounds)
-    least, middle = min(ours) / min(bare), statistics.median(ours) / statistics.median(bare)
-    show(f"{files:,} files: {block.files:,} told of, truncated: {block.truncated}")
-    times = f"({1000 * min(ours):.0f} ms, {1000 * min(bare):.0f} ms)"
-    show(
-        "  first picture, to git's list",
-        f"{least:.2f} of the least, {middle:.2f} of medians",
-        times,
-    )
-    most = f"{1000 * max(changed):.1f} ms at most"
-    show("  after one change", f"{1000 * statistics.median(changed):.1f} ms,", most)
-    without = f"{1000 * idle:.1f} ms without a scan"
-    show("  the loop stood still for", f"{1000 * stall:.1f} ms in {took:.1f} s,", without)
-    show("  memory", f"{memory / 1024:.0f} MB more")
+        bare.append(1000 * await listed(root))
+        ours.append(1000 * await first(root))
+    changed = [1000 * seconds for seconds in await changes(root, rounds)]
+    name, git_list = f"project of {files:,} files", "`git ls-files -co`"
+    return [
+        Row(f"{name}: the first picture", git_list, ours, bare, 1.5),
+        Row(f"{name}: one file changed", git_list, changed, bare, 3, "value"),
+        Row(f"{name}: the loop stands still", "no scan", [1000 * stall], [1000 * idle], 50, "more"),
+    ]
 
 
-def show(name: str, *values: str) -> None:
-    """Print a line."""
-    sys.stdout.write(f"{name:<32}{' '.join(values)}\n")
-    sys.stdout.flush()
-
-
-def measure(files: int, rounds: int) -> None:
-    """Make a repository and measure it."""
+async def rows(rounds: int, *sizes: int) -> list[Row]:
+    """Make a repository of each size and measure it."""
     sys.setswitchinterval(SWITCH_INTERVAL)  # as the server does
-    with tempfile.TemporaryDirectory() as folder:
-        make(Path(folder), files)
-        asyncio.run(measured(Path(folder), files, rounds if files < 500_000 else 3))
+    result = []
+    for files in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            make(Path(folder), files)
+            result += await measured(Path(folder), files, rounds)
+    return result
 
 
 if __name__ == "__main__":
-    numbers = [int(number.replace(",", "")) for number in sys.argv[1:]]
-    for size in numbers[1:] or SIZES:
-        process = multiprocessing.get_context("spawn").Process(
-            target=measure, args=(size, numbers[0] if numbers else 10)
-        )
-        process.start()
-        process.join()
+    main(rows, 10, 100_000)

@@ -2,18 +2,21 @@
 
     python tests/bench/bench_risk.py [ROUNDS]
 
-Prints the least microseconds of each over the labelled commands, and their ratio: the whole, the
-median command, and the worst. Then the milliseconds of texts made to be slow.
+Over the labelled commands: all of them, and the one that takes the most of its parse; the first in
+a process; and texts made to be slow.
 """
 
 from __future__ import annotations
 
-import statistics
+import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+
+from measuring import Row, main
 
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.risk.words import LONGEST, parse
@@ -57,33 +60,49 @@ def least_of_parts(rounds: int, texts: list[str], run: Callable[[str], object]) 
     return sum(best) / len(texts)
 
 
-def tell(line: str) -> None:
-    """Print a line."""
-    sys.stdout.write(f"{line}\n")
-
-
-def main(rounds: int) -> None:
-    """Measure, and print."""
+async def rows(rounds: int) -> list[Row]:
+    """Measure in turns."""
+    # Before anything is loaded, of which a process of its own cannot be rid.
+    firsts = [1000 * in_new_process() for _ in range(5)]
     texts = list(commands())
     for text in texts:
-        classify(text, "bash", confined=True)
-    parsed = least_of_parts(rounds, texts, lambda text: parse(text.encode()))
-    judged = least_of_parts(rounds, texts, lambda text: classify(text, "bash", confined=True))
-    each = {
-        text: least(rounds, lambda text=text: classify(text, "bash", confined=True))  # type: ignore[misc]
-        / least(rounds, lambda text=text: parse(text.encode()))  # type: ignore[misc]
-        for text in texts
-    }
-    worst = max(each, key=lambda text: each[text])
-    slow = sum(ratio > 20 for ratio in each.values())
-    tell(f"{len(texts)} commands: parse {parsed * 1e6:.1f} us, risk {judged * 1e6:.1f} us")
-    tell(f"ratio of all {judged / parsed:.1f}, median {statistics.median(each.values()):.1f}")
-    tell(f"above 20: {slow} ({slow / len(texts):.1%}), worst {each[worst]:.0f}: {worst!r}")
-    for part in SLOW:
-        text = (part * LONGEST)[:LONGEST]
-        seconds = least(1, lambda text=text: classify(text, "bash", confined=True))  # type: ignore[misc]
-        tell(f"{seconds * 1e3:8.1f} ms  {part!r} over and over")
+        judge(text)
+    pairs = [
+        (least_of_parts(2, texts, judge), least_of_parts(2, texts, parsed)) for _ in range(rounds)
+    ]
+    judged, parse_only = ([1e6 * pair[at] for pair in pairs] for at in (0, 1))
+    each = [(least(20, partial(judge, text)), least(20, partial(parsed, text))) for text in texts]
+    worst = max(each, key=lambda pair: pair[0] / pair[1])
+    slow = max(least(1, partial(judge, (part * LONGEST)[:LONGEST])) for part in SLOW)
+    tree = "tree-sitter's parse"
+    return [
+        Row("the classifier, labelled commands", tree, judged, parse_only, 5, unit="us"),
+        Row("the classifier, worst", tree, [1e6 * worst[0]], [1e6 * worst[1]], 15, unit="us"),
+        Row("the classifier, first in a process", "", firsts, [], 20, "value"),
+        Row("the classifier, texts made to be slow", "", [1000 * slow], [], 1000, "value"),
+    ]
+
+
+def in_new_process() -> float:
+    """Return the seconds of the first judgement in a process that has parsed already."""
+    script = (
+        "import time; from aish_lsp.shell.risk import classify\n"
+        "begun = time.perf_counter(); classify('git status', 'bash', confined=True)\n"
+        "print(time.perf_counter() - begun)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    return float(done.stdout)
+
+
+def judge(text: str) -> object:
+    """Tell a command's risk."""
+    return classify(text, "bash", confined=True)
+
+
+def parsed(text: str) -> object:
+    """Only parse it."""
+    return parse(text.encode())
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    main(rows, 5)

@@ -78,17 +78,19 @@ async def spawned(
     process = await asyncio.create_subprocess_exec(
         *command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(data)
-    while True:
-        header = await process.stdout.readuntil(b"\r\n\r\n")
-        body = await process.stdout.readexactly(int(header.split()[1]))
-        if until(json.loads(body)):
-            break
-    yield Sample(time.perf_counter() - begun, cpu_seconds(process.pid)), process.pid
-    process.kill()
-    await process.communicate()
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(data)
+        while True:
+            header = await process.stdout.readuntil(b"\r\n\r\n")
+            body = await process.stdout.readexactly(int(header.split()[1]))
+            if until(json.loads(body)):
+                break
+        yield Sample(time.perf_counter() - begun, cpu_seconds(process.pid)), process.pid
+    finally:
+        process.kill()
+        await process.communicate()
 
 
 async def start(command: Sequence[str], data: bytes, until: Callable[[Any], bool]) -> Sample:

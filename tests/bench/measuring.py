@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import statistics
 import sys
@@ -63,7 +64,7 @@ class Row:
         pairs = zip(self.ours, self.theirs, strict=True)
         if self.judged == "more":
             return [ours - theirs for ours, theirs in pairs]
-        return [ours / theirs for ours, theirs in pairs]
+        return [ours / theirs if theirs else math.inf for ours, theirs in pairs]
 
     @property
     def figure(self) -> float:
@@ -201,16 +202,17 @@ def text_table(rows: Sequence[Row]) -> str:
     return "\n".join(padded).replace("**", "") + "\n"
 
 
-def main(rows: Callable[[int], Coroutine[Any, Any, list[Row]]], rounds: int) -> None:
+def main(rows: Callable[..., Coroutine[Any, Any, list[Row]]], rounds: int, *sizes: int) -> None:
     """Measure and print, for a person or as JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("rounds", type=int, nargs="?", default=rounds)
+    parser.add_argument("sizes", type=int, nargs="*", default=sizes)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--cold", action="store_true", help="for bench_start.py")
     options = parser.parse_args()
     # Else each process that is started compiles all modules anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    measured = asyncio.run(rows(options.rounds))
+    measured: list[Row] = asyncio.run(rows(options.rounds, *options.sizes))
     sys.stdout.write(
         json.dumps([asdict(row) for row in measured]) if options.json else text_table(measured)
     )

@@ -1,7 +1,8 @@
 """A stage for measurements: a scripted model's server, the bare loop over it, and a home.
 
-The model sends what the last question says: ``Send 400 words every 5 ms.`` Each word is the time at
-which it was sent; with 0 ms it is a number, and all come as fast as they are read.
+It speaks the chat completions of OpenAI, and for other programs OpenAI's responses and Gemini's
+streams. The model sends what the last question says: ``Send 400 words every 5 ms.`` Each word is
+the time at which it was sent; with 0 ms it is a number, and all come as fast as they are read.
 """
 
 from __future__ import annotations
@@ -31,18 +32,51 @@ from fault_server import FaultServer, chunk_of
 
 ASKED = re.compile(rb"Send (\\d+) words every ([\\d.]+) ms")
 
-def framed(text):
-    data = b"data: " + json.dumps(chunk_of(text)).encode() + b"\\n\\n"
+def message(text):
+    content = [{{"type": "output_text", "text": text, "annotations": []}}]
+    return {{"type": "message", "id": "i", "role": "assistant", "status": "completed",
+            "content": content}}
+
+def responses(text):
+    if text is None:
+        usage = {{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
+        whole = {{"id": "r", "status": "completed", "output": [], "usage": usage}}
+        return {{"type": "response.completed", "response": whole}}
+    return {{"type": "response.output_text.delta", "item_id": "i", "output_index": 0,
+            "content_index": 0, "delta": text}}
+
+def gemini(text):
+    part = {{"content": {{"role": "model", "parts": [{{"text": text or ""}}]}}, "index": 0}}
+    return {{"candidates": [part | ({{"finishReason": "STOP"}} if text is None else {{}})]}}
+
+def chat(text):
+    return chunk_of(text or "", **({{"finish_reason": "stop"}} if text is None else {{}}))
+
+def framed(event):
+    name = b"event: %s\\n" % event["type"].encode() if "type" in event else b""
+    data = name + b"data: " + json.dumps(event).encode() + b"\\n\\n"
     return b"%x\\r\\n%s\\r\\n" % (len(data), data)
 
 async def script(request, peer):
     if request.method == "GET":
         await peer.reply({{"data": [{{"id": "m"}}]}})
         return
-    if not request.path.endswith("/chat/completions"):
+    if request.path.endswith("/chat/completions"):
+        shape = chat
+    elif request.path.endswith("/responses"):
+        shape = responses
+    elif ":streamGenerateContent" in request.path:
+        shape = gemini
+    else:
         await peer.reply({{}}, "404 Not Found")
         return
     await peer.head()
+    if shape is responses:
+        await peer.send(framed({{"type": "response.created", "response": {{"id": "r"}}}}))
+        item = message("") | {{"status": "in_progress"}}
+        await peer.send(framed({{"type": "response.output_item.added", "output_index": 0,
+                                "item": item}}))
+    sent = ""
     # What asks otherwise wants a summary.
     count, pause = (ASKED.findall(request.body) or [(b"1", b"0")])[-1]
     count, pause = int(count), float(pause) / 1000
@@ -51,13 +85,19 @@ async def script(request, peer):
         for _ in range(count):
             due += pause
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-            await peer.send(framed(f"{{time.monotonic()}} "))
+            text = f"{{time.monotonic()}} "
+            sent += text
+            await peer.send(framed(shape(text)))
     else:
         for start in range(0, count, 50):
             some = range(start, min(count, start + 50))
-            await peer.send(b"".join(framed(f"{{n}} ") for n in some))
-    await peer.event(chunk_of("", finish_reason="stop"))
-    await peer.event("[DONE]")
+            await peer.send(b"".join(framed(shape(f"{{n}} ")) for n in some))
+    if shape is responses:
+        await peer.send(framed({{"type": "response.output_item.done", "output_index": 0,
+                                "item": message(sent)}}))
+    await peer.send(framed(shape(None)))
+    if shape is chat:
+        await peer.event("[DONE]")
     await peer.chunk(b"")
 
 async def main():
@@ -117,6 +157,7 @@ class Stage:
 def stage(folder: Path | None = None, settings: str = "context_window = 32768") -> Iterator[Stage]:
     """Set the stage (in ``folder``) and point this process's environment at it."""
     command = [sys.executable, "-c", _MODEL]
+    before = dict(os.environ)
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as model,
         tempfile.TemporaryDirectory(dir=folder) as home,
@@ -133,6 +174,8 @@ def stage(folder: Path | None = None, settings: str = "context_window = 32768") 
             yield made
         finally:
             model.kill()
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def in_memory() -> Path | None:
