@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from aish_lsp.offline.compose.files import says_which_files
 from aish_lsp.offline.compose.following import conversed
 from aish_lsp.offline.compose.grammar import Composed, Toolset
+from aish_lsp.offline.spelling import corrected
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import WorkspaceFacts
 
@@ -21,6 +22,8 @@ def compose(sentence: str, world: WorkspaceFacts, earlier: Sequence[str] = ()) -
     """
     sentences = [words().bare(one) for one in (*earlier, sentence)]
     asked = conversed(sentences, Toolset(world))
+    if asked is None and (spelled := corrected(sentences[-1], world)) != sentences[-1]:
+        asked = conversed([*sentences[:-1], spelled], Toolset(world))
     return asked.composed if asked else None
 
 

@@ -312,6 +312,11 @@ def _broken(things: Things) -> None:
     things.tests.append("-xtype l" if things.target.gnu else r"\! -exec test -e {} \;")
 
 
+def _matches_in(things: Things, text: list[Value], names: list[Value]) -> None:
+    _content("-H")(things, text)
+    (_of_format if names[0].kind == "format" else _these("f"))(things, names)
+
+
 #: What the other clauses add to a request.
 EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
     "kind_f": _set(kind="f"),
@@ -342,6 +347,8 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
     "follow": _set(follow="L"),
     "one_device": _set(device="x"),
     "search_files": _search_files,
+    "search_text": _content("-H"),
+    "matches_in": _matches_in,
     "matching_files": _content_shown("-l"),
     "matching_lines": _content_shown("-H"),
     "line_numbers": _line_numbers,

@@ -154,6 +154,7 @@ _SAME: Final = tuple(
             r"(?<![\w.])(\d+(?:[kmg]b?)?)-(?=\d+ ?(?:[kmg]b?|minutes|hours|days)\b)",
             r"between \1 and ",
         ),
+        (r"\bdirectorie\(s\)", "directories"),
         (r"\bsub[- ](?=dir|folder)", "sub"),
         (r"(?<=\b(?:file|line))'s\b", ""),
         (r"\bfile system\b", "filesystem"),

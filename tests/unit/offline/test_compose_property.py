@@ -265,6 +265,8 @@ def test_each_clause_of_the_tables_has_an_effect() -> None:
             ["./b.txt"],
         ),
         ("count the number of lines containing 'x' in all txt files", ["2"]),
+        ("find 'xxxx' in all b.txt files", ["./b.txt:" + "x" * 40]),
+        ("find the txt files in the curent directoy, sorted by name", ["./a.txt", "./b.txt"]),
         ("delete the b.txt file and print its name", ["./b.txt"]),
     ],
 )
