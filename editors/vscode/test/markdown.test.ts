@@ -182,3 +182,20 @@ test("a megabyte on one line is text", () => {
   assert.equal(markdown(text).textContent, text);
   assert.ok(performance.now() - started < 10_000);
 });
+
+test("what is nested, wide or never ends is all there", () => {
+  const depth = 200;
+  const nested = Array.from(
+    { length: depth },
+    (_, level) => `${"  ".repeat(level)}- level ${level}`,
+  );
+  const list = markdown(nested.join("\n"));
+  assert.match(list.textContent, /level 199/);
+  const quoted = markdown(`${"> ".repeat(depth)}deep`);
+  assert.match(quoted.textContent, /deep/);
+  const row = (cell: string): string => `|${cell.repeat(500)}\n`;
+  const table = markdown(row(" x |") + row("-|") + row(" y |"));
+  assert.equal(table.querySelectorAll(".table td").length, 500);
+  const endless = `\`\`\`py\n${"x = 1\n".repeat(20_000)}`;
+  assert.equal(markdown(endless).querySelectorAll(".code-block").length, 1);
+});
