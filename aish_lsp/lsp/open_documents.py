@@ -134,7 +134,7 @@ class OpenDocuments:
 
     def text(self, uri: str) -> str | None:
         """Return a document's text with LF for each line end, or None if it is not open."""
-        document = self.opened(uri)
+        document = self._server.workspace.text_documents.get(unquote(uri))
         return document.text if document else None
 
     def width(self, text: str) -> int:

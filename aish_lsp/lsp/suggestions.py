@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lsprotocol import types
@@ -21,7 +22,7 @@ from aish_lsp.chat.transcript import running
 from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND
-from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
+from aish_lsp.shell.blocks import PREFIX, FoundCommand, fenced_blocks, shell_block
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.suggestions import suggestions_in
 
@@ -40,7 +41,7 @@ Offer: TypeAlias = "Callable[[types.CodeActionParams], Iterable[types.CodeAction
 #: Seconds after a change before hints are updated.
 _PAUSE = 0.2
 
-#: The most lines of a document that are offered: it may have millions, and each is classified.
+#: The most lines of a document that are offered: it may have millions, and hints judge each.
 _MOST_LINES = 500
 
 #: Seconds within which a client must answer that it will ask for lenses again.
@@ -67,20 +68,29 @@ class Runnable:
     """A ``CMD: `` line with those that complete it, or a fence: its first and last line.
 
     ``waiting`` is its suggestion, if that has not been run or dismissed; a fence always has one.
-    ``is_whole``: it does not lack its end.
+    ``is_whole``: it does not lack its end. ``workspace`` judges what is no suggestion.
     """
 
     first: int
     last: int
     text: str
-    risk: Risk
-    waiting: Suggestion | None
+    waiting: Suggestion | None = None
     is_whole: bool = True
+    workspace: Workspace | None = None
 
     @classmethod
     def of(cls, waiting: Suggestion, first: int = 0, last: int = 0) -> Runnable:
         """Return a suggestion that was not run yet, at its lines in a document if it has any."""
-        return cls(first, last, waiting.info.text, waiting.info.risk, waiting)
+        return cls(first, last, waiting.info.text, waiting)
+
+    @property
+    def risk(self) -> Risk:
+        """Its risk. To judge it takes a tenth of a millisecond, and more for a long one."""
+        if self.waiting:
+            return self.waiting.info.risk
+        if self.workspace:
+            return self.workspace.judge(self.text).risk
+        return classify(self.text, "bash", confined=False).risk
 
     @property
     def is_fence(self) -> bool:
@@ -110,6 +120,25 @@ class Runnable:
         return types.Command("Edit", "aish.chat.open", arguments=[{"prompt": prompt, "uri": uri}])
 
 
+class _Commands:
+    """The commands on the ``CMD: `` lines of a text, found as far down as was asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._found: list[FoundCommand] = []
+        self._rest = suggestions_in(text.split("\n")) if PREFIX in text else iter(())
+
+    def between(self, first: int, last: int) -> Iterator[FoundCommand]:
+        """Yield those from line ``first`` to ``last``."""
+        for at in count(bisect_left(self._found, first, key=lambda one: one.end_line)):
+            if at == len(self._found):
+                self._found += islice(self._rest, 1)
+            if at == len(self._found) or self._found[at].line > last:
+                return
+            if self._found[at].end_line >= first:
+                yield self._found[at]
+
+
 @dataclass(slots=True)
 class Suggestions:
     """What is offered in the documents of one client."""
@@ -122,13 +151,15 @@ class Suggestions:
     _hinted: set[str] = field(default_factory=set, init=False)
     #: By URI, the lenses that the client has or was asked to request.
     _known: dict[str, list[types.CodeLens]] = field(default_factory=dict, init=False)
+    #: By URI, what the documents' lines suggest, for as long as a document is as it was.
+    _commands: dict[str, _Commands] = field(default_factory=dict, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
         """Return what can be run in an open document, in order.
 
-        Only lines ``first`` to ``last`` are classified, since that takes time, and at most
-        ``_MOST_LINES`` of their commands are returned.
+        Only lines ``first`` to ``last`` count, and at most ``_MOST_LINES`` of their commands are
+        returned.
         """
         document = self._documents.text(uri)
         if document is None:
@@ -137,7 +168,11 @@ class Suggestions:
         is_chat = self._chats.at(uri) is not None
         waiting = _waiting(workspace) if is_chat else {}
         end = len(document) if last is None else last
-        lines = list(islice(_lines(document, workspace, waiting, first, end), _MOST_LINES))
+        commands = self._commands.get(uri)
+        if commands is None or commands.text is not document:
+            commands = self._commands[uri] = _Commands(document)
+        found = islice(commands.between(first, end), _MOST_LINES)
+        lines = [_runnable(command, waiting, workspace) for command in found]
         is_growing = is_chat and workspace is not None and workspace.shown.jobs
         if (
             lines
@@ -244,6 +279,7 @@ class Suggestions:
     def closed(self, uri: str) -> None:
         """Remove the hints of a document that was closed."""
         self._known.pop(uri, None)
+        self._commands.pop(uri, None)
         if uri in self._hinted:
             self._publish(uri, [])
 
@@ -311,29 +347,15 @@ def _key(text: str) -> str:
     return _ESCAPE.sub(r"\1", text)
 
 
-def _lines(
-    document: str,
-    workspace: Workspace | None,
-    waiting: Mapping[str, Suggestion],
-    first: int,
-    last: int,
-) -> Iterator[Runnable]:
-    """Yield what ``CMD: `` lines of a document suggest from line ``first`` to ``last``."""
-    if PREFIX not in document:
-        return
-    for suggested in suggestions_in(document.split("\n")):
-        if suggested.line > last:
-            return
-        if suggested.end_line < first:
-            continue
-        text = suggested.text
-        suggestion = waiting.get(_key(text))
-        if suggestion is not None and _key(suggestion.info.text) == _key(text):
-            yield Runnable.of(suggestion, suggested.line, suggested.end_line)
-        else:
-            judged = workspace.judge(text) if workspace else classify(text, "bash", confined=False)
-            is_whole = not suggested.placeholders
-            yield Runnable(suggested.line, suggested.end_line, text, judged.risk, None, is_whole)
+def _runnable(
+    command: FoundCommand, waiting: Mapping[str, Suggestion], workspace: Workspace | None
+) -> Runnable:
+    """Return what a command in a document runs: a suggestion that waits, if it is the same."""
+    suggestion = waiting.get(_key(command.text)) if waiting else None
+    if suggestion is not None:
+        return Runnable.of(suggestion, command.line, command.end_line)
+    is_whole = not command.placeholders
+    return Runnable(command.line, command.end_line, command.text, None, is_whole, workspace)
 
 
 def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:

@@ -13,7 +13,7 @@ from lsprotocol import types
 from pygls.uris import from_fs_path
 from pygls.workspace import TextDocument, Workspace
 
-from aish_lsp.foundation.text import well_formed
+from aish_lsp.foundation.text import well_formed, with_line_feeds
 
 #: Changes are sent as ranges.
 TEXT_SYNC: Final = types.TextDocumentSyncKind.Incremental
@@ -31,8 +31,9 @@ class Document(TextDocument):
     which has the same width in UTF-16.
     """
 
-    #: The lines, once they were needed.
+    #: The lines, and the text with LF for each line end, once they were needed.
     _lines: list[str] | None = None
+    _text: str | None = None
 
     @property
     def lines(self) -> list[str]:
@@ -53,13 +54,20 @@ class Document(TextDocument):
         text: str = super().source
         return text
 
+    @property
+    def text(self) -> str:
+        """The text with LF for each line end: the same object until it changes."""
+        if self._text is None:
+            self._text = with_line_feeds(self.source)
+        return self._text
+
     def apply_change(self, change: types.TextDocumentContentChangeEvent) -> None:
         """Apply a change.
 
         pygls splits and joins the whole document for each one, takes halves of surrogate pairs, and
         puts what is beyond the end of the last line before its last character.
         """
-        text = well_formed(change.text)
+        text, self._text = well_formed(change.text), None
         if not isinstance(change, types.TextDocumentContentChangePartial):
             self._source, self._lines = text, None
             return
