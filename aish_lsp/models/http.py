@@ -30,6 +30,10 @@ from aish_lsp.models.loose_json import decoded
 if TYPE_CHECKING:
     import httpx
 
+# httpx's own command line, which httpx would import along with rich, click and pygments, wherever
+# it is loaded first; without it, httpx is the same but for `httpx.main`.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+
 logger = logging.getLogger(__name__)
 
 #: Seconds to wait for a connection, unless the request's own timeout is shorter.
@@ -196,9 +200,6 @@ def _open_client(local: bool) -> tuple[httpx.AsyncClient, list[str]]:
 
     The first call blocks for a quarter of a second.
     """
-    # httpx's own command line, which it would import along with rich, click and pygments; without
-    # it, httpx is the same but for `httpx.main`.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     import httpx  # noqa: PLC0415 - loaded at the first request
 
     from aish_lsp.models.network import KEEP_ALIVE, Network  # noqa: PLC0415 - brings httpx
