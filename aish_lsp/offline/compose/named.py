@@ -27,6 +27,8 @@ from aish_lsp.offline.compose.grammar import (
 from aish_lsp.offline.words import data
 
 _SLOT: Final = re.compile(r"\{(\d)(\w?)\}")
+#: Names that bash makes of braces: "part{1..3}", "{src,tests}/data".
+_BRACES: Final = re.compile(r"[\w./]*(?:\{(?:\w+\.\.\w+|[\w.]+(?:,[\w.]+)+)\}[\w./-]*)+")
 _TAR: Final = re.compile(r".*\.(?:tar(?:\.\w+)?|t[gbx]z2?)", re.IGNORECASE)
 
 
@@ -63,11 +65,11 @@ def _slot(values: list[Value], form: str) -> str:
             for one in values
         ):
             raise Misfit("not a name")
+        if re.fullmatch(r"[^{]*\{[^{}]*", first.text) and re.match(r"[^{}]*\}", values[-1].text):
+            raise Misfit("braces that were taken apart at their comma")
         plain = first.kind == "word"  # "docs and src": words that are no values by their shape
         bare = re.sub(r",|\b(?:and|or)\b", " ", first.text).split() if plain else []
-        return " ".join(one.path for one in map(Value, bare)) or " ".join(
-            one.path for one in values
-        )
+        return " ".join(map(_name, map(Value, bare) if bare else values))
     if len(values) > 1:
         raise Misfit("one is needed")
     if form == "n":
@@ -78,6 +80,11 @@ def _slot(values: list[Value], form: str) -> str:
     if not shape.fullmatch(first.text):
         raise Misfit(first.text)
     return first.path
+
+
+def _name(value: Value) -> str:
+    """Return a name as a word of the shell; only in braces nothing is quoted."""
+    return value.text if _BRACES.fullmatch(value.text) else value.path
 
 
 def _manner(name: str) -> Callable[..., None]:

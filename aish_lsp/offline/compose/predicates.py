@@ -214,6 +214,17 @@ def _executable(things: Things) -> list[str]:
     return ["-executable" if things.target.gnu else "-perm +111"]
 
 
+def _for_me(test: str) -> Make:
+    """Return what tests whether the user may do something with a file, which only GNU find can."""
+
+    def make(things: Things) -> list[str]:
+        if not things.target.gnu:
+            raise Misfit("this find cannot tell")
+        return [test]
+
+    return make
+
+
 #: What the predicates of clauses.toml add to the tests of find.
 PREDICATES: Final[Mapping[str, Make]] = {
     "name": called,
@@ -245,6 +256,8 @@ PREDICATES: Final[Mapping[str, Make]] = {
     "hidden": _flat("-name '.*'"),
     "executable": _executable,
     "writable": _flat("-perm -o+w"),
+    "may_write": _for_me("-writable"),
+    "may_read": _for_me("-readable"),
     "setuid": _flat("-perm -4000"),
     "setgid": _flat("-perm -2000"),
     "inode": lambda _, number: [f"-inum {number[0].number}"],

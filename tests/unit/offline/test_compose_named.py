@@ -99,6 +99,8 @@ def test_what_is_named_is_changed_as_the_sentence_says(
         ("Recursively change the owner and group of 'x1' to 'www'", "chown -R www:www x1"),
         ("change the owner to 'ann' and group to 'staff' of '-x'", "chown ann:staff ./-x"),
         ("Verbosely create directories mnt and point", "mkdir -v -p mnt point"),
+        ('Make directories to "a{1..3}/b{x,y}" as needed', "mkdir -p a{1..3}/b{x,y}"),
+        ('Create the directory "a{b}"', "mkdir -p 'a{b}'"),
         ("print the common lines in 'a' and 'b'", "comm -12 <(sort a) <(sort b)"),
         ("gunzip 'a.gz' and search for '-x'", "zcat a.gz | grep -e -x"),
         ("list the contents of archive 'a.tar.gz'", "tar -tf a.tar.gz"),
@@ -126,6 +128,7 @@ def test_a_manner_becomes_the_option_of_the_program(
         "create directories mnt and point but not there",
         "list the files in archive 'a.txt'",
         "copy the .txt files to 'b'",
+        "create the folders {src,tests}/data",
     ],
 )
 def test_a_manner_or_value_that_does_not_fit_composes_nothing_of_what_is_named(

@@ -79,6 +79,8 @@ CLAUSES: tuple[Clause, ...] = (
     ("whose names match regular expression '.*[.]md'", lambda file: file.name.endswith(".md")),
     ("skipping the paths that contain 'deep'", lambda file: "deep" not in file.path),
     ("readable by others", lambda _: True),
+    ("that are readable", lambda _: True),
+    ("which are not writable by me", lambda _: False),
     ("not writable by the group", lambda _: True),
     ("not descending into directories named 'deep'", lambda file: "/deep/" not in file.path),
     ("excluding node_modules", lambda file: not file.path.startswith("node_modules/")),
