@@ -245,7 +245,7 @@ class EditorFace(Face):
             async with progress.timed():
                 async for event in job.events():
                     if isinstance(event, Notice):
-                        progress.reach(event.message)
+                        progress.reach(event.message.rstrip("."))
                 return await job.result()
         finally:
             progress.end()

@@ -70,7 +70,9 @@ def test_a_goal_is_pursued_in_the_chat(
     ):
         opened_chat(neovim, place)
         neovim.keys("Gi:norris --allow-caution Make the test pass.<Esc><CR>")
-        neovim.until("the question", lambda: any("goals" in row for row in neovim.lua(FLOAT)))
+        neovim.until(
+            "the question", lambda: any("a goal by itself" in row for row in neovim.lua(FLOAT))
+        )
         neovim.keys("2")
         neovim.until("the end", lambda: neovim.lines.count("## You") == 2)
         lines = [line.rstrip() for line in neovim.lines]

@@ -209,7 +209,9 @@ def test_a_day(place: Place, profile: Path, calling: llama_server.LlamaServer) -
 
         caller.replies = [(STEP, ()), (WAIT, ())]
         ask(neovim, ":norris --allow-caution Make the test pass, and wait.")
-        neovim.until("the question", lambda: any("goals" in row for row in neovim.lua(FLOAT)))
+        neovim.until(
+            "the question", lambda: any("a goal by itself" in row for row in neovim.lua(FLOAT))
+        )
         neovim.keys("2")
         neovim.until("a step", lambda: any("> Step 1: " in line for line in neovim.lines))
         neovim.keys(":Aish steps<CR>G")

@@ -11,11 +11,13 @@ from editor_parts import PAGES, blocks
 from aish_lsp.lsp.protocol import COMMANDS
 
 #: The settings of the VS Code extension, the server's aside.
-SETTINGS = set(
-    json.loads((PAGES.parents[1] / "editors/vscode/package.json").read_text())["contributes"][
-        "configuration"
-    ][0]["properties"]
-)
+SETTINGS = {
+    name
+    for section in json.loads(
+        (PAGES.parents[1] / "editors/vscode/package.json").read_text(encoding="utf-8")
+    )["contributes"]["configuration"]
+    for name in section["properties"]
+}
 
 
 def test_pages_name_only_commands_that_exist() -> None:

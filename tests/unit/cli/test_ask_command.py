@@ -91,7 +91,7 @@ def test_a_question_of_an_earlier_session_goes_on_from_there(
     done = run(environment, "ask", "only in src", *which, *there)
     assert done.returncode == 0, done.stderr
     (command,) = json.loads(done.stdout.splitlines()[-1])["commands"]
-    assert command["text"].startswith("find src -name '*.py'")
+    assert command["text"].startswith("find src -type f -name '*.py'")
     assert "continues, with 2 messages." in done.stderr
     # It went on in its own file.
     listed = json.loads(run(environment, "sessions", "list", *there).stdout)

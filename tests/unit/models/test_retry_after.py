@@ -140,7 +140,7 @@ def test_a_refusal_carries_it() -> None:
     headers = {"x-ratelimit-reset-tokens": "7s", **SPENT}
     error = refusal("https://a.example/v1", 429, headers, b"{}", redactor({}))
     assert error.data["retry_after"] == 7
-    assert "wait 7 s" in error.message
+    assert "again in 7 s" in error.message
 
 
 @given(st.text(max_size=40), st.text(max_size=60))
