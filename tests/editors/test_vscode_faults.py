@@ -157,7 +157,7 @@ def test_a_reply_asks_nothing_of_the_net_and_runs_nothing(
                 "img",
                 "iframe",
                 "script:not([nonce])",
-                "svg:not(button > svg)",
+                "svg:not(.icon svg)",
                 "video",
                 "style",
             ):

@@ -291,10 +291,14 @@ export class Conversation {
 
   /** Return the id of the row that waits for an approval: of a command, or of a tool call. */
   waitingRow({ callId, text }: { callId: string; text: string }): string | undefined {
+    // Some model servers count their calls anew in each reply: only what goes on can wait.
     const isHere = this.exchanges.some(
-      ({ commands, parts }) =>
-        commands.some(({ id }) => id === callId) ||
-        parts.some((part) => part.kind === "tool" && part.call.callId === callId),
+      ({ commands, parts, runs, state }) =>
+        (state !== "ended" &&
+          parts.some((part) => part.kind === "tool" && part.call.callId === callId)) ||
+        commands.some(
+          ({ id }) => id === callId && (state !== "ended" || runs[id]?.state === "running"),
+        ),
     );
     if (isHere) return callId;
     // What was edited, or runs again, has an id of its own.

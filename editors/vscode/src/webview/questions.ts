@@ -60,7 +60,7 @@ export class QuestionViews {
     const rows = this.log.querySelectorAll<HTMLElement>("[data-command], [data-call]");
     const isIts = ({ dataset }: HTMLElement): boolean =>
       dataset["command"] === id || dataset["call"] === id;
-    return (id && [...rows].find(isIts)) || null;
+    return (id && [...rows].findLast(isIts)) || null;
   }
 
   /** Bring it into sight. A dialog takes the focus, unless the user is typing. */
