@@ -33,11 +33,7 @@ def fixture_bench(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(name="chat")
 def fixture_chat(bench: Workbench) -> Chat:
-    chat = bench.chat()
-    chat.box.fill("")
-    bench.command("aish: New Chat")
-    chat.frame.locator(".welcome").wait_for()
-    return chat
+    return bench.new_chat()
 
 
 def asked(place: Place) -> list[str]:
@@ -57,7 +53,7 @@ def test_several_chats_and_a_search_in_them(bench: Workbench, chat: Chat) -> Non
     tabs.filter(has_text="list files").first.click()
     chat.frame.locator(".exchange", has_text=LIST).wait_for()
     assert DISK not in chat.frame.locator(".log").inner_text()
-    bench.command("aish: Search the Chats")
+    bench.command("aish: Show Chats")
     box = bench.page.locator(".quick-input-widget input").first
     box.wait_for()
     box.fill("full disk")
@@ -179,8 +175,7 @@ def test_the_walkthrough_leads_to_the_chat(bench: Workbench, chat: Chat) -> None
 
 def test_what_is_remembered_is_edited_moved_and_forgotten(bench: Workbench, chat: Chat) -> None:
     chat.ask(":remember The cat is black.")
-    header = bench.page.locator(".pane-header", has_text="Memory").first
-    header.click()
+    bench.command("aish: Show the Memory")
     row(bench, "The cat is black.").click()
     bench.page.locator(".monaco-list-row.focused .action-label[aria-label*=Edit]").click()
     bench.answer("The cat is white.")
@@ -192,7 +187,7 @@ def test_what_is_remembered_is_edited_moved_and_forgotten(bench: Workbench, chat
     bench.page.locator(".monaco-list-row.focused .action-label[aria-label*=Forget]").click()
     bench.press("Undo")
     row(bench, "The cat is white.").wait_for()
-    header.click()
+    bench.command("View: Hide Panel")
 
 
 def test_two_windows_on_one_folder(bench: Workbench, chat: Chat, place: Place) -> None:

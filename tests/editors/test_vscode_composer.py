@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from editor_parts import Place
 from fault_server import Peer, Request, chunk_of, served
 from test_vscode_tour import sound
-from vscode_parts import Chat, Workbench, missing, opened, package
+from vscode_parts import Chat, Workbench, missing, opened, package, playwright
 
 pytestmark = [
     pytest.mark.editor,
@@ -38,8 +40,8 @@ def double(x: int) -> int:
 | ---- | ---------- |
 | `ls` | a list     |
 
-- done, see [the page](https://example.com) and `calc.py:2`
-- to do
+- [x] done, see [the page](https://example.com) and `calc.py:2`
+- [ ] to do
 """
 
 
@@ -83,10 +85,7 @@ def fixture_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbenc
 
 @pytest.fixture(name="chat")
 def fixture_chat(bench: Workbench) -> Chat:
-    chat = bench.chat()
-    bench.command("aish: New Chat")
-    chat.frame.locator(".welcome").wait_for()
-    return chat
+    return bench.new_chat()
 
 
 def stop(chat: Chat) -> None:
@@ -98,10 +97,8 @@ def has_caret(chat: Chat) -> bool:
     return bool(chat.box.evaluate("box => box === document.activeElement && document.hasFocus()"))
 
 
-def states(bench: Workbench) -> Iterator[tuple[str, Any]]:
+def states(bench: Workbench, chat: Chat) -> Iterator[tuple[str, Any]]:
     """Bring the pages into one state after the other; yield its name and the page's frame."""
-    chat = bench.chat()
-    chat.frame.locator(".welcome").wait_for()
     yield "empty", chat.frame
     chat.box.fill("")
     chat.box.press_sequentially("what is in @")
@@ -141,12 +138,15 @@ def states(bench: Workbench) -> Iterator[tuple[str, Any]]:
     yield "context", context
 
 
-def test_no_state_of_the_pages_has_a_serious_fault(bench: Workbench) -> None:
-    for name, frame in states(bench):
+def test_no_state_of_the_pages_has_a_serious_fault(bench: Workbench, chat: Chat) -> None:
+    for name, frame in states(bench, chat):
         sound(frame, name)
+    bench.command("View: Close All Editors")
 
 
 def test_the_caret_is_in_the_box_after_each_way_to_the_chat(bench: Workbench, chat: Chat) -> None:
+    chat.box.blur()
+    bench.command("aish: New Chat")
     bench.until("the caret, after a new chat", lambda: has_caret(chat))
     bench.page.keyboard.type("cards")
     chat.frame.get_by_role("button", name="Send").click()
@@ -235,3 +235,104 @@ def test_the_sign_for_files_offers_the_selection_problems_and_the_terminal(
     assert chat.box.input_value().endswith("and @terminal ")
     chat.box.fill("")
     bench.command("View: Close All Editors")
+
+
+def pages(bench: Workbench) -> list[Chat]:
+    """Return the pages that show the chat, the side bar's first."""
+    found = []
+    for frame in bench.page.frames:
+        for place in ("side bar", "editor"):
+            with suppress(playwright.Error):
+                body = frame.query_selector(f'body[data-page="chat"][data-place="{place}"]')
+                if body is not None:
+                    found.append((place == "editor", Chat(frame)))
+    return [chat for _, chat in sorted(found, key=lambda one: one[0])]
+
+
+def whole(chat: Chat) -> bool:
+    """Return whether the last reply has each line of its story once, in their order."""
+    lines = re.findall(r"Line (\d+) of", chat.last)
+    return bool(lines) and lines == [str(number) for number in range(1, len(lines) + 1)]
+
+
+def test_an_editor_tab_shows_the_chat_and_loses_nothing_in_mid_stream(
+    bench: Workbench, chat: Chat
+) -> None:
+    chat.ask("a story", waits=False)
+    chat.exchanges.last.locator(".markdown", has_text="Line 3").wait_for()
+    chat.box.fill("not sent yet")
+    bench.command("aish: Open in an Editor Tab")
+    bench.until("both pages", lambda: len(pages(bench)) == 2)
+    tab = pages(bench)[1]
+    tab.exchanges.last.locator(".markdown", has_text="Line 3").wait_for()
+    bench.until("what was typed", lambda: tab.box.input_value() == "not sent yet")
+    bench.until("the caret", lambda: has_caret(tab))
+    assert whole(tab)
+    bench.page.keyboard.type(" and more")
+    bench.until("the same", lambda: chat.box.input_value() == "not sent yet and more")
+    # Hidden behind another tab, moved, and closed.
+    bench.command("aish: Show the Context and the Cost")
+    bench.until("it is hidden", lambda: len(pages(bench)) == 1)
+    bench.page.locator(".part.editor").get_by_role("tab", name="aish", exact=True).click()
+    bench.until("it is there", lambda: len(pages(bench)) == 2)
+    tab = pages(bench)[1]
+    tab.exchanges.last.locator(".markdown", has_text="Line 9").wait_for()
+    assert whole(tab)
+    assert tab.box.input_value() == "not sent yet and more"
+    bench.command("View: Move Editor into Next Group")
+    bench.until("it is moved", lambda: len(pages(bench)) == 2 and pages(bench)[1].exchanges.count())
+    assert whole(pages(bench)[1])
+    bench.command("View: Close All Editors")
+    bench.until("it is closed", lambda: len(pages(bench)) == 1)
+    stop(chat)
+    chat.ended()
+    assert whole(chat)
+    chat.box.fill("")
+
+
+def test_a_chat_of_the_list_is_renamed_opened_and_deleted(bench: Workbench, chat: Chat) -> None:
+    chat.ask("cards, for the list")
+    bench.command("aish: Show Chats")
+    rows = bench.page.locator(".quick-input-list .monaco-list-row")
+    row = rows.filter(has_text="cards, for the list")
+    row.wait_for()
+    assert "Today" in bench.page.locator(".quick-input-list").inner_text()
+    row.hover()
+    row.locator(".action-label[aria-label*=Rename]").click()
+    bench.page.locator(".quick-input-widget", has_text="A name for this chat").wait_for()
+    bench.answer("My list")
+    row = rows.filter(has_text="My list")
+    row.wait_for()
+    row.hover()
+    row.locator(".action-label[aria-label*=Delete]").click()
+    chat.frame.get_by_role("button", name="Delete", exact=True).click()
+    chat.frame.locator(".exchange", has_text="for the list").wait_for(state="detached")
+    bench.command("aish: Show Chats")
+    box = bench.page.locator(".quick-input-widget input").first
+    box.fill("for the list")
+    row.wait_for(state="detached")
+    bench.page.keyboard.press("Escape")
+
+
+def test_the_chat_is_moved_to_the_right_and_back(bench: Workbench, chat: Chat) -> None:
+    chat.ask("cards")
+    bench.command("aish: Move the Chat")
+    rows = bench.page.locator(".quick-input-list .monaco-list-row")
+    rows.filter(has_text="Secondary Side Bar").first.click()
+    bench.page.locator(".part.auxiliarybar", has_text="aish").wait_for()
+    bench.until("its page", lambda: [one for one in pages(bench) if "Three ways" in one.last])
+    bench.command("View: Reset View Locations")
+    assert "Three ways" in bench.chat().last
+
+
+def test_at_twice_the_size_the_chat_has_most_of_the_height(bench: Workbench, chat: Chat) -> None:
+    size = bench.page.viewport_size
+    # A window zoomed to 200 % has half of the pixels.
+    bench.page.set_viewport_size({"width": 640, "height": 400})
+    try:
+        log = chat.frame.locator(".log")
+        bench.until("a height", lambda: chat.frame.evaluate("innerHeight") < 400)
+        assert chat.frame.evaluate("innerHeight") > 240
+        assert log.evaluate("log => log.clientHeight") > 160
+    finally:
+        bench.page.set_viewport_size(size)

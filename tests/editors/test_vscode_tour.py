@@ -177,13 +177,11 @@ def talk(bench: Workbench, place: Place, caller: Streaming) -> None:
 
     bench.command("aish: Remember")
     bench.answer("The tests run by sh test.sh")
-    section(bench, "Memory").click()
+    bench.command("aish: Show the Memory")
     bench.page.locator(".monaco-list-row", has_text="The tests run by sh test.sh").wait_for()
-    section(bench, "Tools").click()
     bench.page.locator(".monaco-list-row", has_text="edit_file").wait_for()
     shot(bench, "10-memory")
-    section(bench, "Tools").click()
-    section(bench, "Memory").click()
+    bench.command("View: Hide Panel")
 
     bench.command("aish: Show the Context and the Cost")
     context = bench.webview("context")
@@ -194,20 +192,16 @@ def talk(bench: Workbench, place: Place, caller: Streaming) -> None:
     shot(bench, "11-context")
 
 
-def section(bench: Workbench, name: str) -> Any:
-    return bench.page.locator(".pane-header", has_text=name).first
-
-
 def restarted(bench: Workbench) -> None:
     """See that the conversation and the memory are there after a reload."""
     chat = bench.chat()
     chat.frame.locator(".exchange", has_text="What did I change here?").wait_for(state="attached")
     # What is far out of view is not laid out, and has no inner text.
     assert "One file" in str(chat.frame.locator(".log").text_content())
-    section(bench, "Memory").click()
+    bench.command("aish: Show the Memory")
     bench.page.locator(".monaco-list-row", has_text="The tests run by sh test.sh").wait_for()
     shot(bench, "12-restarted")
-    section(bench, "Memory").click()
+    bench.command("View: Hide Panel")
     bench.command("View: Close All Editors")
 
 

@@ -236,6 +236,17 @@ class Workbench:
         frame.locator(".composer textarea").wait_for()
         return Chat(frame)
 
+    def new_chat(self) -> Chat:
+        """Open a chat in which nothing was said."""
+        chat = self.chat()
+        # Only now is there a chat, whose box and messages stay.
+        chat.frame.locator(".composer .model").wait_for()
+        chat.box.fill("")
+        if chat.exchanges.count():
+            self.command("aish: New Chat")
+            chat.frame.locator(".welcome").wait_for()
+        return chat
+
     def dialog(self) -> Any:
         """Return the modal dialog, once there is one."""
         found = self.page.locator(".monaco-dialog-box")

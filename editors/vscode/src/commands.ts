@@ -3,10 +3,12 @@ import * as vscode from "vscode";
 import { mentionOf, mentionOfEditor } from "./chat/mentions";
 import type { ChatView } from "./chat/view";
 import { messageOf, NotStarted, type Server } from "./server/client";
+import type { ChatList } from "./views/chats";
 import type { ContextPage } from "./views/context";
 
 interface Parts {
   chat: ChatView;
+  chats: ChatList;
   page: ContextPage;
   server: () => Promise<Server>;
   restart: () => Promise<void>;
@@ -14,13 +16,21 @@ interface Parts {
 }
 
 export function registerCommands(parts: Parts): vscode.Disposable[] {
-  const { chat, page } = parts;
+  const { chat, chats, page } = parts;
   const commands: Record<string, (argument?: unknown) => unknown> = {
     "aish.openChat": () => chat.reveal(),
     "aish.newChat": async () => {
       await chat.reveal();
+      // While those of the last time are being opened, one more would come on top of them.
+      await chat.conversations.open();
       await chat.conversations.begin();
     },
+    "aish.searchChats": () => chats.show(),
+    "aish.openInEditor": () => chat.openInEditor(),
+    "aish.moveChat": () =>
+      vscode.commands.executeCommand("workbench.action.moveFocusedView", "aish.chatView"),
+    "aish.showMemory": () => focus("aish.memoryView"),
+    "aish.showTools": () => focus("aish.toolsView"),
     "aish.stop": () => chat.stop(),
     "aish.askSelection": () => askSelection(chat),
     "aish.attachSelection": async () => {
@@ -53,6 +63,10 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
       }
     }),
   );
+}
+
+function focus(view: string): Thenable<unknown> {
+  return vscode.commands.executeCommand(`${view}.focus`);
 }
 
 /** Ask about what is selected, without going to the chat first. */

@@ -9,9 +9,9 @@ import { messageOf, NotStarted, OLDEST, Server } from "./server/client";
 import { StatusBar } from "./status_bar";
 import { TerminalReader } from "./terminal";
 import { isOlder } from "./version";
+import { ChatList } from "./views/chats";
 import { ContextPage } from "./views/context";
 import { MemoryTree } from "./views/memory";
-import { SessionTree } from "./views/sessions";
 import { ToolTree } from "./views/tools";
 
 /** Milliseconds after which a server that starts is said not to answer. */
@@ -37,7 +37,6 @@ class Extension implements vscode.Disposable {
   private readonly bar = new StatusBar();
   private readonly chat: ChatView;
   private readonly memory: MemoryTree;
-  private readonly sessions: SessionTree;
   private readonly tools: ToolTree;
   private readonly page: ContextPage;
   private readonly disposables: vscode.Disposable[];
@@ -50,7 +49,6 @@ class Extension implements vscode.Disposable {
     this.chat = new ChatView(context, server, this.terminal);
     const place = (): { workspace?: string; session?: string } => this.chat.conversations.place;
     this.memory = new MemoryTree(server, place);
-    this.sessions = new SessionTree(server, this.chat);
     this.tools = new ToolTree(server, place);
     this.page = new ContextPage(context.extensionUri, server, place);
     this.disposables = [
@@ -59,10 +57,8 @@ class Extension implements vscode.Disposable {
       this.bar,
       this.chat,
       this.memory,
-      this.sessions,
       this.tools,
       this.page,
-      vscode.window.registerWebviewViewProvider(ChatView.id, this.chat),
       this.chat.onStatus((status) => status && this.bar.show(status)),
       this.chat.onTurnEnded(() => this.refresh()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => void this.begin()),
@@ -74,6 +70,7 @@ class Extension implements vscode.Disposable {
       registerLanguageModels(server, place),
       ...registerCommands({
         chat: this.chat,
+        chats: new ChatList(server, this.chat),
         page: this.page,
         server,
         restart: () => this.restart(),
@@ -263,12 +260,7 @@ class Extension implements vscode.Disposable {
   }
 
   private refresh(): void {
-    const work = [
-      this.memory.refresh(),
-      this.sessions.refresh(),
-      this.tools.refresh(),
-      this.page.refresh(),
-    ];
+    const work = [this.memory.refresh(), this.tools.refresh(), this.page.refresh()];
     for (const one of work) one.catch((error: unknown) => this.log.debug(messageOf(error)));
   }
 

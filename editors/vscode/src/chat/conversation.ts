@@ -222,7 +222,7 @@ export class Conversation {
   }
 
   /** Send what was gathered. */
-  private flush(): void {
+  flush(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
     for (const [key, events] of this.waiting) {

@@ -54,10 +54,14 @@ export type ToWebview =
   | { kind: "questions"; questions: Question[] }
   | { kind: "insert"; text: string; replaces: boolean }
   | { kind: "focus" }
+  /** What was typed on another page of the chat. */
+  | { kind: "draft"; session: string; text: string }
   | { kind: "problem"; message: string; action: string };
 
 export type FromWebview =
   | { kind: "ready" }
+  | { kind: "focused" }
+  | { kind: "draft"; session: string; text: string }
   | { kind: "send"; session: string; text: string }
   /** Without a key: what goes on now; what waits behind it stays. */
   | { kind: "stop"; session: string; key?: string }
@@ -82,3 +86,6 @@ export type FromWebview =
   | { kind: "dropFiles"; uris: string[] }
   | { kind: "mentionTerminal" }
   | { kind: "action"; action: string };
+
+/** What the chat itself carries out. */
+export type FromChat = Exclude<FromWebview, { kind: "focused" | "draft" }>;

@@ -1,5 +1,4 @@
-/** The chat's view: its webview, the conversations in it, and what the user does there. */
-import { randomBytes } from "node:crypto";
+/** The chat: the conversations in it, and what the user does on its pages. */
 import * as vscode from "vscode";
 import type { ModelInfo } from "../protocol";
 import { messageOf, NotStarted, type Server } from "../server/client";
@@ -7,9 +6,10 @@ import type { TerminalReader } from "../terminal";
 import type { About, Conversation } from "./conversation";
 import { Conversations } from "./conversations";
 import { editorProposals, mentionOf } from "./mentions";
-import type { FromWebview, Question, Status, Tab, ToWebview } from "./messages";
+import type { FromChat, Question, Status, Tab } from "./messages";
 import { isJudged } from "./model";
 import { type MessageRequest, Questions } from "./questions";
+import { type Surface, Surfaces } from "./surfaces";
 import { TerminalRuns } from "./terminal_runs";
 
 /** Milliseconds of work after which its end is told, where the user looks elsewhere. */
@@ -18,11 +18,8 @@ const LONG = 10_000;
 /** What the button of a problem may do. */
 const ACTIONS = new Set(["restartServer", "manageTrust", "openSettings"]);
 
-export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
-  static readonly id = "aish.chatView";
-
-  private view: vscode.WebviewView | undefined;
-  private isReady = false;
+export class ChatView implements vscode.Disposable {
+  private readonly surfaces: Surfaces;
   readonly conversations: Conversations;
   readonly questions = new Questions({
     find: (request) => {
@@ -36,9 +33,6 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   });
   /** The questions that a notification has told of. */
   private told = new Set<string>();
-  private toInsert: { text: string; replaces: boolean } | undefined;
-  /** The caret is to be in the box, once there is one. */
-  private wantsFocus = false;
   private problem: { message: string; action: string } | undefined;
   private status: Status | null = null;
   private models: ModelInfo[] = [];
@@ -52,75 +46,51 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   readonly onTurnEnded = this.turnEnded.event;
 
   constructor(
-    private readonly context: vscode.ExtensionContext,
+    context: vscode.ExtensionContext,
     private readonly server: () => Promise<Server>,
     terminal: TerminalReader,
   ) {
     this.terminals = new TerminalRuns(terminal);
     this.conversations = new Conversations(context, server, {
-      send: (message) => this.send(message),
+      send: (message) => this.surfaces.send(message),
       changed: (conversation) => this.changed(conversation),
-      activated: () => this.showAll(),
+      activated: () => this.show(this.surfaces),
       refreshStatus: () => this.refreshStatus(),
+    });
+    this.surfaces = new Surfaces(context.extensionUri, {
+      show: (surface) => this.show(surface),
+      take: (message, from) => {
+        this.take(message, from).catch((error: unknown) => this.refuse(error));
+      },
+      visibilityChanged: () => this.tellQuestions(),
     });
   }
 
   dispose(): void {
     this.questions.dispose();
     this.terminals.dispose();
+    this.surfaces.dispose();
     for (const conversation of this.conversations.all) conversation.stopAll();
   }
 
-  // The webview
+  // The pages
 
-  resolveWebviewView(view: vscode.WebviewView): void {
-    this.view = view;
-    this.isReady = false;
-    const { webview } = view;
-    const dist = vscode.Uri.joinPath(this.context.extensionUri, "dist");
-    webview.options = { enableScripts: true, enableCommandUris: false, localResourceRoots: [dist] };
-    webview.html = page(webview, dist, "chat", "aish: chat");
-    webview.onDidReceiveMessage((message: FromWebview) => {
-      this.take(message).catch((error: unknown) => this.refuse(error));
-    });
-    view.onDidChangeVisibility(() => {
-      if (!view.visible) this.isReady = false;
-      this.tellQuestions();
-    });
-    view.onDidDispose(() => {
-      this.view = undefined;
-      this.isReady = false;
-      this.tellQuestions();
-    });
-    this.showQuestions(this.questions.all);
-  }
-
-  private send(message: ToWebview): void {
-    if (this.isReady) void this.view?.webview.postMessage(message);
-  }
-
-  private showAll(): void {
+  /** Show all there is on one of the pages, or on each. */
+  private show(on: Pick<Surfaces, "send">): void {
     const sendWith = vscode.workspace.getConfiguration("aish").get("chat.sendWith", "enter");
     const active = this.conversations.active;
-    this.send({
+    // What is gathered for the next frame is part of the exchanges already.
+    active?.flush();
+    on.send({
       kind: "chat",
       tabs: this.tabs(),
       active: active?.session ?? "",
       exchanges: active?.exchanges ?? [],
       sendWith,
     });
-    this.send({ kind: "status", status: this.status, models: this.models });
-    this.send({ kind: "questions", questions: this.questions.all });
-    if (this.problem) this.send({ kind: "problem", ...this.problem });
-    if (this.toInsert) this.send({ kind: "insert", ...this.toInsert });
-    this.toInsert = undefined;
-    this.focusBox();
-  }
-
-  private focusBox(): void {
-    if (!this.isReady || !this.wantsFocus) return;
-    this.wantsFocus = false;
-    this.send({ kind: "focus" });
+    on.send({ kind: "status", status: this.status, models: this.models });
+    on.send({ kind: "questions", questions: this.questions.all });
+    if (this.problem) on.send({ kind: "problem", ...this.problem });
   }
 
   private tabs(): Tab[] {
@@ -136,7 +106,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Show what keeps the chat from working, with a button; an empty message takes it away. */
   tell(message: string, action = ""): void {
     this.problem = message ? { message, action } : undefined;
-    this.send({ kind: "problem", message, action });
+    this.surfaces.send({ kind: "problem", message, action });
   }
 
   private refuse(error: unknown): void {
@@ -144,11 +114,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     void vscode.window.showWarningMessage(`aish: ${messageOf(error)}`);
   }
 
-  private async take(message: FromWebview): Promise<void> {
+  private async take(message: FromChat, from: Surface): Promise<void> {
     switch (message.kind) {
       case "ready":
-        this.isReady = true;
-        this.showAll();
         await this.conversations.open();
         break;
       case "send":
@@ -170,7 +138,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         await this.conversations.close(message.session);
         break;
       case "complete":
-        await this.complete(message.number, message.prefix);
+        await this.complete(message.number, message.prefix, from);
         break;
       case "copy":
         await vscode.env.clipboard.writeText(message.text);
@@ -204,9 +172,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     }
   }
 
-  private async takeOfConversation(
-    message: Extract<FromWebview, { session: string }>,
-  ): Promise<void> {
+  private async takeOfConversation(message: Extract<FromChat, { session: string }>): Promise<void> {
     const conversation = this.conversations.of(message.session);
     if (!conversation) return;
     switch (message.kind) {
@@ -313,7 +279,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   private changed(conversation: Conversation): void {
-    this.send({ kind: "tabs", tabs: this.tabs() });
+    this.surfaces.send({ kind: "tabs", tabs: this.tabs() });
     const since = this.busySince.get(conversation);
     if (conversation.isBusy) {
       if (since === undefined) this.busySince.set(conversation, Date.now());
@@ -331,7 +297,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     const wanted = vscode.workspace.getConfiguration("aish").get<boolean>("chat.notify", true);
     const isSeen =
       vscode.window.state.focused &&
-      this.view?.visible &&
+      this.surfaces.isVisible &&
       this.conversations.active === conversation;
     if (!wanted || isSeen) return;
     const last = conversation.exchanges.at(-1);
@@ -354,19 +320,19 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     request: MessageRequest,
     taken: vscode.CancellationToken,
   ): Promise<{ title: string } | null> {
-    const isChats = this.view?.visible || this.conversations.all.some((one) => one.isBusy);
+    const isChats = this.surfaces.isVisible || this.conversations.all.some((one) => one.isBusy);
     if (isChats) return await this.questions.choose(request, taken);
     const actions = request.actions ?? [];
     return (await vscode.window.showWarningMessage(request.message, ...actions)) ?? null;
   }
 
   private showQuestions(questions: Question[]): void {
-    this.send({ kind: "questions", questions });
+    this.surfaces.send({ kind: "questions", questions });
     const rows = new Set(questions.map(({ row }) => row));
     for (const conversation of this.conversations.all) conversation.showAsking(rows);
     const value = questions.length;
     const tooltip = value === 1 ? "A question waits for you" : `${value} questions wait for you`;
-    if (this.view) this.view.badge = value ? { value, tooltip } : undefined;
+    this.surfaces.setBadge(value ? { value, tooltip } : undefined);
     this.tellQuestions();
   }
 
@@ -375,7 +341,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     const active = this.conversations.active?.session;
     const hidden = this.questions.all.filter(
       ({ id, session }) =>
-        !this.told.has(id) && !(this.view?.visible && (!session || session === active)),
+        !this.told.has(id) && !(this.surfaces.isVisible && (!session || session === active)),
     );
     const show = "Show";
     for (const { id, session, title } of hidden) {
@@ -400,7 +366,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     );
     this.status = { model, total: context.total, budget: context.budget, cost: cost ?? null };
     this.statusChanged.fire(this.status);
-    this.send({ kind: "status", status: this.status, models: this.models });
+    this.surfaces.send({ kind: "status", status: this.status, models: this.models });
   }
 
   /** Have the user choose a model, and return whether it is another one. */
@@ -415,19 +381,18 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.models = (await server.execute("aish.model.list", this.conversations.where())).models;
   }
 
-  private async complete(number: number, prefix: string): Promise<void> {
+  private async complete(number: number, prefix: string, from: Surface): Promise<void> {
     const server = await this.server();
     const found = await server
       .execute("aish.chat.complete", { prefix, ...this.conversations.where() })
       .catch(() => ({ items: [] }));
     const items = [...editorProposals(prefix), ...found.items];
-    this.send({ kind: "proposals", number, items });
+    from.send({ kind: "proposals", number, items });
   }
 
   /** Put a text into the box for the next message, and show it. */
   insert(text: string, replaces = false): void {
-    if (this.isReady) this.send({ kind: "insert", text, replaces });
-    else this.toInsert = { text, replaces };
+    this.surfaces.sendToLatest({ kind: "insert", text, replaces });
   }
 
   private async follow(href: string): Promise<void> {
@@ -437,37 +402,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   async reveal(): Promise<void> {
-    await vscode.commands.executeCommand(`${ChatView.id}.focus`);
-    this.wantsFocus = true;
-    this.focusBox();
+    await this.surfaces.reveal();
+  }
+
+  openInEditor(): void {
+    this.surfaces.openInEditor();
   }
 }
 
 function nameOf(folder: string): string {
   const uri = folder ? vscode.Uri.parse(folder) : undefined;
   return (uri && vscode.workspace.getWorkspaceFolder(uri)?.name) ?? "";
-}
-
-/** Return a webview's page: one script and one style of ours, and nothing from anywhere else. */
-export function page(
-  webview: vscode.Webview,
-  dist: vscode.Uri,
-  name: string,
-  title: string,
-): string {
-  const nonce = randomBytes(18).toString("base64url");
-  const script = webview.asWebviewUri(vscode.Uri.joinPath(dist, `${name}.js`)).toString();
-  const style = webview.asWebviewUri(vscode.Uri.joinPath(dist, "chat.css")).toString();
-  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src ${webview.cspSource}`;
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title>
-<link rel="stylesheet" href="${style}">
-</head>
-<body data-page="${name}"><script nonce="${nonce}" src="${script}"></script></body>
-</html>`;
 }

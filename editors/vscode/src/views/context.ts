@@ -1,6 +1,6 @@
 /** The context page: where the tokens of the next request go, and what was spent. */
 import * as vscode from "vscode";
-import { page } from "../chat/view";
+import { page } from "../chat/surfaces";
 import type { ContextReport, CostReport } from "../protocol";
 import type { Server } from "../server/client";
 
@@ -43,7 +43,7 @@ export class ContextPage implements vscode.Disposable {
       if (message.kind === "compact") void this.compact();
     });
     panel.onDidDispose(() => (this.panel = undefined));
-    panel.webview.html = page(panel.webview, dist, "context", "aish: context");
+    panel.webview.html = page(panel.webview, dist, "context", "aish: context", "editor");
   }
 
   /** Show it again if it is open. */

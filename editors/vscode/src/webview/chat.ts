@@ -69,6 +69,7 @@ class Chat {
     this.log.append(this.empty);
     window.addEventListener("message", ({ data }: MessageEvent<ToWebview>) => this.take(data));
     this.log.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    window.addEventListener("focus", () => this.post({ kind: "focused" }));
     document.addEventListener("click", (event) => this.clicked(event));
     document.addEventListener("dragover", (event) => event.preventDefault());
     document.addEventListener("drop", (event) => this.dropped(event));
@@ -110,6 +111,9 @@ class Chat {
         break;
       case "insert":
         this.composer.insert(message.text, message.replaces);
+        break;
+      case "draft":
+        this.takeDraft(message.session, message.text);
         break;
       case "focus":
         this.composer.focus();
@@ -241,18 +245,29 @@ class Chat {
     this.post({ kind: "stop", session: this.session });
   }
 
-  private keepDraft(draft: string): void {
-    if (draft) this.drafts.set(this.session, draft);
-    else this.drafts.delete(this.session);
+  private keepDraft(draft: string, session = this.session): void {
+    this.storeDraft(draft, session);
+    this.post({ kind: "draft", session, text: draft });
+  }
+
+  private storeDraft(draft: string, session: string): void {
+    if (draft) this.drafts.set(session, draft);
+    else this.drafts.delete(session);
     this.vscode.setState({ drafts: Object.fromEntries(this.drafts) });
+  }
+
+  /** Go on with what was typed on another page. */
+  private takeDraft(session: string, draft: string): void {
+    this.storeDraft(draft, session);
+    if (session === this.session && this.composer.text !== draft) this.composer.text = draft;
   }
 
   /** Have what was typed into a chat that is gone, or before there was one, stay in sight. */
   private carryDraft({ tabs, active }: Extract<ToWebview, { kind: "chat" }>): void {
     const typed = this.drafts.get(this.session);
     if (!typed || !active || tabs.some(({ session }) => session === this.session)) return;
-    this.drafts.delete(this.session);
-    this.drafts.set(active, [this.drafts.get(active), typed].filter(Boolean).join("\n"));
+    this.keepDraft("");
+    this.keepDraft([this.drafts.get(active), typed].filter(Boolean).join("\n"), active);
   }
 
   private clicked(event: MouseEvent): void {
