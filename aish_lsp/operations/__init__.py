@@ -6,6 +6,7 @@ A module of operations is available in the front ends only if it is listed here.
 from __future__ import annotations
 
 from aish_lsp.operations import (
+    about,
     approvals,
     ask,
     connecting,
@@ -20,7 +21,20 @@ from aish_lsp.operations import (
 )
 from aish_lsp.operations import operation as added
 
-_FAMILIES = (ask, run, approvals, models, connecting, memory, context, sessions, tools, trust, undo)
+_FAMILIES = (
+    ask,
+    run,
+    approvals,
+    models,
+    connecting,
+    memory,
+    context,
+    sessions,
+    tools,
+    trust,
+    undo,
+    about,
+)
 _ORDER = [family.__name__ for family in _FAMILIES]
 
 #: All operations by name, family by family, in the order of the reference.

@@ -2,16 +2,15 @@
 import * as vscode from "vscode";
 import { mentionOf, mentionOfEditor } from "./chat/mentions";
 import type { ChatView } from "./chat/view";
-import { messageOf, NotStarted, type Server } from "./server/client";
+import { connectModel, type ConnectParts, editModels, forgetKeys } from "./connect";
+import { messageOf, NotStarted } from "./server/client";
 import type { ChatList } from "./views/chats";
 import type { ContextPage } from "./views/context";
 
-interface Parts {
+interface Parts extends ConnectParts {
   chat: ChatView;
   chats: ChatList;
   page: ContextPage;
-  server: () => Promise<Server>;
-  restart: () => Promise<void>;
   showLog: () => void;
 }
 
@@ -46,6 +45,9 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     },
     "aish.startGoal": () => startGoal(chat),
     "aish.pickModel": () => pickModel(parts),
+    "aish.connectModel": () => connectModel(parts),
+    "aish.editModels": () => editModels(parts),
+    "aish.forgetKeys": () => forgetKeys(parts),
     "aish.showContext": () => page.show(),
     "aish.restartServer": () => parts.restart(),
     "aish.showLog": () => parts.showLog(),
@@ -120,10 +122,11 @@ async function startGoal(chat: ChatView): Promise<void> {
   await chat.pursue(goal, way.allowCaution);
 }
 
-async function pickModel({ chat, server }: Parts): Promise<void> {
+async function pickModel(parts: Parts): Promise<void> {
+  const { chat, server } = parts;
   const running = await server();
   const { active, models } = await running.execute("aish.model.list", chat.conversations.place);
-  const add = { label: "$(add) Add a model…", name: "" };
+  const add = { label: "$(plug) Connect a model…", name: "" };
   const items = models.map(({ name, model, endpoint, source }) => ({
     label: name === active ? `$(check) ${name}` : name,
     description: model === name ? "" : model,
@@ -135,8 +138,10 @@ async function pickModel({ chat, server }: Parts): Promise<void> {
     matchOnDescription: true,
   });
   if (!chosen) return;
-  if (chosen.name)
-    await running.execute("aish.model.use", { name: chosen.name, ...chat.conversations.place });
-  else await running.execute("aish.model.add", chat.conversations.place);
+  if (!chosen.name) {
+    await connectModel(parts);
+    return;
+  }
+  await running.execute("aish.model.use", { name: chosen.name, ...chat.conversations.place });
   await chat.refreshStatus();
 }

@@ -1,9 +1,11 @@
 /** aish in VS Code: what there is, put together. */
 import * as vscode from "vscode";
+import type { Status } from "./chat/messages";
 import { ChatView } from "./chat/view";
 import { registerCommands } from "./commands";
 import { registerLanguageModels } from "./language_models";
 import { registerParticipant } from "./participant";
+import { Keys } from "./server/keys";
 import { CannotInstall, locate } from "./server/locate";
 import { messageOf, NotStarted, OLDEST, Server } from "./server/client";
 import { StatusBar } from "./status_bar";
@@ -33,6 +35,9 @@ export async function deactivate(): Promise<void> {
 /** All of it; one for each window. */
 class Extension implements vscode.Disposable {
   private readonly log = vscode.window.createOutputChannel("aish", { log: true });
+  private readonly keys: Keys;
+  /** Another window has changed them since the server was started. */
+  private hasOldKeys = false;
   private readonly terminal = new TerminalReader();
   private readonly bar = new StatusBar();
   private readonly chat: ChatView;
@@ -46,6 +51,8 @@ class Extension implements vscode.Disposable {
 
   constructor(private readonly context: vscode.ExtensionContext) {
     const server = (): Promise<Server> => this.server();
+    this.keys = new Keys(context.secrets, (message) => this.log.warn(message));
+    this.logVersions();
     this.chat = new ChatView(context, server, this.terminal);
     const place = (): { workspace?: string; session?: string } => this.chat.conversations.place;
     this.memory = new MemoryTree(server, place);
@@ -60,6 +67,13 @@ class Extension implements vscode.Disposable {
       this.tools,
       this.page,
       this.chat.onStatus((status) => status && this.bar.show(status)),
+      this.chat.onStatus((status) => void this.noteModel(status)),
+      // In the window in which they change, what changes them starts the server again.
+      this.keys.onChange(() => {
+        this.hasOldKeys = !vscode.window.state.focused;
+        this.takeKeys();
+      }),
+      this.chat.onTurnEnded(() => this.takeKeys()),
       this.chat.onTurnEnded(() => this.refresh()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => void this.begin()),
       vscode.workspace.onDidChangeWorkspaceFolders(() => {
@@ -74,6 +88,9 @@ class Extension implements vscode.Disposable {
         page: this.page,
         server,
         restart: () => this.restart(),
+        keys: this.keys,
+        place,
+        connected: () => this.chat.refreshStatus(),
         showLog: () => this.log.show(),
       }),
     ];
@@ -142,7 +159,7 @@ class Extension implements vscode.Disposable {
       this.failed(error);
       throw new NotStarted(error.message);
     }
-    this.log.info(`aish-lsp ${server.version} runs`);
+    void this.logServer(server);
     this.chat.tell("");
     this.bar.say("$(comment-discussion) aish", "aish: ready");
     setTimeout(() => this.refresh());
@@ -194,6 +211,7 @@ class Extension implements vscode.Disposable {
       approve: (request, taken) => this.chat.questions.approve(request, taken),
       choose: (request, taken) => this.chat.choose(request, taken),
       ended: () => this.chat.questions.withdraw(),
+      keys: () => this.keys.all(),
       terminal: () => this.terminal.read(),
       intercept: (name, argument) => this.intercept(name, argument),
     });
@@ -274,6 +292,38 @@ class Extension implements vscode.Disposable {
     const before = this.current;
     this.current = this.running = undefined;
     await before?.dispose();
+  }
+
+  private logVersions(): void {
+    const { version } = this.context.extension.packageJSON as { version: string };
+    const host = vscode.env.remoteName ?? "this machine";
+    this.log.info(
+      `aish ${version} in ${vscode.env.appName} ${vscode.version}, on ${host} (${process.platform}, Node.js ${process.version})`,
+    );
+  }
+
+  private async logServer(server: Server): Promise<void> {
+    try {
+      const { version, python, pythonVersion, config } = await server.execute("aish.about", {});
+      this.log.info(`aish-lsp ${version}, Python ${pythonVersion} (${python}), ${config}`);
+    } catch {
+      // An older one does not tell, and its refusal is logged.
+      this.log.info(`aish-lsp ${server.version} runs`);
+    }
+  }
+
+  /** Have menus and the walkthrough know whether a model is connected. */
+  private async noteModel(status: Status | null): Promise<void> {
+    const isConnected = status !== null && status.model !== "offline";
+    await vscode.commands.executeCommand("setContext", "aish.isConnected", isConnected);
+  }
+
+  /** Start the server with the keys that another window has kept, once nothing is going on. */
+  private takeKeys(): void {
+    if (!this.running || !this.hasOldKeys) return;
+    if (this.chat.conversations.all.some((one) => one.isBusy)) return;
+    this.hasOldKeys = false;
+    this.restart().catch((error: unknown) => this.log.error(messageOf(error)));
   }
 
   private tellLate(): void {

@@ -2,6 +2,13 @@
 
 export type Event = StartEvent | TextEvent | ReasoningEvent | CommandEvent | ToolEvent | OutputEvent | StepEvent | NoticeEvent | UsageEvent | EndEvent;
 
+export interface About {
+  version: string;
+  python: string;
+  pythonVersion: string;
+  config: string;
+}
+
 export interface AcceptedCandidate {
   kind: "fact" | "pref" | "context";
   content: string;
@@ -1032,6 +1039,7 @@ export interface ServerCommands {
   "aish.trust.revoke": { params: Target; result: Trust };
   "aish.undo": { params: UndoParams; result: PutBack };
   "aish.redo": { params: RedoParams; result: PutBack };
+  "aish.about": { params: Target; result: About };
   "aish.selection.replace": { params: ReplaceParams; result: Replaced };
   "aish.commands.copy": { params: CommandParams; result: Copied };
   "aish.chat.open": { params: ChatParams; result: ChatPlace };

@@ -4,6 +4,12 @@ local M = {}
 
 ---@alias aish.Event aish.StartEvent|aish.TextEvent|aish.ReasoningEvent|aish.CommandEvent|aish.ToolEvent|aish.OutputEvent|aish.StepEvent|aish.NoticeEvent|aish.UsageEvent|aish.EndEvent
 
+---@class aish.About
+---@field version string
+---@field python string
+---@field pythonVersion string
+---@field config string
+
 ---@class aish.AcceptedCandidate
 ---@field kind "fact"|"pref"|"context"
 ---@field content string

@@ -16,7 +16,14 @@ import { TerminalRuns } from "./terminal_runs";
 const LONG = 10_000;
 
 /** What the button of a problem may do. */
-const ACTIONS = new Set(["restartServer", "manageTrust", "openSettings"]);
+const ACTIONS = new Set([
+  "restartServer",
+  "manageTrust",
+  "openSettings",
+  "connectModel",
+  "pickModel",
+  "editModels",
+]);
 
 export class ChatView implements vscode.Disposable {
   private readonly surfaces: Surfaces;

@@ -8,6 +8,7 @@ import {
   LanguageClient,
   type LanguageClientOptions,
   ProgressType,
+  LSPErrorCodes,
   ResponseError,
   RevealOutputChannelOn,
   State,
@@ -46,6 +47,8 @@ export interface Parts {
   /** The server has ended, and waits for no answer. */
   ended: () => void;
   terminal: () => Promise<LastInTerminal | null>;
+  /** What the server finds in its environment besides VS Code's own: the keys that are kept. */
+  keys: () => Promise<Record<string, string>>;
   /** Carry out a command of a code action or a lens; undefined: the server does. */
   intercept: (command: string, argument: Record<string, unknown>) => Promise<unknown> | undefined;
 }
@@ -134,8 +137,9 @@ export class Server implements vscode.Disposable {
   }
 
   private async spawned(program: string, args: string[]): Promise<ChildProcess> {
+    const env = { ...process.env, ...(await this.parts.keys()) };
     return await new Promise((resolve, reject) => {
-      const child = spawn(program, args, { stdio: "pipe", windowsHide: true });
+      const child = spawn(program, args, { stdio: "pipe", windowsHide: true, env });
       this.process = child;
       child.once("spawn", () => resolve(child));
       child.once("error", reject);
@@ -200,7 +204,14 @@ export class Server implements vscode.Disposable {
     const answer: Promise<ServerCommands[Name]["result"]> = cancelled
       ? this.client.sendRequest(method, params, cancelled)
       : this.client.sendRequest(method, params);
-    return await this.untilEnded(answer);
+    try {
+      return await this.untilEnded(answer);
+    } catch (error) {
+      if (!isCancelled(error) && !cancelled?.isCancellationRequested) {
+        this.log.warn(`${command}: ${kindOf(error) || "failed"}: ${messageOf(error)}`);
+      }
+      throw error;
+    }
   }
 
   /** Return the result of a command whose events go to `onEvent` as they come. */
@@ -268,6 +279,11 @@ export class ServerEnded extends Error {
 
 /** It could not be started, and the user was told why. */
 export class NotStarted extends Error {}
+
+/** Return whether a request has failed because the user has cancelled it. */
+export function isCancelled(error: unknown): boolean {
+  return error instanceof ResponseError && error.code === LSPErrorCodes.RequestCancelled;
+}
 
 /** Return what an error says to the user. */
 export function messageOf(error: unknown): string {

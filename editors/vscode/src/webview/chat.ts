@@ -32,6 +32,7 @@ class Chat {
   private readonly more = button("Show earlier messages", () => this.showEarlier(), {
     class: "quiet more",
   });
+  private readonly connecting = this.offer();
   private readonly empty = this.welcome();
   private readonly spoken = h("div", { class: "spoken", "aria-live": "polite" });
   private readonly composer = new Composer((message) => this.post(message), {
@@ -102,6 +103,7 @@ class Chat {
         break;
       case "status":
         this.composer.showStatus(message.status);
+        this.connecting.hidden = message.status?.model !== "offline";
         break;
       case "proposals":
         this.composer.showProposals(message.number, message.items);
@@ -145,6 +147,17 @@ class Chat {
     this.showTabs(message.tabs);
   }
 
+  /** Return what a chat without a model begins with. */
+  private offer(): HTMLElement {
+    const connect = (): void => this.post({ kind: "action", action: "connectModel" });
+    return h(
+      "div",
+      { class: "connect", hidden: true },
+      h("p", {}, "No model is connected. Until one is, everyday questions are answered offline."),
+      button("Connect a model", connect, { class: "primary" }),
+    );
+  }
+
   private welcome(): HTMLElement {
     const example = (text: string): HTMLElement =>
       h(
@@ -161,6 +174,7 @@ class Chat {
         {},
         "Each command of a reply can be run here, and the next question knows what came of it.",
       ),
+      this.connecting,
       h(
         "ul",
         {},

@@ -271,6 +271,10 @@ export class ExchangeView {
     return h("div", { class: "callout", role: "alert" }, message, isPast ? null : buttons);
   }
 
+  private connect(): void {
+    this.post({ kind: "action", action: "connectModel" });
+  }
+
   private syncFoot(): void {
     const { exchange } = this;
     const shown: (HTMLElement | string)[] = [];
@@ -285,6 +289,8 @@ export class ExchangeView {
       shown.push(h("span", { class: "note" }, ending));
     if (exchange.state === "ended" && exchange.model)
       shown.push(h("span", { class: "note" }, usageOf(exchange)));
+    if (exchange.state === "ended" && exchange.model === "offline")
+      shown.push(button("Connect a model", () => this.connect(), { class: "quiet" }));
     for (const { kind, path, first, last, cut } of exchange.attached) {
       const lines = first ? `:${first}-${last}` : "";
       shown.push(

@@ -1,0 +1,325 @@
+/** Connecting a model: what there is, its key, a test question. */
+import * as vscode from "vscode";
+import type { Connectable, ConnectableModel, Connected } from "./protocol";
+import { keyIn, notAKey, type Keys } from "./server/keys";
+import { isCancelled, messageOf, NotStarted, type Server } from "./server/client";
+import { visible } from "./text";
+
+type Place = { workspace?: string; session?: string };
+
+export interface ConnectParts {
+  server: () => Promise<Server>;
+  keys: Keys;
+  /** Start the server again, with the keys that are kept now. */
+  restart: () => Promise<void>;
+  place: () => Place;
+  /** Another model may answer now. */
+  connected: () => Promise<void>;
+}
+
+/** How a model is connected: one that was found, or what the user types. */
+type Way = ConnectableModel | "address" | "file" | "config" | "engine";
+type Row = vscode.QuickPickItem & { way?: Way };
+/** The parameters of `aish.model.connect`. */
+interface Wanted {
+  choice: string;
+  apiKeyEnv?: string;
+  model?: string;
+  default?: boolean;
+}
+
+const TITLE = "Connect a Model";
+
+/** Have the user choose a model, give what it needs, and see it answer. */
+export async function connectModel(parts: ConnectParts): Promise<void> {
+  const way = await chosen(parts);
+  if (!way) return;
+  try {
+    if (way === "config") await vscode.commands.executeCommand("aish.editModels");
+    else if (way === "address") await connectAddress(parts);
+    else if (way === "file") await connectFile(parts);
+    else if (way === "engine") await tellEngines();
+    else await connectFound(parts, way);
+  } catch (error) {
+    if (error instanceof NotStarted || isCancelled(error)) return;
+    const again = "Connect Another";
+    const told = `aish: ${visible(messageOf(error))}`;
+    if (await vscode.window.showWarningMessage(told, again)) await connectModel(parts);
+  }
+}
+
+/** Show what can be connected; it may take a second to find that. */
+async function chosen({ server, place }: ConnectParts): Promise<Way | undefined> {
+  const pick = vscode.window.createQuickPick<Row>();
+  pick.title = TITLE;
+  pick.placeholder = "Looking for model servers on this machine…";
+  pick.matchOnDescription = pick.matchOnDetail = pick.ignoreFocusOut = true;
+  pick.busy = true;
+  const answer = new Promise<Way | undefined>((resolve) => {
+    pick.onDidAccept(() => {
+      const [row] = pick.selectedItems;
+      if (row?.way) resolve(row.way);
+    });
+    pick.onDidHide(() => resolve(undefined));
+  });
+  pick.show();
+  try {
+    const found = await (await server()).execute("aish.model.find", place());
+    pick.items = rows(found);
+    pick.placeholder = "Which model should answer?";
+    pick.busy = false;
+    return await answer;
+  } finally {
+    pick.dispose();
+  }
+}
+
+function rows({ found, providers, small, smallProblem }: Connectable): Row[] {
+  const separator = (label: string): Row => ({ label, kind: vscode.QuickPickItemKind.Separator });
+  return [
+    separator("found"),
+    ...found.map((one) => row(one, one.sendsTo ? "cloud" : "server", one.detail)),
+    ...(found.length ? [] : [{ label: "$(circle-slash) No model server was found here" }]),
+    separator("with a key that you paste"),
+    ...providers.map((one) => row(one, "key", "")),
+    separator("on this machine, without a key"),
+    ...small.map((one) => row(one, "cloud-download", `is downloaded: ${one.detail}`)),
+    ...(smallProblem
+      ? [{ label: "$(cloud-download) A small model…", way: "engine" as const }]
+      : []),
+    { label: "$(file-binary) A model in a GGUF file…", way: "file" as const },
+    separator("elsewhere"),
+    { label: "$(globe) A server at an address…", way: "address" as const },
+    { label: "$(edit) Edit config.toml", way: "config" as const },
+  ];
+}
+
+function row(one: ConnectableModel, icon: string, detail: string): Row {
+  const more = one.models.length > 1 ? ` and ${one.models.length - 1} more` : "";
+  const where = one.sendsTo ? `your questions would be sent to ${one.sendsTo}` : "";
+  const known = one.configured ? `configured as ${one.configured}` : "";
+  return {
+    label: `$(${icon}) ${visible(one.label)}${more}`,
+    // Providers take a line each: there are many of them.
+    description: icon === "key" ? `${one.detail} · ${where}` : "",
+    detail: icon === "key" ? "" : [detail, where, known].filter(Boolean).map(visible).join(" · "),
+    way: one,
+  };
+}
+
+async function connectFound(parts: ConnectParts, found: ConnectableModel): Promise<void> {
+  const { choice, label, keyVariable, sendsTo, keys: page } = found;
+  // One whose key is in the environment has no page that says where to get it.
+  const key = page ? { variable: keyVariable, name: label, page, sendsTo } : undefined;
+  await connect(parts, { choice }, key);
+}
+
+async function connectAddress(parts: ConnectParts): Promise<void> {
+  const choice = await vscode.window.showInputBox({
+    title: TITLE,
+    prompt: "The address of a server that speaks OpenAI's, Ollama's or llama.cpp's protocol",
+    placeHolder: "127.0.0.1:8080, or https://models.example.com/v1",
+    ignoreFocusOut: true,
+    validateInput: (text) => (/\s/.test(text.trim()) ? "An address has no spaces." : undefined),
+  });
+  if (choice?.trim()) await connect(parts, { choice: choice.trim() });
+}
+
+async function connectFile(parts: ConnectParts): Promise<void> {
+  const filters = { "Models (GGUF)": ["gguf"] };
+  const [file] = (await vscode.window.showOpenDialog({ title: TITLE, filters })) ?? [];
+  if (file) await connect(parts, { choice: file.fsPath });
+}
+
+interface WantedKey {
+  variable: string;
+  name: string;
+  page: string;
+  sendsTo: string;
+}
+
+/** Connect until it answers, or the user gives up; a key that did not help is not kept. */
+async function connect(parts: ConnectParts, wanted: Wanted, key?: WantedKey): Promise<void> {
+  const before = await parts.keys.all();
+  let variable = "";
+  let result: Connected | undefined;
+  try {
+    if (key) {
+      if (!(await takeKey(parts, key))) return;
+      variable = key.variable;
+    }
+    for (;;) {
+      result = await attempt(parts, wanted);
+      if (result.models.length) {
+        const model = await chooseModel(result.models);
+        if (!model || !(await chooseScope(parts, wanted))) return;
+        wanted.model = model;
+      } else if (result.keyVariable) {
+        const { keyVariable, problem } = result;
+        const asked = key ?? { name: wanted.choice, page: "", sendsTo: "", variable: "" };
+        if (!(await takeKey(parts, { ...asked, variable: keyVariable }, problem))) return;
+        variable = wanted.apiKeyEnv = keyVariable;
+      } else break;
+    }
+  } finally {
+    const isRefused = !result || result.keyVariable || !result.name;
+    if (variable && isRefused) await parts.keys.keep(variable, before[variable]);
+    await parts.connected();
+  }
+  await tellEnd(parts, result);
+}
+
+async function attempt({ server, place }: ConnectParts, wanted: Wanted): Promise<Connected> {
+  const options = {
+    location: vscode.ProgressLocation.Notification,
+    title: "aish: connecting the model, and asking it to say hello",
+    cancellable: true,
+  };
+  return await vscode.window.withProgress(options, async (_, token) =>
+    (await server()).execute("aish.model.connect", { ...wanted, ...place() }, token),
+  );
+}
+
+/** Have the user paste a key, keep it, and start the server with it. */
+async function takeKey(parts: ConnectParts, key: WantedKey, problem = ""): Promise<boolean> {
+  const { variable, name, page, sendsTo } = key;
+  const text = await pasted({
+    prompt: [
+      problem || `Paste the key for ${name}.`,
+      sendsTo && `Your questions, with the file names and output in them, are sent to ${sendsTo}.`,
+    ]
+      .filter(Boolean)
+      .join(" "),
+    page,
+  });
+  if (text === undefined) return false;
+  if (!(await parts.keys.keep(variable, keyIn(text)))) {
+    void vscode.window.showWarningMessage(
+      "aish: VS Code's secret storage is locked or missing: the key is used until you close this window.",
+    );
+  }
+  await parts.restart();
+  return true;
+}
+
+/** Return what the user pastes into a box that does not show it; a button opens a page with keys. */
+async function pasted({
+  prompt,
+  page,
+}: {
+  prompt: string;
+  page: string;
+}): Promise<string | undefined> {
+  const box = vscode.window.createInputBox();
+  box.title = TITLE;
+  box.prompt = prompt;
+  box.placeholder = "The key: it is not shown";
+  box.password = box.ignoreFocusOut = true;
+  const open = { iconPath: new vscode.ThemeIcon("link-external"), tooltip: `Get a key at ${page}` };
+  if (page) box.buttons = [open];
+  try {
+    return await new Promise((resolve) => {
+      box.onDidTriggerButton(() => void vscode.env.openExternal(vscode.Uri.parse(page)));
+      box.onDidChangeValue(() => (box.validationMessage = undefined));
+      box.onDidAccept(() => {
+        const problem = notAKey(box.value);
+        if (problem) box.validationMessage = problem;
+        else resolve(box.value);
+      });
+      box.onDidHide(() => resolve(undefined));
+      box.show();
+    });
+  } finally {
+    box.dispose();
+  }
+}
+
+async function chooseModel(models: readonly string[]): Promise<string | undefined> {
+  const other = { label: "$(edit) Another name…" };
+  const items = [...models.map((label) => ({ label })), other];
+  const placeHolder = "Which of its models should answer?";
+  const options = { title: TITLE, placeHolder, ignoreFocusOut: true };
+  const answer = await vscode.window.showQuickPick(items, options);
+  if (answer !== other) return answer?.label;
+  const prompt = "The model's name, as its server knows it";
+  return (await vscode.window.showInputBox({ title: TITLE, prompt, ignoreFocusOut: true }))?.trim();
+}
+
+/** Ask whether new chats use it too, where another model is configured; return false for no answer. */
+async function chooseScope({ server, place }: ConnectParts, wanted: Wanted): Promise<boolean> {
+  const { models } = await (await server()).execute("aish.model.list", place());
+  if (!models.some(({ source }) => source === "configured")) return true;
+  const items = [
+    { label: "In this chat and in new ones", isDefault: true },
+    { label: "In this chat only", isDefault: false },
+  ];
+  const options = { title: TITLE, placeHolder: "Where should it answer?", ignoreFocusOut: true };
+  const answer = await vscode.window.showQuickPick(items, options);
+  if (answer) wanted.default = answer.isDefault;
+  return answer !== undefined;
+}
+
+async function tellEnd(parts: ConnectParts, { name, reply, problem }: Connected): Promise<void> {
+  if (!problem) {
+    const open = "Open the Chat";
+    const told = `aish: ${visible(name)} answers: “${visible(reply).slice(0, 200)}”`;
+    const answer = await vscode.window.showInformationMessage(told, open);
+    if (answer) await vscode.commands.executeCommand("aish.openChat");
+    return;
+  }
+  const [other, edit] = ["Connect Another", "Edit config.toml"];
+  const told = name ? `${visible(name)} is in config.toml, but does not answer: ` : "";
+  const buttons = name ? [other, edit] : [other];
+  const answer = await vscode.window.showWarningMessage(
+    `aish: ${told}${visible(problem)}`,
+    ...buttons,
+  );
+  if (answer === other) await connectModel(parts);
+  if (answer === edit) await vscode.commands.executeCommand("aish.editModels");
+}
+
+/** Say what a small model needs, with a way to get it. */
+async function tellEngines(): Promise<void> {
+  const site = "Open Ollama's Website";
+  const answer = await vscode.window.showInformationMessage(
+    "aish: A small model needs Ollama or llama.cpp's llama-server on this machine. Install one of them, then choose it again.",
+    site,
+  );
+  if (answer) await vscode.env.openExternal(vscode.Uri.parse("https://ollama.com/download"));
+}
+
+/** Open config.toml; where there is none yet, one that says what goes into it. */
+export async function editModels({ server }: Pick<ConnectParts, "server">): Promise<void> {
+  const { config } = await (await server()).execute("aish.about", {});
+  const file = vscode.Uri.file(config);
+  try {
+    await vscode.workspace.fs.stat(file);
+  } catch {
+    await vscode.workspace.fs.writeFile(file, new TextEncoder().encode(EXAMPLE));
+  }
+  await vscode.window.showTextDocument(file);
+}
+
+const EXAMPLE = `\
+# aish: the models, and whatever else the documentation names under "configuration". An example:
+#
+# default_model = "mine"
+#
+# [models.mine]
+# endpoint = "http://127.0.0.1:8080"
+# model = "the name that the server has for it"
+`;
+
+/** Have the user choose keys that are forgotten; the server is started without them. */
+export async function forgetKeys({ keys, restart }: ConnectParts): Promise<void> {
+  const names = Object.keys(await keys.all());
+  if (!names.length) {
+    void vscode.window.showInformationMessage("aish: VS Code keeps no keys for aish.");
+    return;
+  }
+  const placeHolder = "Which keys should be forgotten?";
+  const chosenNames = await vscode.window.showQuickPick(names, { canPickMany: true, placeHolder });
+  if (!chosenNames?.length) return;
+  for (const name of chosenNames) await keys.keep(name);
+  await restart();
+}

@@ -1,0 +1,68 @@
+/**
+ * The keys of model providers: in VS Code's SecretStorage, and from there in the environment that the
+ * server is started with. They are in no file of ours, and in no message.
+ */
+import type { Event, SecretStorage } from "vscode";
+
+const NAME = "aish.keys";
+
+export class Keys {
+  /** What could not be kept: it holds until the window is closed. */
+  private readonly passing = new Map<string, string>();
+
+  constructor(
+    private readonly secrets: SecretStorage,
+    private readonly warn: (message: string) => void,
+  ) {}
+
+  /** Keys were changed, here or in another window. */
+  onChange(changed: () => void): ReturnType<Event<unknown>> {
+    return this.secrets.onDidChange(({ key }) => key === NAME && changed());
+  }
+
+  /** Return all keys, by the variables that hold them. */
+  async all(): Promise<Record<string, string>> {
+    return { ...(await this.stored()), ...Object.fromEntries(this.passing) };
+  }
+
+  /** Keep a key, or remove it without one; return whether it will be there after a restart. */
+  async keep(variable: string, key?: string): Promise<boolean> {
+    this.passing.delete(variable);
+    try {
+      const others = Object.entries(await this.read()).filter(([name]) => name !== variable);
+      const kept = key ? [...others, [variable, key] as const] : others;
+      await this.secrets.store(NAME, JSON.stringify(Object.fromEntries(kept)));
+      return true;
+    } catch (error) {
+      this.warn(`The key for ${variable} cannot be kept: ${String(error)}`);
+      if (key) this.passing.set(variable, key);
+      return false;
+    }
+  }
+
+  private async stored(): Promise<Record<string, string>> {
+    try {
+      return await this.read();
+    } catch (error) {
+      this.warn(`The keys cannot be read: ${String(error)}`);
+      return {};
+    }
+  }
+
+  private async read(): Promise<Record<string, string>> {
+    return JSON.parse((await this.secrets.get(NAME)) ?? "{}") as Record<string, string>;
+  }
+}
+
+/** Return the key in what was pasted: without white space, quotes, and the name of its variable. */
+export function keyIn(text: string): string {
+  const value = text.trim().replace(/^(?:export\s+)?[A-Z][A-Z0-9_]*\s*=\s*/, "");
+  return value.replace(/^(["'])(.*)\1$/, "$2").trim();
+}
+
+/** Return why a text is not a key; empty if it may be one. */
+export function notAKey(text: string): string {
+  const key = keyIn(text);
+  if (!key) return "Paste the key here.";
+  return /^[\x21-\x7e]+$/.test(key) ? "" : "This is not a key: it has spaces or other characters.";
+}

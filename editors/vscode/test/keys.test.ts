@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { keyIn, Keys, notAKey } from "../src/server/keys";
+
+/** A SecretStorage; one that is locked refuses everything. */
+function storage(isLocked = false): ConstructorParameters<typeof Keys>[0] {
+  const kept = new Map<string, string>();
+  const refuse = (): void => {
+    if (isLocked) throw new Error("the keyring is locked");
+  };
+  return {
+    get: async (name: string) => (refuse(), kept.get(name)),
+    store: async (name: string, value: string) => (refuse(), void kept.set(name, value)),
+    delete: async (name: string) => void kept.delete(name),
+    onDidChange: () => ({ dispose: () => undefined }),
+  };
+}
+
+/** Fail the test: nothing is to be told. */
+function unexpected(message: string): never {
+  throw new Error(message);
+}
+
+test("a key is taken out of what was pasted around it", () => {
+  assert.equal(keyIn("sk-abc\n"), "sk-abc");
+  assert.equal(keyIn(" export OPENAI_API_KEY='sk-abc' \r\n"), "sk-abc");
+  assert.equal(keyIn('"sk-abc"'), "sk-abc");
+  assert.equal(keyIn("sk-abc=="), "sk-abc==");
+});
+
+test("what cannot be a key is refused, and not shown", () => {
+  assert.equal(notAKey("sk-abc\n"), "");
+  assert.match(notAKey(" "), /Paste the key/);
+  assert.match(notAKey("sk-abc\nsk-def"), /not a key/);
+  assert.match(notAKey("sk-ключ"), /not a key/);
+});
+
+test("keys are kept and removed by their variables", async () => {
+  const secrets = storage();
+  assert.ok(await new Keys(secrets, unexpected).keep("A_KEY", "one"));
+  const keys = new Keys(secrets, unexpected);
+  assert.ok(await keys.keep("B_KEY", "two"));
+  assert.deepEqual(await keys.all(), { A_KEY: "one", B_KEY: "two" });
+  await keys.keep("A_KEY");
+  assert.deepEqual(await keys.all(), { B_KEY: "two" });
+});
+
+test("a locked storage is told without the key, which holds until the window is closed", async () => {
+  const told: string[] = [];
+  const keys = new Keys(storage(true), (message) => told.push(message));
+  assert.equal(await keys.keep("A_KEY", "sk-abc"), false);
+  assert.deepEqual(await keys.all(), { A_KEY: "sk-abc" });
+  assert.match(told[0] ?? "", /A_KEY cannot be kept: .*locked/);
+  assert.ok(!told.join().includes("sk-abc"));
+  assert.equal(await keys.keep("A_KEY"), false);
+  assert.deepEqual(await keys.all(), {});
+});

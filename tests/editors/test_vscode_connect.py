@@ -1,0 +1,132 @@
+"""Connecting a model in VS Code: what there is, its key, a test question, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from editor_parts import Place
+from vscode_parts import Workbench, missing, opened, package
+
+pytestmark = [
+    pytest.mark.editor,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(bool(missing()), reason=missing() or "VS Code is there"),
+]
+
+KEY = "sk-the-right-key"
+
+
+class Model(BaseHTTPRequestHandler):
+    """A server of two models, for whoever has the key."""
+
+    def do_GET(self) -> None:
+        self._answer({"data": [{"id": name} for name in ("small-one", "large-one")]})
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        asked = json.loads(self.rfile.read(length) or b"{}")
+        choice = {"delta": {"content": f"Hello from {asked.get('model')}."}}
+        self._answer({"choices": [choice]}, stream=bool(asked.get("stream")))
+
+    def _answer(self, value: object, *, stream: bool = False) -> None:
+        is_allowed = self.headers.get("authorization") == f"Bearer {KEY}"
+        body = json.dumps(value if is_allowed else {"error": {"message": "no such key"}})
+        if stream and is_allowed:
+            body = f"data: {body}\n\ndata: [DONE]\n\n"
+        self.send_response(200 if is_allowed else 401)
+        self.send_header("content-type", "text/event-stream" if stream else "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing on stderr."""
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Serve the models; yield the address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def choose(bench: Workbench, label: str) -> None:
+    """Choose a row of the list that VS Code shows at the top; only those in sight are there."""
+    bench.page.locator(".quick-input-list .monaco-list-row").first.wait_for()
+    bench.page.locator(".quick-input-widget input").first.fill(label)
+    bench.page.locator(".quick-input-list .monaco-list-row", has_text=label).first.click()
+
+
+def title(bench: Workbench, text: str) -> None:
+    """Wait until the box at the top says this."""
+    bench.page.locator(".quick-input-widget", has_text=text).wait_for()
+
+
+def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
+    tmp_path: Path,
+) -> None:
+    place = Place.make(tmp_path, "work 1")
+    with served() as address, opened(place, tmp_path / "profile", package(tmp_path)) as bench:
+        chat = bench.chat()
+        chat.ask("which folder am i in")
+        assert "offline" in chat.last
+        bench.command("aish: New Chat")
+        chat.frame.get_by_role("button", name="Connect a model").first.click()
+        choose(bench, "A server at an address")
+        title(bench, "The address of a server")
+        bench.answer(address)
+        # A wrong key is asked for again, one with the newline of the clipboard is taken.
+        title(bench, "wants a key")
+        bench.answer("two words")
+        title(bench, "This is not a key")
+        bench.answer("sk-wrong")
+        title(bench, "refuses the key")
+        bench.answer(f"{KEY} ")
+        choose(bench, "large-one")
+        toast = bench.page.locator(".notification-toast", has_text="Hello from large-one.")
+        toast.wait_for()
+        # What was said is still there, and the model answers now.
+        chat = bench.chat()
+        chat.ask("why?")
+        assert "Hello from large-one." in chat.last
+        # The key outlasts the window, and is in no file of ours.
+        bench.load()
+        chat = bench.chat()
+        chat.ask("and now?")
+        assert "Hello from large-one." in chat.last
+    assert 'api_key_env = "KEY_OF_127_0_0_1' in place.config.read_text()
+    ours = [place.sent, *tmp_path.glob("home/**/*"), *tmp_path.glob("data/**/*")]
+    logs = (tmp_path / "profile/data/logs").rglob("*.log")
+    for path in (*ours, *logs):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+    log = "".join(path.read_text() for path in (tmp_path / "profile/data/logs").rglob("*aish.log"))
+    assert "aish-lsp 0.1.0, Python 3." in log
+    assert str(place.config) in log
+
+
+def test_an_address_where_nothing_answers_is_told_and_another_can_be_given(tmp_path: Path) -> None:
+    place = Place.make(tmp_path, "work 1")
+    with opened(place, tmp_path / "profile", package(tmp_path)) as bench:
+        bench.chat()
+        bench.command("aish: Connect a Model")
+        choose(bench, "A server at an address")
+        title(bench, "The address of a server")
+        bench.answer("127.0.0.1:1")
+        bench.page.locator(".notification-toast", has_text="Is the server running?").wait_for()
+        bench.press("Connect Another")
+        choose(bench, "Edit config.toml")
+        bench.page.locator(".tab", has_text="config.toml").wait_for()
+        assert place.config.read_text().startswith("# aish: the models")
