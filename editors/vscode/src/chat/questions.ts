@@ -78,9 +78,13 @@ export class Questions implements vscode.Disposable {
     this.waiting.get(id)?.answer(button);
   }
 
-  /** Take back all of them: whoever asked is gone. */
-  withdraw(): void {
-    for (const id of [...this.waiting.keys()]) this.answer(id, -1);
+  /** Take back those of a chat's rows, or all of them: what asked has ended. */
+  withdraw(session?: string): void {
+    for (const { question } of [...this.waiting.values()]) {
+      if (session === undefined || (question.row && question.session === session)) {
+        this.answer(question.id, -1);
+      }
+    }
   }
 
   /** Show the change that a question is about in the diff editor. */

@@ -61,7 +61,10 @@ export class ChatView implements vscode.Disposable {
     this.conversations = new Conversations(context, server, {
       send: (message) => this.surfaces.send(message),
       changed: (conversation) => this.changed(conversation),
-      activated: () => this.show(this.surfaces),
+      activated: () => {
+        this.show(this.surfaces);
+        this.tellQuestions();
+      },
       refreshStatus: () => this.refreshStatus(),
     });
     this.surfaces = new Surfaces(context.extensionUri, {
@@ -292,6 +295,7 @@ export class ChatView implements vscode.Disposable {
       if (since === undefined) this.busySince.set(conversation, Date.now());
     } else {
       this.busySince.delete(conversation);
+      this.questions.withdraw(conversation.session);
       this.turnEnded.fire();
       void this.conversations.keep();
       if (since !== undefined && Date.now() - since > LONG) this.notify(conversation);
