@@ -108,10 +108,11 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         chat.ask("and now?")
         assert "Hello from large-one." in chat.last
     assert 'api_key_env = "KEY_OF_127_0_0_1' in place.config.read_text()
-    ours = [place.sent, *tmp_path.glob("home/**/*"), *tmp_path.glob("data/**/*")]
-    logs = (tmp_path / "profile/data/logs").rglob("*.log")
-    for path in (*ours, *logs):
-        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+    # The log of the window is not written: the module for it is not built where scripts do not run.
+    ours = [path for path in tmp_path.glob("[dh]*/**/*") if path.is_file()]
+    assert place.config in ours
+    for path in (place.sent, *ours):
+        assert KEY.encode() not in path.read_bytes(), path
 
 
 def test_an_address_where_nothing_answers_is_told_and_another_can_be_given(tmp_path: Path) -> None:
