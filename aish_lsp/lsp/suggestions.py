@@ -219,12 +219,12 @@ class Suggestions:
 
         Run and Edit for what can be run, Stop for what is running, Send for the last heading.
         """
-        self._known[uri] = self._lenses(uri)
+        self._known[uri] = self._lenses(uri, self.runnable(uri))
         return self._known[uri]
 
-    def _lenses(self, uri: str) -> list[types.CodeLens]:
+    def _lenses(self, uri: str, runnables: Sequence[Runnable]) -> list[types.CodeLens]:
         lenses = []
-        for runnable in self.runnable(uri):
+        for runnable in runnables:
             target = _place(runnable.first)
             if runnable.runs:
                 lenses.append(types.CodeLens(target, command=runnable.run(uri)))
@@ -259,13 +259,13 @@ class Suggestions:
 
     def _update(self) -> None:
         self._timer = None
-        uris = self._documents.uris()
-        for uri in uris:
-            lines = (self._documents.text(uri) or "").split("\n")
-            hints = [self._hint(runnable, lines[runnable.first]) for runnable in self.runnable(uri)]
+        before, self._known = self._known, {}
+        for uri in self._documents.uris():
+            lines, runnables = (self._documents.text(uri) or "").split("\n"), self.runnable(uri)
+            hints = [self._hint(runnable, lines[runnable.first]) for runnable in runnables]
             if hints or uri in self._hinted:
                 self._publish(uri, hints)
-        before, self._known = self._known, {uri: self._lenses(uri) for uri in uris}
+            self._known[uri] = self._lenses(uri, runnables)
         # A refresh is costly: the client requests the lenses of every document from every server.
         if any(lenses != before.get(uri, []) for uri, lenses in self._known.items()):
             self._server.spawn(self._refresh_lenses(), "refresh the code lenses")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from client import TRANSPORTS, Client, Transport
+from conversing import Place
 
 ECHO = (sys.executable, str(Path(__file__).with_name("echo_server.py")))
 
@@ -32,6 +33,12 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "workspace"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Return a workspace and files of ours that outlast a server."""
+    return Place.make(tmp_path_factory.mktemp("place"))
 
 
 @pytest.fixture(params=TRANSPORTS)

@@ -47,11 +47,6 @@ class Model:
         return [message["content"] for message in self.sent[1:]]
 
 
-@pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place.make(tmp_path_factory.mktemp("place"))
-
-
 async def retried(client: Any, token: str, **argument: Any) -> Any:
     return await client.command_result("aish.retry", {"partialResultToken": token, **argument})
 

@@ -7,26 +7,11 @@ from typing import Any
 import pytest
 from client import CAPABILITIES, RpcError
 from conversing import Place, chat_holds, no
-from fault_server import FaultServer, Peer, Request, chunk_of
-
-
-async def served(request: Request, peer: Peer) -> None:
-    if not request.path.endswith("/chat/completions"):
-        await peer.reply({"data": [{"id": name} for name in ("a", "b")]})
-        return
-    await peer.head()
-    await peer.event(chunk_of(f"Hello from {request.json['model']}."))
-    await peer.event(chunk_of("", finish_reason="stop"))
-    await peer.event("[DONE]")
-
-
-@pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place.make(tmp_path_factory.mktemp("place"))
+from fault_server import FaultServer, two_models
 
 
 async def test_an_address_is_added_tried_and_answers_from_now_on(place: Place) -> None:
-    async with FaultServer(served) as model, place.client() as client:
+    async with FaultServer(two_models()) as model, place.client() as client:
         place.config.write_text("# mine\n")
         await client.initialize(place.folder)
         with pytest.raises(RpcError) as refused:
@@ -49,14 +34,14 @@ async def test_a_model_that_the_server_does_not_list_is_added_only_if_the_user_a
     place: Place,
 ) -> None:
     plain = CAPABILITIES | {"window": {"workDoneProgress": True}}
-    async with FaultServer(served) as model, place.client() as client:
+    async with FaultServer(two_models()) as model, place.client() as client:
         await client.initialize(place.folder, capabilities=plain)
         with pytest.raises(RpcError) as refused:
             await client.command_result("aish.model.add", {"choice": f"{model.url} bb"})
         assert refused.value.data["kind"] == "notFound"
     assert 'does not list "bb"; did you mean "b"?' in str(refused.value)
     assert not place.config.exists()
-    async with FaultServer(served) as model, place.client("stdio") as client:
+    async with FaultServer(two_models()) as model, place.client("stdio") as client:
         await client.initialize(place.folder)
         answers = iter(["Cancel", "Use it"])
         client.answers["window/showMessageRequest"] = lambda _: {"title": next(answers)}
@@ -68,7 +53,7 @@ async def test_a_model_that_the_server_does_not_list_is_added_only_if_the_user_a
 
 
 async def test_an_address_needs_no_scheme_and_an_unknown_window_is_told_once(place: Place) -> None:
-    async with FaultServer(served) as model, place.client() as client:
+    async with FaultServer(two_models()) as model, place.client() as client:
         await client.initialize(place.folder)
         address = model.url.removeprefix("http://")
         added = await client.command_result("aish.model.add", {"choice": f"{address} b"})

@@ -6,27 +6,9 @@ from typing import Any
 
 import pytest
 from conversing import Place
-from fault_server import FaultServer, Peer, Request, chunk_of
+from fault_server import FaultServer, two_models
 
 KEY = "sk-the-right-key"
-
-
-async def served(request: Request, peer: Peer) -> None:
-    """Serve two models to whoever has the key."""
-    if request.headers.get("authorization") != f"Bearer {KEY}":
-        await peer.reply({"error": {"message": "no such key"}}, status="401 Unauthorized")
-    elif not request.path.endswith("/chat/completions"):
-        await peer.reply({"data": [{"id": name} for name in ("a", "b")]})
-    else:
-        await peer.head()
-        await peer.event(chunk_of(f"Hello from {request.json['model']}."))
-        await peer.event(chunk_of("", finish_reason="stop"))
-        await peer.event("[DONE]")
-
-
-@pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place.make(tmp_path_factory.mktemp("place"))
 
 
 async def connected(place: Place, arguments: dict[str, Any], **environment: str) -> dict[str, Any]:
@@ -41,7 +23,7 @@ async def connected(place: Place, arguments: dict[str, Any], **environment: str)
 async def test_a_server_that_wants_a_key_is_connected_once_it_is_started_with_one(
     place: Place,
 ) -> None:
-    async with FaultServer(served) as model:
+    async with FaultServer(two_models(KEY)) as model:
         address = model.url.removeprefix("http://")
         wanted = await connected(place, {"choice": address})
         variable = wanted["keyVariable"]
@@ -69,7 +51,7 @@ async def test_a_server_that_wants_a_key_is_connected_once_it_is_started_with_on
 
 
 async def test_a_model_whose_key_is_refused_later_is_not_added_twice(place: Place) -> None:
-    async with FaultServer(served) as model:
+    async with FaultServer(two_models(KEY)) as model:
         arguments = {"choice": model.url, "apiKeyEnv": "MODEL_KEY", "model": "a"}
         await connected(place, arguments, MODEL_KEY=KEY)
         before = place.config.read_text()
@@ -79,7 +61,7 @@ async def test_a_model_whose_key_is_refused_later_is_not_added_twice(place: Plac
 
 
 async def test_a_second_model_answers_by_default_only_if_that_is_wanted(place: Place) -> None:
-    async with FaultServer(served) as model:
+    async with FaultServer(two_models(KEY)) as model:
         arguments = {"choice": model.url, "apiKeyEnv": "MODEL_KEY", "model": "a"}
         await connected(place, arguments, MODEL_KEY=KEY)
         await connected(place, {**arguments, "model": "b"}, MODEL_KEY=KEY)

@@ -29,11 +29,6 @@ async def answers_or_hangs(request: Request, peer: Peer) -> None:
 
 
 @pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place.make(tmp_path_factory.mktemp("place"))
-
-
-@pytest.fixture
 async def client(place: Place) -> AsyncIterator[Client]:
     async with FaultServer(answers_or_hangs) as model:
         place.configure(model.url, context_window=8192)

@@ -221,3 +221,20 @@ def served(script: Script) -> Iterator[str]:
         loop.call_soon_threadsafe(end.set)
         thread.join(_TIMEOUT)
         loop.close()
+
+
+def two_models(key: str = "") -> Script:
+    """Return a script that lists the models ``a`` and ``b``, and says hello as either of them."""
+
+    async def script(request: Request, peer: Peer) -> None:
+        if key and request.headers.get("authorization") != f"Bearer {key}":
+            await peer.reply({"error": {"message": "no such key"}}, status="401 Unauthorized")
+        elif not request.path.endswith("/chat/completions"):
+            await peer.reply({"data": [{"id": name} for name in ("a", "b")]})
+        else:
+            await peer.head()
+            await peer.event(chunk_of(f"Hello from {request.json['model']}."))
+            await peer.event(chunk_of("", finish_reason="stop"))
+            await peer.event("[DONE]")
+
+    return script
