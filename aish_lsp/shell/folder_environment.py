@@ -24,7 +24,7 @@ from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.text import escaped
 from aish_lsp.shell.environment import command_environment, reading_environment
 from aish_lsp.shell.output import clean_output
-from aish_lsp.shell.risk.rules import DESTRUCTIVE
+from aish_lsp.shell.risk.data import DESTRUCTIVE
 from aish_lsp.shell.risk.wrappers import assignment_risk
 from aish_lsp.shell.runner import run_quietly
 

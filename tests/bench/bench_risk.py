@@ -19,7 +19,8 @@ from pathlib import Path
 from measuring import Row, main
 
 from aish_lsp.shell.risk import classify
-from aish_lsp.shell.risk.words import LONGEST, parse
+from aish_lsp.shell.risk.data import LONGEST
+from aish_lsp.shell.risk.words import parse
 
 CORPORA = Path(__file__).resolve().parents[1] / "corpora"
 

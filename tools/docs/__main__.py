@@ -22,6 +22,7 @@ PAGES: Final[Mapping[str, Sequence[str]]] = {
     "docs/protocol.md": ("-m", "aish_lsp.lsp.reference"),
     "docs/configuration.md": ("tests/unit/config/configuration_page.py",),
     "docs/risk.md": ("tests/unit/shell/risk_page.py",),
+    "aish_lsp/shell/risk/tables.json": ("tools/risk_tables",),
     "docs/architecture.md": ("tests/kit/rooms.py",),
     "docs/tasks.md": ("tests/unit/project/tasks_page.py",),
     "editors/nvim/lua/aish/protocol.lua": ("tools/lua_types",),

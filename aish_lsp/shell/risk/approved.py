@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.shell.risk.data import LONGEST, table
 from aish_lsp.shell.risk.paths import why_protected
-from aish_lsp.shell.risk.words import LONGEST, table
 from aish_lsp.shell.runner import inside
 
 _NAMES: Final = table("names")

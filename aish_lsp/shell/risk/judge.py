@@ -12,20 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.foundation.git import top_above
+from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, SAFE, UNKNOWN, table
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
-from aish_lsp.shell.risk.rules import (
-    CAUTION,
-    DESTRUCTIVE,
-    SAFE,
-    CommandRules,
-    Rule,
-    tables,
-    verdict,
-)
+from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
 from aish_lsp.shell.risk.special import HANDLERS, look_into, run_written_file, sends_secrets
-from aish_lsp.shell.risk.words import UNKNOWN, table
 from aish_lsp.shell.risk.wrappers import find, unwrap
 
 #: What leaves a name unknown until it runs: unknown text, patterns, braces, variables.

@@ -17,13 +17,13 @@ A ``match`` reads like the command that it means. Its words are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from functools import cache
 from typing import Final
 
-from aish_lsp.shell.risk.words import UNKNOWN, table
+from aish_lsp.shell.risk.data import UNKNOWN, names_of, table
 
 #: The plain words that are meant, and the globs of others.
 _Globs = tuple[frozenset[str], tuple[str, ...]]
@@ -240,14 +240,8 @@ def _begin(words: Sequence[str], before: str) -> int:
     return at
 
 
-def names_of(match: str) -> tuple[str, ...]:
-    """Return the names of the commands that ``match`` is about; empty if it is no pattern."""
-    head = match.split(maxsplit=1)[:1]
-    return tuple(head[0].casefold().split("|")) if head and head[0][0] not in "-!{" else ()
-
-
-def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
-    """Return the pattern that ``match`` stands for; ``sets`` are the options that ``@`` names.
+def parse(match: str) -> Pattern:
+    """Return the pattern that ``match`` stands for.
 
     Raises:
         ValueError: it is empty, or not a pattern.
@@ -270,7 +264,7 @@ def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
         elif word[0] == "-" and word != "-":
             needed.append(tuple(word.split("|")))
         elif word.startswith("options:"):
-            only = _named(word[8:], sets or {})
+            only = word[8:]
         elif word.startswith("operands:"):
             most = int(word[9:])
         else:
@@ -278,12 +272,6 @@ def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
     return Pattern(
         names, tuple(words), tuple(needed), tuple(absent), tuple(some), tuple(none), only, most
     )
-
-
-def _named(text: str, sets: Mapping[str, str]) -> str:
-    """Return the options of a row, with those of the sets that it names."""
-    parts = [sets[part[1:]] if part[:1] == "@" else part for part in text.split("|")]
-    return "|".join(word for part in parts for word in part.split())
 
 
 def _globs(text: str) -> _Globs:

@@ -18,8 +18,7 @@ from typing import Final, Literal
 from aish_lsp.foundation.git import run_git, top_above
 from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
 from aish_lsp.shell.protected import protected_by, protected_in
-from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
-from aish_lsp.shell.risk.words import UNKNOWN, table
+from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, SAFE, UNKNOWN, table
 
 #: What a write does: a file is written anew, put there from elsewhere, or changed in part.
 How = Literal["overwrites", "places", "adds"]

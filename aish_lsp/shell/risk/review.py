@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.foundation.events import Risk
+from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, LEVELS, LONGEST, SAFE, UNKNOWN
 from aish_lsp.shell.risk.paths import (
     How,
     names_secret,
@@ -19,8 +20,8 @@ from aish_lsp.shell.risk.paths import (
     why_not_kept,
     write_risk,
 )
-from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, LEVELS, SAFE, Tables
-from aish_lsp.shell.risk.words import LONGEST, PATTERN, UNKNOWN, Variables
+from aish_lsp.shell.risk.rules import Tables
+from aish_lsp.shell.risk.words import PATTERN, Variables
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache, partial
-from pathlib import Path
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.foundation.events import Risk
-from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, names_of, parse
-from aish_lsp.shell.risk.words import UNKNOWN, table
+from aish_lsp.shell.risk.data import (
+    DESTRUCTIVE,
+    SAFE,
+    UNKNOWN,
+    rows_by_name,
+    table,
+)
+from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, parse
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import RiskRule
-
-FOLDER: Final = Path(__file__).parent / "tables"
-
-SAFE: Final = 0
-CAUTION: Final = 1
-DESTRUCTIVE: Final = 2
-
-#: The words for the levels, by level.
-LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +112,7 @@ class Program:
 
 @dataclass(slots=True)
 class CommandRules:
-    """What the tables say about one command name.
-
-    ``rows`` become its rules when it is first asked for: the tables have thousands.
-    """
+    """What the tables say about one command name."""
 
     values: frozenset[str] = frozenset()
     before: str = "none"
@@ -131,14 +121,6 @@ class CommandRules:
     globs: list[Rule] = field(default_factory=list)
     wrappers: list[Wrapper] = field(default_factory=list)
     program: Program | None = None
-    rows: list[Callable[[], Rule]] = field(default_factory=list)
-
-    def parsed(self) -> CommandRules:
-        """Return the same with the rules of all rows; this one stays as it is."""
-        done = replace(self, rules=[], by_word={})
-        for row in self.rows:
-            done.add(row())
-        return done
 
     def add(self, rule: Rule) -> None:
         """Add a rule under the first words that it needs."""
@@ -148,7 +130,7 @@ class CommandRules:
         for word in firsts or ():
             self.by_word.setdefault(word, []).append(rule)
 
-    def about(self, arguments: Arguments) -> Iterable[Rule]:
+    def about(self, arguments: Arguments) -> Sequence[Rule]:
         """Return the rules that may match these arguments: those for a pattern of names last."""
         if not self.by_word and not self.globs:
             return self.rules
@@ -158,122 +140,64 @@ class CommandRules:
         return rules + self.globs
 
 
-#: The fields that a row may have besides its ``match`` and its level.
-_RULE_FIELDS: Final = ("reason", "confine", "rights")
-#: The fields of a wrapper's row that hold words separated by blanks.
-_LIST_FIELDS: Final = ("flags", "text", "stop", "after", "writes", "enters")
-
-
 class Tables:
-    """All tables, by the name of the command."""
+    """All that the tables say, by the name of the command; of each only what is asked for is read.
 
-    def __init__(self) -> None:
-        self._entries: defaultdict[str, CommandRules] = defaultdict(CommandRules)
-        self._parsed: dict[str, CommandRules] = {}
-        self._globs: list[tuple[str, Rule]] = []
+    ``data`` is what ``rows_by_name`` returns, perhaps with more for some names.
+    """
 
-    def entry(self, name: str) -> CommandRules | None:
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        # Names may be anything, so that there may be any number of them.
+        self.entry = lru_cache(maxsize=1024)(self._entry)
+
+    def _entry(self, name: str) -> CommandRules | None:
         """Return the entry of a name in lower case; None if there is none."""
-        entry = self._parsed.get(name)
-        if entry is None and name in self._entries:
-            # Other threads see either nothing or all of its rules.
-            entry = self._parsed[name] = self._entries[name].parsed()
-        globs = [rule for glob, rule in self._globs if fnmatchcase(name, glob)]
-        return replace(entry or CommandRules(), globs=globs) if globs else entry
+        data = self._data
+        row = data["names"].get(name, {})
+        globs = [number for glob, number in data["globs"] if fnmatchcase(name, glob)]
+        if not (row or globs):
+            return None
+        entry = CommandRules(frozenset(row.get("values", ())), row.get("before", "none"))
+        for number in row.get("rows", ()):
+            entry.add(self._rule(number))
+        entry.globs = [*map(self._rule, globs)]
+        entry.wrappers = [_wrapper(*data["wrappers"][number]) for number in row.get("wrappers", ())]
+        if "program" in row:
+            fields = data["programs"][row["program"]]
+            rules = tuple(ProgramRule(**rule) for rule in fields["rules"])
+            entry.program = Program(**{**fields, "rules": rules})
+        return entry
 
-    def add_rules(
-        self, groups: Iterable[Mapping[str, Any]], sets: Mapping[str, str] | None = None
-    ) -> None:
-        """Add groups of rows: a level, a reason, and one ``match`` or several.
-
-        ``sets`` are the options that a row can name as one, by their name.
-        """
-        for group in groups:
-            matches = group["match"]
-            level = LEVELS.index(group["risk"])
-            fields = {key: group[key] for key in _RULE_FIELDS if key in group}
-            for match in [matches] if isinstance(matches, str) else matches:
-                row = partial(_rule, match, sets, level, fields)
-                for name in names_of(match):
-                    if "*" in name:
-                        self._globs.append((name, row()))
-                    else:
-                        self._entries[name].rows.append(row)
-
-    def add_values(self, values: Mapping[str, str]) -> None:
-        """Add which options of a command take the next word for their value."""
-        for names, options in values.items():
-            for name in names.split("|"):
-                self._entries[name].values |= frozenset(options.split())
-
-    def add_before(self, options: Mapping[str, str]) -> None:
-        """Add which options of a safe command may precede its subcommands."""
-        for names, text in options.items():
-            for name in names.split("|"):
-                self._entries[name].before = "|".join(text.split())
-
-    def add_wrappers(self, wrappers: Iterable[Mapping[str, Any]]) -> None:
-        """Add commands that run others."""
-        for row in wrappers:
-            fields = {key: row[key] for key in row if key != "match"}
-            fields |= {key: tuple(row[key].split()) for key in _LIST_FIELDS if key in row}
-            values = f"{row.get('values', '')} {row.get('writes', '')}"
-            fields["values"] = frozenset(values.split())
-            for match in row["match"]:
-                name, *words = match.split()
-                self._entries[name].wrappers.append(Wrapper(tuple(words), **fields))
-
-    def add_programs(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add commands that are given programs; the row of ``*`` comes first."""
-        of_all: tuple[ProgramRule, ...] = ()
-        for row in rows:
-            rules = (*of_all, *(_program_rule(group, row) for group in row.get("rules", ())))
-            if row["names"] == "*":
-                of_all = rules
-                continue
-            without = f"(?s){row['without']}" if "without" in row else ""
-            kinds = {key: True for key in ("script", "input", "every") if key in row}
-            for name in row["names"].split():
-                self._entries[name].program = Program(rules, without, **kinds)
+    def _rule(self, number: int) -> Rule:
+        match, level, fields = self._data["rows"][number]
+        return Rule(parse(match), level, **fields)
 
 
-def _rule(
-    match: str, sets: Mapping[str, str] | None, level: int, fields: Mapping[str, Any]
-) -> Rule:
-    return Rule(parse(match, sets), level, **fields)
-
-
-def _program_rule(group: Mapping[str, Any], row: Mapping[str, Any]) -> ProgramRule:
-    text = f"{row.get('before', '')}(?:{'|'.join(group['patterns'])}){row.get('after', '')}"
-    flags = f"(?{row['flags']})" if "flags" in row else ""
-    kinds = {key: True for key in ("secrets", "runs", "writes") if key in group}
-    level = LEVELS.index(group["risk"])
-    return ProgramRule(flags + text, level, group.get("reason", ""), **kinds)
+def _wrapper(words: Sequence[str], fields: Mapping[str, Any]) -> Wrapper:
+    return Wrapper(tuple(words), **{**fields, "values": frozenset(fields["values"])})
 
 
 @lru_cache(maxsize=8)
 def own_tables(rules: tuple[RiskRule, ...]) -> tuple[Tables, Tables]:
     """Return the user's rules, and those that may only make a verdict stricter, as tables."""
-    both = (Tables(), Tables())
-    for rule in rules:
-        tables = both[rule.only_stricter]
-        row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
-        tables.add_rules([{**row, "confine": rule.confine}])
-    return both
+    return _tables_of(rules, only_stricter=False), _tables_of(rules, only_stricter=True)
+
+
+def _tables_of(rules: tuple[RiskRule, ...], *, only_stricter: bool) -> Tables:
+    return Tables(
+        rows_by_name(
+            {"match": rule.match, "risk": rule.risk, "reason": rule.reason, "confine": rule.confine}
+            for rule in rules
+            if rule.only_stricter is only_stricter
+        )
+    )
 
 
 @cache
 def tables() -> Tables:
     """Return the tables that come with the package."""
-    bundled = Tables()
-    for path in sorted(FOLDER.glob("*.toml")):
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        bundled.add_values(data.get("values", {}))
-        bundled.add_before(data.get("before", {}))
-        bundled.add_rules(data.get("rules", ()), data.get("options"))
-        bundled.add_wrappers(data.get("wrappers", ()))
-        bundled.add_programs(data.get("programs", ()))
-    return bundled
+    return Tables(table("commands"))
 
 
 #: Options that load settings or code, or run a program, in every tool that has them.

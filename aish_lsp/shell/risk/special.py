@@ -12,11 +12,11 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
+from aish_lsp.shell.risk.data import UNKNOWN, table
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
 from aish_lsp.shell.risk.review import UNSEEN, Input, Review, text_of, texts
 from aish_lsp.shell.risk.rules import Program, tables
 from aish_lsp.shell.risk.targets import WRITERS, writer
-from aish_lsp.shell.risk.words import UNKNOWN, table
 
 Handler = Callable[[Review, Sequence[str], Input], bool]
 

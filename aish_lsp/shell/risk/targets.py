@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
+from aish_lsp.shell.risk.data import UNKNOWN, table
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
 from aish_lsp.shell.risk.review import Input, Review, text_of
-from aish_lsp.shell.risk.words import UNKNOWN, table
 
 
 @dataclass(frozen=True, slots=True)

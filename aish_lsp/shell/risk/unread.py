@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.shell.risk.data import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.judge import judge
 from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Findings, Review
-from aish_lsp.shell.risk.rules import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import unread
 
 if TYPE_CHECKING:

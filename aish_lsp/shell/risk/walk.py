@@ -11,16 +11,15 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.shell.risk.data import LONGEST, SAFE, UNKNOWN
 from aish_lsp.shell.risk.judge import judge
 from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review, text_of
-from aish_lsp.shell.risk.rules import SAFE, own_tables
+from aish_lsp.shell.risk.rules import own_tables
 from aish_lsp.shell.risk.special import is_windows_shell, look_through_windows
 from aish_lsp.shell.risk.unread import note_unread
 from aish_lsp.shell.risk.words import (
-    LONGEST,
     MOST_CHOICES,
     PATTERN,
-    UNKNOWN,
     Resolver,
     collect,
     joined,

@@ -10,18 +10,13 @@ collected before anything in the text is judged: a loop over ``~/.bashrc ~/.zshr
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-#: Characters: nobody reads through a longer command before running it. Up to this length, the
-#: parser recovers from errors in about a tenth of a second, whatever the text is.
-LONGEST: Final = 4000
+from aish_lsp.shell.risk.data import MANY, UNKNOWN, table
 
 _language: Final = Language(tree_sitter_bash.language())
 _parser: Final = Parser(_language)
@@ -49,12 +44,6 @@ def command_names(text: str) -> set[str]:
     return names
 
 
-@cache
-def table(name: str) -> dict[str, Any]:
-    """Return the contents of ``NAME.toml`` in this folder."""
-    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
-
-
 #: The kinds of node that the walk reads; there is none where the parser only recovers.
 _READ: Final = frozenset(table("grammar")["visited"]) | {"ERROR"}
 #: The kinds that stand for the value of the variable in them.
@@ -80,10 +69,6 @@ def unread(root: Node) -> tuple[list[Node], list[Node]]:
     return parts, names
 
 
-#: Stands for text that is not known; it cannot occur in a command.
-UNKNOWN: Final = "\0"
-#: Begins a word that may become any number of words, and so any options.
-MANY: Final = UNKNOWN * 2
 #: Stands between what become separate words: replaces the blanks in an unquoted variable.
 SPLIT: Final = "\1"
 

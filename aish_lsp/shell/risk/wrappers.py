@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
+from aish_lsp.shell.risk.data import CAUTION, LEVELS, MANY, SAFE, UNKNOWN, table
 from aish_lsp.shell.risk.matching import may_abbreviate, takes_next
 from aish_lsp.shell.risk.paths import names_secret
 from aish_lsp.shell.risk.review import Input, Review, text_of
-from aish_lsp.shell.risk.rules import CAUTION, LEVELS, SAFE, CommandRules, Wrapper
-from aish_lsp.shell.risk.words import MANY, UNKNOWN, table
+from aish_lsp.shell.risk.rules import CommandRules, Wrapper
 
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.shell.risk.rules import FOLDER
-
-PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "risk.md"
+_ROOT: Final = Path(__file__).resolve().parents[3]
+PAGE: Final = _ROOT / "docs" / "risk.md"
+_TABLES: Final = _ROOT / "aish_lsp" / "shell" / "risk" / "tables"
 
 _PAGE_HEAD: Final = """\
 # Which commands are what
@@ -38,7 +38,7 @@ def markdown() -> str:
 
 
 def _sections() -> Iterator[str]:
-    for path in sorted(FOLDER.glob("*.toml")):
+    for path in sorted(_TABLES.glob("*.toml")):
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         yield f"\n## {table['title']}\n"
         for name, options in table.get("options", {}).items():

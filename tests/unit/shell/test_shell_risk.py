@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.shell.risk import UNHELD, Verdict, classify, runs_only_git
+from aish_lsp.shell.risk import UNHELD, Verdict, classify, rules, runs_only_git
+from aish_lsp.shell.risk.data import LONGEST, rows_by_name, table
 from aish_lsp.shell.risk.matching import parse
-from aish_lsp.shell.risk.rules import FOLDER, Tables, tables
-from aish_lsp.shell.risk.words import LONGEST
+from aish_lsp.shell.risk.rules import Tables, tables
+
+FOLDER = Path(rules.__file__).parent / "tables"
 
 SAFE = [
     "ls",
@@ -420,9 +422,6 @@ def test_what_only_looks_as_if_it_read(text: str) -> None:
     assert classify(text, "bash", confined=True).risk != "safe"
 
 
-SETS = {
-    path.stem: tomllib.loads(path.read_text()).get("options", {}) for path in FOLDER.glob("*.toml")
-}
 ROWS = [
     (path.stem, group["risk"], match)
     for path in sorted(FOLDER.glob("*.toml"))
@@ -437,7 +436,7 @@ def test_every_row_of_the_tables_can_match() -> None:
         assert risk != "safe" or " options:" in match, f"{match}: which options may it have?"
         plain = [word for word in match.split()[1:] if not re.match(r"[-!{]|\w+:", word)]
         assert not any(part.startswith("-") for word in plain for part in word.split("|")), match
-        parse(match, SETS[name])
+        parse(match)
         assert [row[2] for row in ROWS if row[0] == name].count(match) == 1, match
 
 
@@ -670,12 +669,13 @@ def test_a_line_of_gits_own_commands(text: str, expected: bool) -> None:
 
 
 def test_an_entry_has_the_rules_of_all_its_rows_and_reads_no_other_command_s() -> None:
-    some = Tables()
-    some.add_rules(
-        [
-            {"match": ["ls|dir -a", "ls -l", "rm operands:many"], "risk": "safe"},
-            {"match": "ls sub", "risk": "caution", "reason": "x"},
-        ]
+    some = Tables(
+        rows_by_name(
+            [
+                {"match": ["ls|dir -a", "ls -l", "rm operands:many"], "risk": "safe"},
+                {"match": "ls sub", "risk": "caution", "reason": "x"},
+            ]
+        )
     )
     entry = some.entry("ls")
     assert entry is not None
@@ -689,7 +689,7 @@ def test_an_entry_has_the_rules_of_all_its_rows_and_reads_no_other_command_s() -
 def test_every_row_and_expression_of_the_tables_can_be_read() -> None:
     bundled = tables()
     programs = []
-    for name in list(bundled._entries):
+    for name in table("commands")["names"]:
         entry = bundled.entry(name)
         assert entry is not None
         programs += [entry.program] if entry.program else []
@@ -697,3 +697,10 @@ def test_every_row_and_expression_of_the_tables_can_be_read() -> None:
     assert len(expressions) > 20
     for expression in expressions | {program.without for program in programs}:
         re.compile(expression)
+
+
+def test_the_tables_that_are_read_hold_every_row_of_the_files_with_its_sets_of_options() -> None:
+    matches = [match for match, _, _ in table("commands")["rows"]]
+    assert len(matches) == len(ROWS)
+    assert {match for _, _, match in ROWS if "options:" not in match} <= {*matches}
+    assert not any(re.search(r"options:\S*@[a-z]", match) for match in matches)
