@@ -128,3 +128,20 @@ def test_an_address_where_nothing_answers_is_told_and_another_can_be_given(tmp_p
         choose(bench, "Edit config.toml")
         bench.page.locator(".tab", has_text="config.toml").wait_for()
         assert place.config.read_text().startswith("# aish: the models")
+
+
+def test_an_error_of_a_model_that_is_away_leads_to_another_one_and_to_the_models(
+    tmp_path: Path,
+) -> None:
+    place = Place.make(tmp_path, "work 1")
+    place.config.write_text('[models.local]\nendpoint = "http://127.0.0.1:1"\nmodel = "m"\n')
+    with opened(place, tmp_path / "profile", package(tmp_path)) as bench:
+        chat = bench.chat()
+        chat.ask("why?")
+        callout = chat.frame.locator(".callout")
+        assert callout.count() == 1
+        callout.get_by_role("button", name="Connect a model…").click()
+        title(bench, "Connect a Model")
+        bench.page.keyboard.press("Escape")
+        callout.get_by_role("button", name="Settings").click()
+        bench.page.locator(".tab", has_text="config.toml").wait_for()

@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import { mentionOf, mentionOfEditor } from "./chat/mentions";
 import type { ChatView } from "./chat/view";
 import { connectModel, type ConnectParts, editModels, forgetKeys } from "./connect";
-import { messageOf, NotStarted } from "./server/client";
+import { warn } from "./server/client";
 import type { ChatList } from "./views/chats";
 import type { ContextPage } from "./views/context";
 
@@ -60,8 +60,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
       try {
         await work(argument);
       } catch (error) {
-        if (error instanceof NotStarted) return;
-        void vscode.window.showWarningMessage(`aish: ${messageOf(error)}`);
+        void warn(error);
       }
     }),
   );

@@ -30,18 +30,32 @@ test("a block that comes can replace the selection, by its number among those th
   assert.deepEqual(posted, [{ kind: "replace", session: "s", key: "k", block: 1 }]);
 });
 
-test("an error is told once, with what can be done about it", () => {
-  const view = shown({ error: "The server refuses the key: see `api_key_env`.", state: "ended" });
-  assert.equal(view.element.textContent.split("refuses the key").length, 2);
-  assert.equal(view.element.querySelector(".callout code")?.textContent, "api_key_env");
-  press(view, "Retry");
-  press(view, "Another model");
+const REFUSED = "The server refuses the key: see `api_key_env`.";
+
+function actions(view: ExchangeView): (string | null)[] {
+  return [...view.element.querySelectorAll(".callout button")].map((one) => one.textContent);
+}
+
+for (const errorKind of ["backendUnavailable", "backendRejected"]) {
+  test(`an error of kind ${errorKind} is told once, and offers a model and the models' settings`, () => {
+    const view = shown({ error: REFUSED, errorKind, state: "ended" });
+    assert.equal(view.element.textContent.split("refuses the key").length, 2);
+    assert.equal(view.element.querySelector(".callout code")?.textContent, "api_key_env");
+    for (const label of actions(view)) press(view, label ?? "");
+    assert.deepEqual(posted, [
+      { kind: "retry", session: "s", key: "k", choosesModel: false },
+      { kind: "retry", session: "s", key: "k", choosesModel: true },
+      { kind: "action", action: "connectModel" },
+      { kind: "action", action: "editModels" },
+    ]);
+  });
+}
+
+test("an error that no other model mends leads to the settings alone", () => {
+  const view = shown({ error: "The cap is reached.", errorKind: "costCap", state: "ended" });
+  assert.deepEqual(actions(view), ["Retry", "Another model", "Settings"]);
   press(view, "Settings");
-  assert.deepEqual(posted, [
-    { kind: "retry", session: "s", key: "k", choosesModel: false },
-    { kind: "retry", session: "s", key: "k", choosesModel: true },
-    { kind: "action", action: "openSettings" },
-  ]);
+  assert.deepEqual(posted, [{ kind: "action", action: "openSettings" }]);
 });
 
 test("an error of a question that was asked again offers nothing", () => {

@@ -184,6 +184,7 @@ export class Conversation {
       this.finish(made, await work(await this.server(), onEvent, source.token));
     } catch (error) {
       made.error = messageOf(error);
+      made.errorKind = kindOf(error);
       made.finishReason ??= source.token.isCancellationRequested ? "cancelled" : "error";
       if (made.finishReason === "cancelled") made.error = "";
     } finally {
@@ -203,8 +204,12 @@ export class Conversation {
       made.attached = result.attached;
       made.finishReason = result.finishReason;
       made.usage = result.usage ?? made.usage;
-      const error = result.error as { message?: string } | null | undefined;
-      made.error = error?.message ?? "";
+      const { message = "", kind = "" } = (result.error ?? {}) as {
+        message?: string;
+        kind?: string;
+      };
+      made.error = message;
+      made.errorKind = kind;
     } else if (isOutcome(result)) {
       made.finishReason = result.outcome;
       if (result.summary)

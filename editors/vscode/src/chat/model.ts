@@ -55,6 +55,8 @@ export interface Exchange {
   attached: SentAlong[];
   finishReason: string | null;
   error: string;
+  /** What kind of error it is: `backendRejected`, `busy`, ...; empty for one that is not the server's. */
+  errorKind: string;
   usage: Usage | null;
   /** Whether its blocks may take the place of what was selected. */
   replaces: boolean;
@@ -79,12 +81,18 @@ export function exchange(key: string, prompt: string, state: State = "waiting"):
     attached: [],
     finishReason: null,
     error: "",
+    errorKind: "",
     usage: null,
     replaces: false,
     isGoal: false,
     isPast: false,
     linesBefore: 0,
   };
+}
+
+/** Return whether a kind of error means that no model answers: it is away, or refuses the key or the name. */
+export function lacksModel(kind: string): boolean {
+  return kind === "backendUnavailable" || kind === "backendRejected";
 }
 
 export function newRun(): Run {

@@ -1,7 +1,7 @@
 /** The chat: the conversations in it, and what the user does on its pages. */
 import * as vscode from "vscode";
 import type { ModelInfo } from "../protocol";
-import { messageOf, NotStarted, type Server } from "../server/client";
+import { type Server, warn } from "../server/client";
 import type { TerminalReader } from "../terminal";
 import type { About, Conversation } from "./conversation";
 import { Conversations } from "./conversations";
@@ -70,7 +70,7 @@ export class ChatView implements vscode.Disposable {
     this.surfaces = new Surfaces(context.extensionUri, {
       show: (surface) => this.show(surface),
       take: (message, from) => {
-        this.take(message, from).catch((error: unknown) => this.refuse(error));
+        this.take(message, from).catch(warn);
       },
       visibilityChanged: () => this.tellQuestions(),
     });
@@ -117,11 +117,6 @@ export class ChatView implements vscode.Disposable {
   tell(message: string, action = ""): void {
     this.problem = message ? { message, action } : undefined;
     this.surfaces.send({ kind: "problem", message, action });
-  }
-
-  private refuse(error: unknown): void {
-    if (error instanceof NotStarted) return;
-    void vscode.window.showWarningMessage(`aish: ${messageOf(error)}`);
   }
 
   private async take(message: FromChat, from: Surface): Promise<void> {

@@ -13,6 +13,7 @@ import {
   RevealOutputChannelOn,
   State,
 } from "vscode-languageclient/node";
+import { lacksModel } from "../chat/model";
 import type { MessageRequest } from "../chat/questions";
 import type {
   ApprovalRequest,
@@ -236,7 +237,7 @@ export class Server implements vscode.Disposable {
     try {
       return await work;
     } catch (error) {
-      void vscode.window.showWarningMessage(`aish: ${messageOf(error)}`);
+      void warn(error);
       return undefined;
     }
   }
@@ -279,6 +280,16 @@ export class ServerEnded extends Error {
 
 /** It could not be started, and the user was told why. */
 export class NotStarted extends Error {}
+
+/** Tell the user of an error; one that a model would mend offers to connect one. */
+export async function warn(error: unknown): Promise<void> {
+  if (error instanceof NotStarted) return;
+  const connect = "Connect a Model…";
+  const told = `aish: ${messageOf(error)}`;
+  const buttons = lacksModel(kindOf(error)) ? [connect] : [];
+  const answer = await vscode.window.showWarningMessage(told, ...buttons);
+  if (answer) await vscode.commands.executeCommand("aish.connectModel");
+}
 
 /** Return whether a request has failed because the user has cancelled it. */
 export function isCancelled(error: unknown): boolean {

@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import { titleOf } from "../chat/conversation";
 import type { ChatView } from "../chat/view";
 import type { ListedSession, SessionInfo } from "../protocol";
-import { messageOf, type Server } from "../server/client";
+import { type Server, warn } from "../server/client";
 import { dollars, visible } from "../text";
 
 type Item = vscode.QuickPickItem & { session?: SessionInfo };
@@ -93,9 +93,7 @@ export class ChatList {
 }
 
 function tell(work: Promise<void>): void {
-  work.catch((error: unknown) => {
-    void vscode.window.showWarningMessage(`aish: ${messageOf(error)}`);
-  });
+  work.catch(warn);
 }
 
 /** Return the chats under the days they are of. */

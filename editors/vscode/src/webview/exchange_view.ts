@@ -4,6 +4,7 @@ import {
   type Exchange,
   fold,
   isJudged,
+  lacksModel,
   newRun,
   type Part,
   replyText,
@@ -257,22 +258,24 @@ export class ExchangeView {
 
   /** Return what went wrong, with what can be done about it while that still counts. */
   private callout(): HTMLElement {
-    const { error, key, isGoal, isPast } = this.exchange;
+    const { error, errorKind, key, isGoal, isPast } = this.exchange;
     const retry = (choosesModel: boolean): void => this.send({ kind: "retry", key, choosesModel });
-    const settings = (): void => this.post({ kind: "action", action: "openSettings" });
+    const isModels = lacksModel(errorKind);
+    const settings = isModels ? "editModels" : "openSettings";
     const buttons = h(
       "div",
       { class: "buttons" },
       isGoal ? null : button("Retry", () => retry(false), { class: "primary" }),
       isGoal ? null : button("Another model", () => retry(true)),
-      button("Settings", settings),
+      isModels && button("Connect a model…", () => this.act("connectModel")),
+      button("Settings", () => this.act(settings)),
     );
     const message = h("div", { class: "error" }, icon("problems"), markdown(error));
     return h("div", { class: "callout", role: "alert" }, message, isPast ? null : buttons);
   }
 
-  private connect(): void {
-    this.post({ kind: "action", action: "connectModel" });
+  private act(action: string): void {
+    this.post({ kind: "action", action });
   }
 
   private syncFoot(): void {
@@ -290,7 +293,7 @@ export class ExchangeView {
     if (exchange.state === "ended" && exchange.model)
       shown.push(h("span", { class: "note" }, usageOf(exchange)));
     if (exchange.state === "ended" && exchange.model === "offline")
-      shown.push(button("Connect a model", () => this.connect(), { class: "quiet" }));
+      shown.push(button("Connect a model", () => this.act("connectModel"), { class: "quiet" }));
     for (const { kind, path, first, last, cut } of exchange.attached) {
       const lines = first ? `:${first}-${last}` : "";
       shown.push(
