@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 from aish_lsp.offline.choosing import Part, plain_line
-from aish_lsp.offline.manuals import Manual, examples, manual, option
+from aish_lsp.offline.manuals import Manual, manual, option
 from aish_lsp.offline.words import group, words
 from aish_lsp.offline.workspace import Machine, WorkspaceFacts, install_command
 from aish_lsp.shell.risk import classify
@@ -199,7 +199,6 @@ def explanation(command: str, workspace: WorkspaceFacts) -> Sequence[Part]:
     told = f" (from {', '.join(dict.fromkeys(sources))})" if sources else ""
     parts = [Part(f"`{shown}`, part by part{told}:", quote=tuple(lines[: 2 * _MAX_PARTS]))]
     parts.append(_risk(command))
-    parts += _tldr(pieces, workspace)
     missing = [name for name in unknown if not workspace.machine.has(name)]
     install = install_command(missing[0], workspace.machine) if missing else None
     if install and re.fullmatch(r"\w[\w.+-]*", missing[0]):
@@ -217,14 +216,6 @@ def _risk(command: str) -> Part:
         "destructive": "It can destroy something",
     }[verdict.risk]
     return Part(f"{says}{reasons}.")
-
-
-def _tldr(pieces: Sequence[list[str] | str], workspace: WorkspaceFacts) -> Iterator[Part]:
-    """Yield the examples of the user's own tldr pages for the first program."""
-    first = next((piece for piece in pieces if isinstance(piece, list)), None)
-    found = examples(_without_prefix(first, _PREFIXES), workspace.machine) if first else None
-    if found is not None:
-        yield Part(f"Examples, from {found.source}:", quote=found.lines)
 
 
 def _pieces(command: str) -> Iterator[list[str] | str]:

@@ -3,7 +3,7 @@
 A page was written by the program's author and is not trusted: it is read by a process whose time,
 output and files are limited, and shown as a quotation. A program is started with ``--help`` only if
 it is in a folder of the system's packages, since one that does not know the option would do its
-work. Examples come from the tldr pages that the user has installed; none are bundled or fetched.
+work.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import re
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.opening import read_regular
 from aish_lsp.offline.words import group
 from aish_lsp.offline.workspace import Machine
 
@@ -215,60 +214,3 @@ def _short(text: str) -> str:
     sentence = _SENTENCE.match(text)
     line = sentence[0].rstrip(".;") if sentence else text
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST].rsplit(' ', 1)[0]} ..."
-
-
-#: Where the usual clients keep tldr pages, below the home folder.
-_CACHES: Final = (
-    ".cache/tldr",
-    ".tldr/cache",
-    ".tldr/tldr",
-    ".tldrc/tldr",
-    ".local/share/tldr",
-    ".cache/tealdeer/tldr-pages",
-    "Library/Caches/tealdeer/tldr-pages",
-    "Library/Caches/tldr",
-)
-_PAGES: Final = ("pages.en", "pages", "tldr/pages", "")
-_PAGE_LIMIT: Final = 20_000
-_EXAMPLES: Final = 5
-
-_PAGE_NAME: Final = re.compile(r"[\w.+-]{1,80}", re.ASCII)
-_PAGE_VALUE: Final = re.compile(r"\{\{(.+?)\}\}")
-_EXAMPLE: Final = re.compile(r"^- (?P<what>.+?):?\n+`(?P<command>[^`\n]+)`", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Examples:
-    """Examples as lines, and their source."""
-
-    source: str
-    lines: tuple[str, ...]
-
-
-def examples(words: Sequence[str], machine: Machine) -> Examples | None:
-    """Return examples for the program that ``words`` begin with, preferably for its subcommand."""
-    names = [words[0]] if words else []
-    if len(words) > 1:
-        names.insert(0, f"{words[0]}-{words[1]}")
-    for name in filter(_PAGE_NAME.fullmatch, names):
-        for place in _places(name, machine):
-            content = read_regular(place, _PAGE_LIMIT)
-            if content is None:
-                continue
-            text = content.decode("utf-8", "replace").replace("\r\n", "\n")
-            lines = tuple(
-                ": ".join((match["what"], _PAGE_VALUE.sub(r"<\1>", match["command"])))
-                for match, _ in zip(_EXAMPLE.finditer(text), range(_EXAMPLES), strict=False)
-            )
-            if lines:
-                shown = f"~/{place.relative_to(machine.home)}"
-                return Examples(f"the tldr page {shown}", lines)
-    return None
-
-
-def _places(name: str, machine: Machine) -> Iterator[Path]:
-    systems = ("osx" if machine.system == "darwin" else "linux", "common")
-    for cache in _CACHES:
-        for pages in _PAGES:
-            for system in systems:
-                yield machine.home / cache / pages / system / f"{name}.md"
