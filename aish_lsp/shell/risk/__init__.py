@@ -48,8 +48,8 @@ class Verdict:
 
 @cache
 def _review() -> Callable[..., Findings]:
-    """Return the function that reviews a command; the first call imports the parser and tables."""
-    from aish_lsp.shell.risk.walk import findings_in  # noqa: PLC0415
+    """Return the function that reviews a command; the first call imports the tables."""
+    from aish_lsp.shell.risk.plain import findings_in  # noqa: PLC0415
 
     return findings_in
 

@@ -22,6 +22,7 @@ from typing import Final
 
 from aish_lsp.shell.risk.data import LONGEST, table
 from aish_lsp.shell.risk.paths import why_protected
+from aish_lsp.shell.risk.plain import simple_commands, tokens
 from aish_lsp.shell.runner import inside
 
 _NAMES: Final = table("names")
@@ -34,11 +35,7 @@ _OF_SHELL: Final = frozenset((*_NAMES["builtins"], *_NAMES["reserved"])) - _HARM
 #: The shells whose words these are.
 _SHELLS: Final = frozenset({"bash", "dash", "sh"})
 
-_PIECE: Final = r"""[\w./:=,@%+-]+|'[^'\x00-\x1f\x7f]*'|"[^"\\$`!\x00-\x1f\x7f]*\""""
-_TOKEN: Final = re.compile(
-    rf" +|2>&1(?=[ ;&|]|\Z)|(?P<word>(?:{_PIECE})+)|(?P<between>&&|;|\|)", re.ASCII
-)
-_PIECES: Final = re.compile(_PIECE, re.ASCII)
+_TOKENS: Final = tokens(r"\w./:=,@%+-", r"2>&1(?=[ ;&|]|\Z)|(?P<between>&&|;|\|)")
 
 #: Stands for the operands that are free; no word is written like that by ``shlex.join``.
 _FREE: Final = "FILE\N{HORIZONTAL ELLIPSIS}"
@@ -91,8 +88,11 @@ def approvable(
     """
     if Path(shell).name not in _SHELLS or len(text) > LONGEST:
         return ()
-    parts = _simple_commands(text)
-    if parts and len(parts) > 1 and parts[0][0] == "cd":
+    plain = simple_commands(text.strip(" "), _TOKENS)
+    parts = plain[0] if plain else []
+    if not all(map(_is_program, parts)):
+        return ()
+    if len(parts) > 1 and parts[0][0] == "cd":
         moved = _entered(parts, text, folder, has_path=not _SETS_PATH.isdisjoint(environ))
         if moved is None:
             return ()
@@ -104,30 +104,9 @@ def approvable(
     return tuple(one for one in sealed if one) if all(sealed) else ()
 
 
-def _simple_commands(text: str) -> list[list[str]] | None:
-    """Return the words of each simple command, without quotes; None if there is anything else."""
-    commands: list[list[str]] = [[]]
-    at, text = 0, text.strip(" ")
-    while at < len(text):
-        token = _TOKEN.match(text, at)
-        if token is None:
-            return None
-        if token["word"]:
-            pieces: list[str] = _PIECES.findall(token["word"])
-            commands[-1].append("".join(map(_unquoted, pieces)))
-        elif token["between"]:
-            commands.append([])
-        at = token.end()
-    return commands if all(map(_is_program, commands)) else None
-
-
-def _unquoted(piece: str) -> str:
-    return piece[1:-1] if piece[0] in "'\"" else piece
-
-
 def _is_program(words: Sequence[str]) -> bool:
     """Return whether a simple command is run by a program, or does no more than it says."""
-    first = words[0] if words else ""
+    first = words[0]
     return bool(first) and "=" not in first and (first == "cd" or first not in _OF_SHELL)
 
 

@@ -13,11 +13,12 @@ from typing import Final
 
 from aish_lsp.foundation.git import top_above
 from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, SAFE, UNKNOWN, table
-from aish_lsp.shell.risk.matching import Arguments
+from aish_lsp.shell.risk.matching import Arguments, Values
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
-from aish_lsp.shell.risk.review import COMPUTED, Input, Review
+from aish_lsp.shell.risk.review import COMPUTED, Review
 from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
 from aish_lsp.shell.risk.special import HANDLERS, look_into, run_written_file, sends_secrets
+from aish_lsp.shell.risk.values import Input
 from aish_lsp.shell.risk.wrappers import find, unwrap
 
 #: What leaves a name unknown until it runs: unknown text, patterns, braces, variables.
@@ -189,7 +190,7 @@ def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False)
     return None if distrusted is None or (rights and distrusted[1]) else distrusted[0]
 
 
-def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
+def _by_own_rules(review: Review, words: Sequence[str], name: str, values: Values) -> bool:
     """Record what rows of the configuration say; return whether that settles it."""
     for tables_ in filter(None, (review.stricter, review.own)):
         arguments = Arguments(words[1:], values)

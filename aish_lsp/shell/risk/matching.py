@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 from aish_lsp.shell.risk.data import UNKNOWN, names_of, table
@@ -92,12 +92,28 @@ def _pairs(word: str, following: str | None) -> _Pairs:
     """Return the options that a word may stand for; ``following`` is the value of the last."""
     name, _, value = word.partition("=")
     pairs = [(name, value)]
-    if word[:2] != "--":
+    if word[:2] != "--" and len(word) > 2:
         letters = enumerate(word[1:], 2)
         pairs += [(f"-{letter}", word[at:]) for at, letter in letters if not letter.isdigit()]
     if following is not None:
         pairs[0], pairs[-1] = (name, following), (pairs[-1][0], following)
     return pairs
+
+
+class Values(frozenset[str]):
+    """Options that take the next word for their value."""
+
+    def begin_with(self, word: str) -> bool:
+        """Return whether the long option ``word`` may stand for one of them."""
+        return len(word) > 3 and word[:2] == "--" and f"\n{word}" in self._lines
+
+    @cached_property
+    def _lines(self) -> str:
+        return "".join(f"\n{option}" for option in self)
+
+
+#: No option does.
+NO_VALUES: Final = Values()
 
 
 class Arguments:
@@ -112,7 +128,7 @@ class Arguments:
 
     __slots__ = ("doubtful", "operands", "options", "words")
 
-    def __init__(self, words: Sequence[str], values: frozenset[str]) -> None:
+    def __init__(self, words: Sequence[str], values: Values) -> None:
         self.words = words
         self.options: _Pairs = []
         self.operands: list[str] = []
@@ -130,7 +146,8 @@ class Arguments:
                 self.operands += rest
             else:
                 following = next(rest, None) if takes_next(word, values) else None
-                self.options += _until_value(_pairs(word, following), values)
+                pairs = _pairs(word, following)
+                self.options += pairs if len(pairs) == 1 else _until_value(pairs, values)
                 last = word if following is None else ""
 
     def has(self, option: str) -> bool:
@@ -142,22 +159,24 @@ class Arguments:
         return [value for option in options for name, value in self.options if _is(option, name)]
 
 
-def _until_value(pairs: _Pairs, values: frozenset[str]) -> _Pairs:
+def _until_value(pairs: _Pairs, values: Values) -> _Pairs:
     """Return the options up to the first letter that takes the rest of the word for its value."""
-    end = next((at for at, pair in enumerate(pairs) if at and pair[0] in values), len(pairs))
-    return pairs[: end + 1]
+    for at in range(1, len(pairs)):
+        if pairs[at][0] in values:
+            return pairs[: at + 1]
+    return pairs
 
 
 #: Options that take no value in any tool that has them.
 _FLAGS: Final = frozenset(table("names")["flags"])
 
 
-def takes_next(word: str, values: frozenset[str]) -> bool:
+def takes_next(word: str, values: Values) -> bool:
     """Return whether the option ``word`` takes the next word for its value."""
     if word in values:
         return True
-    if word[:2] == "--" or "=" in word:
-        return any(may_abbreviate(word, option) for option in values)
+    if len(word) == 2 or word[:2] == "--" or "=" in word:
+        return values.begin_with(word)
     for at, letter in enumerate(word[1:], 2):
         if f"-{letter}" in values:
             return at == len(word)
@@ -179,10 +198,11 @@ def _is(option: str, name: str) -> bool:
 
 def _has(option: str, options: Iterable[tuple[str, str]]) -> bool:
     wanted, equals, glob = option.partition("=")
-    return any(
-        _is(wanted, name) and (not equals or UNKNOWN in value or fnmatchcase(value, glob))
-        for name, value in options
-    )
+    for name, value in options:
+        is_there = name == wanted or (len(wanted) > 2 and _is(wanted, name))
+        if is_there and (not equals or UNKNOWN in value or fnmatchcase(value, glob)):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,26 +228,38 @@ class Pattern:
 
         ``before`` are the options that may come before its subcommands, if it names all options.
         """
-        options, operands = arguments.options, arguments.operands
-        if self.only is not None:
-            read = read_options(self.only, arguments.words[_begin(arguments.words, before) :])
-            if read is None:
+        if self.only is None:
+            return self._fits(arguments.options, arguments.operands)
+        words = arguments.words
+        read = read_options(
+            self.only, words if before == "none" else words[_begin(words, before) :]
+        )
+        return read is not None and self._fits(*read)
+
+    def _fits(self, options: _Pairs, operands: list[str]) -> bool:
+        count = len(self.words)
+        if len(operands) < count or not all(map(_like, self.words, operands)):
+            return False
+        if self.most is not None and len(operands) - count > self.most:
+            return False
+        for needed in self.needed:
+            if not any(_has(option, options) for option in needed):
                 return False
-            options, operands = read
-        rest = operands[len(self.words) :]
-        return (
-            len(operands) >= len(self.words)
-            and all(map(_like, self.words, operands))
-            and (self.most is None or len(rest) <= self.most)
-            and all(any(_has(option, options) for option in needed) for needed in self.needed)
-            and not any(_has(option, options) for option in self.absent)
-            and all(any(_like(wanted, word) for word in rest) for wanted in self.some)
+        for option in self.absent:
+            if _has(option, options):
+                return False
+        return not (self.some or self.none) or self._allows(operands[count:])
+
+    def _allows(self, operands: list[str]) -> bool:
+        """Return whether the further operands are what it names, and nothing that it forbids."""
+        for wanted in self.some:
+            if not any(_like(wanted, word) for word in operands):
+                return False
+        return not any(
             # What is not known may be what is not wanted.
-            and not any(
-                _like(unwanted, word) or (self.only is not None and UNKNOWN in word)
-                for unwanted in self.none
-                for word in rest
-            )
+            _like(unwanted, word) or (self.only is not None and UNKNOWN in word)
+            for unwanted in self.none
+            for word in operands
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from aish_lsp.shell.risk.paths import (
     write_risk,
 )
 from aish_lsp.shell.risk.rules import Tables
-from aish_lsp.shell.risk.words import PATTERN, Variables
+from aish_lsp.shell.risk.values import PATTERN, Input, Variables, text_of
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
@@ -37,9 +37,6 @@ _UNKNOWN_FOLDER: Final = re.compile(rf"[{UNKNOWN}*?\[$]|^-|^~[^/]")
 #: What changes to another folder, or may do so because it runs a text.
 _MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source)\b|(?:^|[;&|\s])\.\s")
 
-
-#: What a command reads from a pipe or a given text; its unknown parts are ``UNKNOWN``.
-Input = Callable[[], str] | str | None
 
 COMPUTED: Final = "runs a command whose name is computed"
 UNSEEN: Final = "runs code that is not shown"
@@ -223,11 +220,6 @@ class Review:
     def runs_file(self, path: str) -> str | None:
         """Return the text of a file to be run if the same command writes it; else None."""
         return self.written.get(normal(path)) if self.written else None
-
-
-def text_of(stdin: Input, or_else: str = "") -> str:
-    """Return an input as a text; ``or_else`` if there is none, or an empty text is given."""
-    return stdin() if callable(stdin) else stdin or or_else
 
 
 def texts(words: Sequence[str]) -> str:

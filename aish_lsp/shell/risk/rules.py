@@ -15,7 +15,7 @@ from aish_lsp.shell.risk.data import (
     rows_by_name,
     table,
 )
-from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, parse
+from aish_lsp.shell.risk.matching import NO_VALUES, Arguments, Pattern, Values, first_words, parse
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import RiskRule
@@ -58,7 +58,7 @@ class Wrapper:
     """
 
     words: tuple[str, ...]
-    values: frozenset[str]
+    values: Values
     flags: tuple[str, ...] = ()
     operands: int = 0
     assignments: bool = False
@@ -114,7 +114,7 @@ class Program:
 class CommandRules:
     """What the tables say about one command name."""
 
-    values: frozenset[str] = frozenset()
+    values: Values = NO_VALUES
     before: str = "none"
     rules: list[Rule] = field(default_factory=list)
     by_word: dict[str, list[Rule]] = field(default_factory=dict)
@@ -134,9 +134,9 @@ class CommandRules:
         """Return the rules that may match these arguments: those for a pattern of names last."""
         if not self.by_word and not self.globs:
             return self.rules
-        rules = self.rules[:]
-        for word in dict.fromkeys(arguments.operands[:2]):
-            rules += self.by_word.get(word, ())
+        rules = self.rules
+        for word in arguments.operands[:2]:
+            rules = rules + self.by_word.get(word, [])
         return rules + self.globs
 
 
@@ -158,7 +158,7 @@ class Tables:
         globs = [number for glob, number in data["globs"] if fnmatchcase(name, glob)]
         if not (row or globs):
             return None
-        entry = CommandRules(frozenset(row.get("values", ())), row.get("before", "none"))
+        entry = CommandRules(Values(row.get("values", ())), row.get("before", "none"))
         for number in row.get("rows", ()):
             entry.add(self._rule(number))
         entry.globs = [*map(self._rule, globs)]
@@ -175,7 +175,7 @@ class Tables:
 
 
 def _wrapper(words: Sequence[str], fields: Mapping[str, Any]) -> Wrapper:
-    return Wrapper(tuple(words), **{**fields, "values": frozenset(fields["values"])})
+    return Wrapper(tuple(words), **{**fields, "values": Values(fields["values"])})
 
 
 @lru_cache(maxsize=8)

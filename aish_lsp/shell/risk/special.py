@@ -14,9 +14,10 @@ from typing import Final
 
 from aish_lsp.shell.risk.data import UNKNOWN, table
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
-from aish_lsp.shell.risk.review import UNSEEN, Input, Review, text_of, texts
+from aish_lsp.shell.risk.review import UNSEEN, Review, texts
 from aish_lsp.shell.risk.rules import Program, tables
 from aish_lsp.shell.risk.targets import WRITERS, writer
+from aish_lsp.shell.risk.values import Input, text_of
 
 Handler = Callable[[Review, Sequence[str], Input], bool]
 

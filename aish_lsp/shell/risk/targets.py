@@ -8,9 +8,10 @@ from itertools import chain
 from typing import Any, Final
 
 from aish_lsp.shell.risk.data import UNKNOWN, table
-from aish_lsp.shell.risk.matching import Arguments
+from aish_lsp.shell.risk.matching import NO_VALUES, Arguments, Values
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
-from aish_lsp.shell.risk.review import Input, Review, text_of
+from aish_lsp.shell.risk.review import Review
+from aish_lsp.shell.risk.values import Input, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Writer:
         runs: options that hold a command line.
     """
 
-    values: frozenset[str] = frozenset()
+    values: Values = NO_VALUES
     operands: bool = True
     last: bool = True
     outputs: tuple[str, ...] = ()
@@ -54,7 +55,7 @@ def _writers() -> dict[str, Writer]:
         }
         names = fields.pop("names")
         parts = (fields.get(key, ()) for key in ("values", "outputs", "folders", "runs"))
-        fields["values"] = frozenset(chain(*parts))
+        fields["values"] = Values(chain(*parts))
         writers |= dict.fromkeys(names, Writer(**fields))
     return writers
 

@@ -8,34 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.shell.risk.data import LONGEST, SAFE, UNKNOWN
+from aish_lsp.shell.risk.data import SAFE, UNKNOWN
 from aish_lsp.shell.risk.judge import judge
-from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review, text_of
-from aish_lsp.shell.risk.rules import own_tables
-from aish_lsp.shell.risk.special import is_windows_shell, look_through_windows
+from aish_lsp.shell.risk.review import Review
 from aish_lsp.shell.risk.unread import note_unread
-from aish_lsp.shell.risk.words import (
-    MOST_CHOICES,
-    PATTERN,
-    Resolver,
-    collect,
-    joined,
-    parse,
-    printed,
-)
+from aish_lsp.shell.risk.values import Input, joined, printed_by, text_of
+from aish_lsp.shell.risk.words import MOST_CHOICES, Resolver, collect, parse
 from aish_lsp.shell.risk.wrappers import assignment_risk
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from aish_lsp.config.schema import RiskRule
-    from aish_lsp.shell.risk.review import Findings
 
-#: The shells whose grammar is known.
-_KNOWN: Final = frozenset({"bash", "sh"})
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _READS: Final = frozenset({"<", "<&", "<&-", "<>"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
@@ -58,49 +44,7 @@ _ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
 _DOUBLED: Final = re.compile(r"\((?=\()")
 
 
-def findings_in(
-    text: str,
-    shell: str,
-    rules: tuple[RiskRule, ...],
-    folder: Path | None,
-    path: str | None,
-    *,
-    kept: Path | None = None,
-) -> Findings:
-    """Return the findings on ``text``, which has no hidden characters.
-
-    The arguments are those of ``classify``.
-    """
-    review = Review(folder, path, kept)
-    if rules:
-        review.own, review.stricter = own_tables(rules)
-    if shell not in _KNOWN:
-        _other_shell(review, text, shell)
-    if len(text) > LONGEST:
-        review.destructive(TOO_MUCH)
-        return review.findings
-    if not text.strip():
-        review.caution("is empty")
-        return review.findings
-    try:
-        _walk(review, text)
-        while (waiting := review.next_text()) is not None:
-            _walk(review, waiting)
-    except RecursionError:
-        review.destructive(TOO_MUCH)
-    return review.findings
-
-
-def _other_shell(review: Review, text: str, shell: str) -> None:
-    """Record that the shell's grammar is not known, unless ``shell`` is the path of a known one."""
-    name = PurePath(shell).name
-    if name not in _KNOWN:
-        review.caution(f"the grammar of {name or 'this shell'} is not known")
-    if is_windows_shell(shell):
-        look_through_windows(review, text[:LONGEST])
-
-
-def _walk(review: Review, text: str) -> None:
+def walk(review: Review, text: str) -> None:
     """Walk through ``text``; the commands in it are judged, or queued in ``review``."""
     if "\\\n" in text:
         # The grammar sometimes ends a word where a shell does not.
@@ -438,22 +382,7 @@ class _Walk:
         inner, self._resolver.inner = self._resolver.inner, []
         words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
         self._resolver.inner = inner
-        return _printed_by(words, stdin)
-
-
-def _printed_by(words: list[str], stdin: Input) -> str:
-    """Return what a simple command prints, if that is known; else UNKNOWN."""
-    name, *rest = words or [""]
-    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and stdin is not None:
-        return text_of(stdin)
-    if name not in {"echo", "printf"}:
-        return UNKNOWN
-    text = printed(words)
-    if name == "echo" and text[:1] == UNKNOWN:
-        # Whether ``echo`` reads escapes without an option depends on the shell.
-        text = ("" if rest[0][:1] == "-" else f"{' '.join(rest)}\n") + text[1:]
-    # A pattern becomes the names of files, which may be anything.
-    return text + (f" # {UNKNOWN}" if any(map(PATTERN.search, rest)) else "")
+        return printed_by(words, stdin)
 
 
 def _shared(stdin: Input) -> Input:

@@ -17,6 +17,15 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from aish_lsp.shell.risk.data import MANY, UNKNOWN, table
+from aish_lsp.shell.risk.values import (
+    MOST_VALUES,
+    PATTERN,
+    SPLIT,
+    Variables,
+    joined,
+    printed,
+    without_escapes,
+)
 
 _language: Final = Language(tree_sitter_bash.language())
 _parser: Final = Parser(_language)
@@ -69,11 +78,6 @@ def unread(root: Node) -> tuple[list[Node], list[Node]]:
     return parts, names
 
 
-#: Stands between what become separate words: replaces the blanks in an unquoted variable.
-SPLIT: Final = "\1"
-
-#: How many values of one variable are looked at, and how many texts that one word may become.
-MOST_VALUES: Final = 8
 #: How many combinations of its variables' values a command is judged for.
 MOST_CHOICES: Final = 64
 #: The shell's own variables whose value is always a number.
@@ -92,61 +96,11 @@ _PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
 _PRINTS_WORDS: Final = re.compile(
     r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
 )
-_ECHO_OPTION: Final = re.compile("-[neE]+")
-#: A format of ``printf`` that puts its values in as they are.
-_FORMAT: Final = re.compile(r"(?:[^%]*%s)+[^%]*")
-
-#: What is known of variables that the text does not set.
-_KNOWN: Final[dict[str, tuple[str, ...]]] = {
-    name: (value,) for name, value in _NAMES["known_variables"].items()
-}
-
-#: Unknown texts with only blanks between them count as one.
-_UNKNOWNS: Final = re.compile(rf"{UNKNOWN}[{UNKNOWN}{SPLIT} ]*{UNKNOWN}")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that hold no others.
 _BRACES: Final = re.compile(r"\{([^{}]*+)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
-PATTERN: Final = re.compile(r"[*?\[]")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
-_ANSI: Final = re.compile(
-    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
-    re.DOTALL,
-)
-_ANSI_LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
-
-
-class Variables:
-    """What the text sets its variables to; an unknown value is an UNKNOWN."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self) -> None:
-        self._values: dict[str, list[str]] = {}
-
-    def add(self, name: str, value: str) -> None:
-        """Add a value that ``name`` may have."""
-        value = _UNKNOWNS.sub(UNKNOWN, value)
-        values = self._values.setdefault(name, [])
-        # One more than ``get`` returns shows that there are too many.
-        if len(values) <= MOST_VALUES and value not in values:
-            values.append(value)
-
-    def counts(self) -> dict[str, int]:
-        """Return how many values each variable has."""
-        return {name: len(values) for name, values in self._values.items()}
-
-    def patterns(self) -> list[str]:
-        """Return the values that are patterns, which become the names of files."""
-        every = [value for values in self._values.values() for value in values]
-        return [value for value in every if PATTERN.search(value)]
-
-    def get(self, name: str) -> tuple[str, ...]:
-        """Return the values that ``name`` may have."""
-        values = self._values.get(name)
-        if values is None:
-            return _KNOWN.get(name, (UNKNOWN,))
-        return tuple(values) if len(values) <= MOST_VALUES else (*values[:MOST_VALUES], UNKNOWN)
 
 
 class Resolver:
@@ -358,11 +312,6 @@ class Resolver:
         return "0"
 
 
-def joined(text: str) -> str:
-    """Return the one word that the words of a value become in quotes."""
-    return _UNKNOWNS.sub(UNKNOWN, text.replace(SPLIT, " ")) if SPLIT in text else text
-
-
 def expanded(text: str) -> list[str]:
     """Return the words that braces make of one, whether or not they are quoted."""
     words: list[str] = []
@@ -382,50 +331,8 @@ def expanded(text: str) -> list[str]:
     return words + waiting
 
 
-def printed(words: list[str]) -> str:
-    """Return what ``echo``, ``printf``, ``which`` or one of their like prints, if it is known."""
-    name, *rest = words
-    if name == "printf":
-        form = rest[1:] if rest[:1] == ["--"] else rest
-        return _formatted(*form) if form and (form is not rest or form[0][:1] != "-") else UNKNOWN
-    if name == "echo":
-        while rest and _ECHO_OPTION.fullmatch(rest[0]):
-            del rest[0]
-        text = " ".join(rest)
-        # With ``-e``, and in some shells without it, a backslash begins an escape.
-        return (UNKNOWN if "\\" in text else "") + without_escapes(text)
-    return " ".join(word for word in rest if word[:1] != "-")
-
-
-def _formatted(form: str, *values: str) -> str:
-    """Return what ``printf`` makes of a format and values."""
-    form = without_escapes(form)
-    if "%" not in form:
-        return form
-    if _FORMAT.fullmatch(form) is None:
-        return f"{UNKNOWN}{form}\n{' '.join(map(without_escapes, values))}"
-    rest, shown = list(values) or [""], ""
-    while rest:
-        *parts, last = form.split("%s")
-        shown += "".join([part + (rest.pop(0) if rest else "") for part in parts]) + last
-    return shown
-
-
 def _unescaped(match: re.Match[str]) -> str:
     return "" if match[1] == "\n" else match[1]
-
-
-def without_escapes(text: str) -> str:
-    """Return ``text`` with what its backslashes stand for in ``$'...'`` and ``printf``."""
-    return _ANSI.sub(_ansi_character, text) if "\\" in text else text
-
-
-def _ansi_character(match: re.Match[str]) -> str:
-    hexadecimal = match[1] or match[2] or match[3]
-    if hexadecimal or match[4]:
-        code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8)
-        return chr(code) if 0 < code <= 0x10FFFF else UNKNOWN
-    return _ANSI_LETTERS.get(match[6], match[6]) if match[6] else UNKNOWN
 
 
 #: Nodes whose value is their own text.

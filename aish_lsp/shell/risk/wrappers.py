@@ -9,10 +9,11 @@ from itertools import takewhile
 from typing import Final
 
 from aish_lsp.shell.risk.data import CAUTION, LEVELS, MANY, SAFE, UNKNOWN, table
-from aish_lsp.shell.risk.matching import may_abbreviate, takes_next
+from aish_lsp.shell.risk.matching import Values, may_abbreviate, takes_next
 from aish_lsp.shell.risk.paths import names_secret
-from aish_lsp.shell.risk.review import Input, Review, text_of
+from aish_lsp.shell.risk.review import Review
 from aish_lsp.shell.risk.rules import CommandRules, Wrapper
+from aish_lsp.shell.risk.values import Input, text_of
 
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
@@ -192,7 +193,7 @@ def text_option(options: Sequence[str], word: str) -> str | None:
     return None
 
 
-def _placeholders(options: Sequence[str], values: frozenset[str]) -> Sequence[str]:
+def _placeholders(options: Sequence[str], values: Values) -> Sequence[str]:
     """Return the first and the last placeholder: one is replaced with what ``xargs`` reads."""
     places: list[str] = []
     rest = iter(options)

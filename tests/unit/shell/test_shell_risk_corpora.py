@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.shell.risk import classify
+from aish_lsp.shell.risk.plain import PLAIN, simple_commands
+from aish_lsp.shell.risk.review import Review
+from aish_lsp.shell.risk.walk import walk
 
 CORPORA = Path(__file__).resolve().parents[2] / "corpora"
 FULL = os.environ.get("TESTS_FULL") == "1"
@@ -68,6 +72,32 @@ def test_of_everyday_changes_one_in_a_hundred_is_destructive_at_most() -> None:
 def test_with_another_shell_nothing_is_safe(shell: str) -> None:
     for command in [*READ_ONLY, *DESTRUCTIVE]:
         assert classify(command, shell, confined=True).risk != "safe", command
+
+
+@pytest.mark.parametrize("corpus", [DESTRUCTIVE, READ_ONLY, CHANGING, NEVER_SAFE])
+def test_a_plain_text_is_judged_without_the_grammar_as_with_it(corpus: list[str]) -> None:
+    plain = [text for text in corpus if simple_commands(text, PLAIN)]
+    assert len(plain) > len(corpus) / 3
+    for text in plain:
+        review = Review(None, None)
+        walk(review, text)
+        while (waiting := review.next_text()) is not None:
+            walk(review, waiting)
+        if review.findings.level:
+            assert classify(text, "bash", confined=True).risk == review.findings.risk, text
+        else:
+            assert classify(text, "bash", confined=True).only_reads, text
+
+
+@settings(max_examples=2000 if FULL else 200, deadline=None)
+@given(st.text(alphabet="ab-=./ \t'\"~*?^,:@%+1$`\\!#{}()<>|&;\n", max_size=30))
+def test_the_words_of_a_plain_text_are_those_that_a_shell_passes_on(text: str) -> None:
+    plain = simple_commands(text, PLAIN)
+    if plain is None or len(plain[0]) > 1:
+        return
+    quoted = shlex.shlex(text, posix=True, punctuation_chars=True)
+    quoted.whitespace_split = True
+    assert plain[0][0] == [*quoted], text
 
 
 # --- disguises that keep what a command means ----------------------------------------------------

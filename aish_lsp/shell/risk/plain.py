@@ -1,0 +1,131 @@
+"""The review of a command, text by text: one of plain words is read here, any other as a tree.
+
+Most commands are nothing but words, in quotes or not, with ``&&``, ``;``, ``|`` and the like
+between them. They are read without the grammar, which takes longer to load and to walk through.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.shell.risk.data import LONGEST, table
+from aish_lsp.shell.risk.judge import judge
+from aish_lsp.shell.risk.review import TOO_MUCH, Findings, Review
+from aish_lsp.shell.risk.rules import own_tables
+from aish_lsp.shell.risk.special import is_windows_shell, look_through_windows
+from aish_lsp.shell.risk.values import Input, printed_by
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import RiskRule
+
+#: A part of a word: what is in quotes stands for itself, and so does what is not.
+_QUOTED: Final = r"""'[^'\x00-\x1f\x7f]*'|"[^"\\$`!\x00-\x1f\x7f]*\""""
+_PIECES: Final = re.compile(rf"""({_QUOTED})|[^'"]+""")
+
+#: The shells whose grammar is known.
+_KNOWN: Final = frozenset({"bash", "sh"})
+#: First words of commands that are more than their words.
+_NOT_PLAIN: Final = frozenset(table("names")["not_plain"])
+
+
+def tokens(bare: str, other: str) -> re.Pattern[str]:
+    """Return the tokens of a plain text: words, with ``bare`` characters, and the ``other``.
+
+    What is between two commands is in a group, ``between``.
+    """
+    return re.compile(rf" +|{other}|(?P<word>(?:[{bare}]+|{_QUOTED})+)", re.ASCII)
+
+
+#: What plain words are made of, and what may be between commands of them.
+PLAIN: Final = tokens(r"\w./:=,@%+~^*?-", r"\t+|(?P<between>&&|\|\||[;|&\n])")
+
+
+def simple_commands(text: str, tokens: re.Pattern[str]) -> tuple[list[list[str]], list[str]] | None:
+    """Return the words of each simple command, without quotes, and what is between each two.
+
+    None if a text has anything but ``tokens``.
+    """
+    words: list[str] = []
+    commands, between = [words], []
+    at = 0
+    for token in tokens.finditer(text):
+        if token.start() != at:
+            return None
+        at = token.end()
+        kind = token.lastgroup
+        if kind == "word":
+            words.append(_unquoted(token[0]))
+        elif kind == "between":
+            between.append(token[0])
+            commands.append(words := [])
+    return (commands, between) if at == len(text) and all(commands) else None
+
+
+def _unquoted(word: str) -> str:
+    if "'" not in word and '"' not in word:
+        return word
+    return "".join([m[0][1:-1] if m[1] else m[0] for m in _PIECES.finditer(word)])
+
+
+def findings_in(
+    text: str,
+    shell: str,
+    rules: tuple[RiskRule, ...],
+    folder: Path | None,
+    path: str | None,
+    *,
+    kept: Path | None = None,
+) -> Findings:
+    """Return the findings on ``text``, which has no hidden characters.
+
+    The arguments are those of ``classify``.
+    """
+    review = Review(folder, path, kept)
+    if rules:
+        review.own, review.stricter = own_tables(rules)
+    if shell not in _KNOWN:
+        _other_shell(review, text, shell)
+    if len(text) > LONGEST:
+        review.destructive(TOO_MUCH)
+        return review.findings
+    if not text.strip():
+        review.caution("is empty")
+        return review.findings
+    try:
+        _look_at(review, text)
+        while (waiting := review.next_text()) is not None:
+            _look_at(review, waiting)
+    except RecursionError:
+        review.destructive(TOO_MUCH)
+    return review.findings
+
+
+def _other_shell(review: Review, text: str, shell: str) -> None:
+    """Record that the shell's grammar is not known, unless ``shell`` is the path of a known one."""
+    name = PurePath(shell).name
+    if name not in _KNOWN:
+        review.caution(f"the grammar of {name or 'this shell'} is not known")
+    if is_windows_shell(shell):
+        look_through_windows(review, text[:LONGEST])
+
+
+def _look_at(review: Review, text: str) -> None:
+    """Judge the commands in ``text``; what they run as a text is queued in ``review``."""
+    plain = simple_commands(text, PLAIN)
+    if (
+        plain is None
+        or any(words[0] in _NOT_PLAIN or "=" in words[0] for words in plain[0])
+        # An array index in quotes is only text until something evaluates it as arithmetic.
+        or ("[" in text and ("(" in text or "`" in text))
+    ):
+        from aish_lsp.shell.risk.walk import walk  # noqa: PLC0415 - it loads the grammar
+
+        walk(review, text)
+        return
+    stdin: Input = None
+    for words, after in zip(plain[0], [*plain[1], ""], strict=True):
+        judge(review, words, stdin)
+        stdin = partial(printed_by, words, stdin) if after == "|" else None

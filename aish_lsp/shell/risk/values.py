@@ -1,0 +1,139 @@
+"""Texts that a command becomes, prints or is given, as far as they are known before it runs.
+
+Anything in a text that is known only when it runs (a variable that the text does not set, a
+command's output, the names that a leading pattern matches) is an ``UNKNOWN``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from aish_lsp.shell.risk.data import UNKNOWN, table
+
+#: What a command reads from a pipe or a given text; its unknown parts are ``UNKNOWN``.
+Input = Callable[[], str] | str | None
+
+#: Stands between what become separate words: replaces the blanks in an unquoted variable.
+SPLIT: Final = "\1"
+
+#: How many values of one variable are looked at, and how many texts that one word may become.
+MOST_VALUES: Final = 8
+#: What is known of variables that the text does not set.
+_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    name: (value,) for name, value in table("names")["known_variables"].items()
+}
+
+#: Unknown texts with only blanks between them count as one.
+_UNKNOWNS: Final = re.compile(rf"{UNKNOWN}[{UNKNOWN}{SPLIT} ]*{UNKNOWN}")
+PATTERN: Final = re.compile(r"[*?\[]")
+_ECHO_OPTION: Final = re.compile("-[neE]+")
+#: A format of ``printf`` that puts its values in as they are.
+_FORMAT: Final = re.compile(r"(?:[^%]*%s)+[^%]*")
+
+_ANSI: Final = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
+    re.DOTALL,
+)
+_ANSI_LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
+
+
+class Variables:
+    """What the text sets its variables to; an unknown value is an UNKNOWN."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[str]] = {}
+
+    def add(self, name: str, value: str) -> None:
+        """Add a value that ``name`` may have."""
+        value = _UNKNOWNS.sub(UNKNOWN, value)
+        values = self._values.setdefault(name, [])
+        # One more than ``get`` returns shows that there are too many.
+        if len(values) <= MOST_VALUES and value not in values:
+            values.append(value)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many values each variable has."""
+        return {name: len(values) for name, values in self._values.items()}
+
+    def patterns(self) -> list[str]:
+        """Return the values that are patterns, which become the names of files."""
+        every = [value for values in self._values.values() for value in values]
+        return [value for value in every if PATTERN.search(value)]
+
+    def get(self, name: str) -> tuple[str, ...]:
+        """Return the values that ``name`` may have."""
+        values = self._values.get(name)
+        if values is None:
+            return _KNOWN.get(name, (UNKNOWN,))
+        return tuple(values) if len(values) <= MOST_VALUES else (*values[:MOST_VALUES], UNKNOWN)
+
+
+def joined(text: str) -> str:
+    """Return the one word that the words of a value become in quotes."""
+    return _UNKNOWNS.sub(UNKNOWN, text.replace(SPLIT, " ")) if SPLIT in text else text
+
+
+def printed(words: list[str]) -> str:
+    """Return what ``echo``, ``printf``, ``which`` or one of their like prints, if it is known."""
+    name, *rest = words
+    if name == "printf":
+        form = rest[1:] if rest[:1] == ["--"] else rest
+        return _formatted(*form) if form and (form is not rest or form[0][:1] != "-") else UNKNOWN
+    if name == "echo":
+        while rest and _ECHO_OPTION.fullmatch(rest[0]):
+            del rest[0]
+        text = " ".join(rest)
+        # With ``-e``, and in some shells without it, a backslash begins an escape.
+        return (UNKNOWN if "\\" in text else "") + without_escapes(text)
+    return " ".join(word for word in rest if word[:1] != "-")
+
+
+def _formatted(form: str, *values: str) -> str:
+    """Return what ``printf`` makes of a format and values."""
+    form = without_escapes(form)
+    if "%" not in form:
+        return form
+    if _FORMAT.fullmatch(form) is None:
+        return f"{UNKNOWN}{form}\n{' '.join(map(without_escapes, values))}"
+    rest, shown = list(values) or [""], ""
+    while rest:
+        *parts, last = form.split("%s")
+        shown += "".join([part + (rest.pop(0) if rest else "") for part in parts]) + last
+    return shown
+
+
+def without_escapes(text: str) -> str:
+    """Return ``text`` with what its backslashes stand for in ``$'...'`` and ``printf``."""
+    return _ANSI.sub(_ansi_character, text) if "\\" in text else text
+
+
+def _ansi_character(match: re.Match[str]) -> str:
+    hexadecimal = match[1] or match[2] or match[3]
+    if hexadecimal or match[4]:
+        code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8)
+        return chr(code) if 0 < code <= 0x10FFFF else UNKNOWN
+    return _ANSI_LETTERS.get(match[6], match[6]) if match[6] else UNKNOWN
+
+
+def printed_by(words: list[str], stdin: Input) -> str:
+    """Return what a simple command prints, if that is known; else UNKNOWN."""
+    name, *rest = words or [""]
+    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and stdin is not None:
+        return text_of(stdin)
+    if name not in {"echo", "printf"}:
+        return UNKNOWN
+    text = printed(words)
+    if name == "echo" and text[:1] == UNKNOWN:
+        # Whether ``echo`` reads escapes without an option depends on the shell.
+        text = ("" if rest[0][:1] == "-" else f"{' '.join(rest)}\n") + text[1:]
+    # A pattern becomes the names of files, which may be anything.
+    return text + (f" # {UNKNOWN}" if any(map(PATTERN.search, rest)) else "")
+
+
+def text_of(stdin: Input, or_else: str = "") -> str:
+    """Return an input as a text; ``or_else`` if there is none, or an empty text is given."""
+    return stdin() if callable(stdin) else stdin or or_else
