@@ -11,12 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.git import top_above
 from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, SAFE, UNKNOWN, table
-from aish_lsp.shell.risk.matching import Arguments, Values
+from aish_lsp.shell.risk.matching import Arguments, Rule, Values
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.review import COMPUTED, Review
-from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
+from aish_lsp.shell.risk.rules import CommandRules, tables, verdict
 from aish_lsp.shell.risk.special import HANDLERS, look_into, run_written_file, sends_secrets
 from aish_lsp.shell.risk.values import Input
 from aish_lsp.shell.risk.wrappers import find, unwrap
@@ -215,18 +214,13 @@ _FRESH: Final = 5.0
 _BUILTINS: Final = frozenset(_NAMES["builtins"])
 
 
-def is_builtin(name: str) -> bool:
-    """Return whether the shell understands ``name`` without a program."""
-    return name in _BUILTINS
-
-
 def distrust(name: str, path: str | None, folder: Path | None) -> tuple[str, bool] | None:
     """Return why a program is not what the tables mean, and whether that is for its rights only.
 
     ``name`` is a command's first word; None means that nothing speaks against it, or that there is
     no such program.
     """
-    if is_builtin(name):
+    if name in _BUILTINS:
         return None
     path = os.environ.get("PATH", os.defpath) if path is None else path
     now = int(time.monotonic() / _FRESH)
@@ -270,5 +264,7 @@ def _find(name: str, path: str) -> str | None:
 @lru_cache(maxsize=64)
 def _top(folder: str, _now: int) -> str:
     """Return the top of the work tree that ``folder`` is in, or ``folder`` itself."""
+    from aish_lsp.foundation.git import top_above  # noqa: PLC0415 - it imports subprocess
+
     real = Path(os.path.realpath(folder))
     return str(top_above(real) or real)

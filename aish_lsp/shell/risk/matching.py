@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from functools import cache, cached_property
 from typing import Final
@@ -205,18 +204,74 @@ def _has(option: str, options: Iterable[tuple[str, str]]) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A ``match`` of a row, parsed."""
+class Rule:
+    """A row of a table: which commands it matches, how risky they are, and why.
 
-    names: tuple[str, ...]
-    words: tuple[_Globs, ...]
-    needed: tuple[tuple[str, ...], ...]
-    absent: tuple[str, ...]
-    some: tuple[_Globs, ...]
-    none: tuple[_Globs, ...]
-    only: str | None
-    most: int | None
+    Attributes:
+        level, reason: how risky they are, and why.
+        confine: in a rule of the user's: whether a safe command runs confined.
+        rights: whether it is safe without the rights that the program's file gives it (setuid).
+        words, needed, absent, some, none, only, most: the parts of its ``match``.
+    """
+
+    __slots__ = (
+        *("level", "reason", "confine", "rights"),
+        *("words", "needed", "absent", "some", "none", "only", "most"),
+    )
+
+    def __init__(
+        self,
+        match: str,
+        level: int,
+        reason: str = "",
+        *,
+        confine: bool = True,
+        rights: bool = False,
+    ) -> None:
+        """Read ``match``.
+
+        Raises:
+            ValueError: it is empty, or not a pattern.
+        """
+        if not names_of(match):
+            msg = "it does not begin with a command's name"
+            raise ValueError(msg)
+        self.level = level
+        self.reason = reason
+        self.confine = confine
+        self.rights = rights
+        self.words: list[_Globs] = []
+        self.needed: list[list[str]] = []
+        self.absent: list[str] = []
+        self.some: list[_Globs] = []
+        self.none: list[_Globs] = []
+        self.only: str | None = None
+        self.most: int | None = None
+        for word in match.split()[1:]:
+            self._read(word)
+
+    def _read(self, word: str) -> None:
+        if word.startswith("!{"):
+            self.none.append(_globs(word[1:]))
+        elif word[0] == "{":
+            self.some.append(_globs(word))
+        elif word.startswith("!-"):
+            self.absent += word[1:].split("|")
+        elif word[0] == "-" and word != "-":
+            self.needed.append(word.split("|"))
+        elif word.startswith("options:"):
+            self.only = word[8:]
+        elif word.startswith("operands:"):
+            self.most = int(word[9:])
+        else:
+            self.words.append(_globs(word))
+
+    @property
+    def first_words(self) -> Iterable[str] | None:
+        """The words of which the first operand must be one; None if it may be any."""
+        if not self.words or self.words[0][1]:
+            return None
+        return self.words[0][0]
 
     @property
     def is_open(self) -> bool:
@@ -272,40 +327,6 @@ def _begin(words: Sequence[str], before: str) -> int:
     return at
 
 
-def parse(match: str) -> Pattern:
-    """Return the pattern that ``match`` stands for.
-
-    Raises:
-        ValueError: it is empty, or not a pattern.
-    """
-    names = names_of(match)
-    if not names:
-        msg = "it does not begin with a command's name"
-        raise ValueError(msg)
-    words, needed, absent = [], [], []
-    some, none = [], []
-    only: str | None = None
-    most: int | None = None
-    for word in match.split()[1:]:
-        if word.startswith("!{"):
-            none.append(_globs(word[1:]))
-        elif word[0] == "{":
-            some.append(_globs(word))
-        elif word.startswith("!-"):
-            absent += word[1:].split("|")
-        elif word[0] == "-" and word != "-":
-            needed.append(tuple(word.split("|")))
-        elif word.startswith("options:"):
-            only = word[8:]
-        elif word.startswith("operands:"):
-            most = int(word[9:])
-        else:
-            words.append(_globs(word))
-    return Pattern(
-        names, tuple(words), tuple(needed), tuple(absent), tuple(some), tuple(none), only, most
-    )
-
-
 def _globs(text: str) -> _Globs:
     alternatives = text.strip("{}").split("|")
     plain = frozenset(word for word in alternatives if not _WILD.search(word))
@@ -324,10 +345,3 @@ def _like(globs: _Globs, word: str) -> bool:
 def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
     """Return what matches what one of the globs does: the tables have hundreds, most never used."""
     return re.compile("|".join(map(translate, globs)))
-
-
-def first_words(pattern: Pattern) -> Iterable[str] | None:
-    """Return the words of which the first operand must be one; None if it may be any."""
-    if not pattern.words or pattern.words[0][1]:
-        return None
-    return pattern.words[0][0]

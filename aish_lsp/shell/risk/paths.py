@@ -12,12 +12,11 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from aish_lsp.foundation.git import run_git, top_above
 from aish_lsp.foundation.redaction import KEY_ENDINGS, PRIVATE_NAMES
-from aish_lsp.shell.protected import protected_by, protected_in
 from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, SAFE, UNKNOWN, table
 
 #: What a write does: a file is written anew, put there from elsewhere, or changed in part.
@@ -42,10 +41,6 @@ _PRIVATE: Final = re.compile(
     rf"|^(?:[^=\n]*=)?{_NO_FILE}$",
     re.MULTILINE | re.IGNORECASE,
 )
-#: The same in a program's text.
-_MENTIONED: Final = re.compile(
-    rf"(?:(?<![\w.-])(?:{PRIVATE_NAMES})|{KEY_ENDINGS})(?![\w.-])", re.MULTILINE | re.IGNORECASE
-)
 _PUBLIC: Final = re.compile(
     r"/dev/(?:null|u?random|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
     r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|mounts|filesystems|partitions|swaps|stat)"
@@ -64,18 +59,6 @@ _PLACES: Final = table("places")
 #: One example of each kind, which everyday patterns such as ``*.json`` do not match.
 _EXAMPLES: Final = tuple(_PLACES["examples"])
 _EXAMPLE_PLACES: Final = tuple(_PLACES["example_places"])
-#: Their contents are keys and passwords, whatever is configured.
-_KEYS: Final = re.compile(rf"(?:^|/)(?:{'|'.join(_PLACES['keys'])})(?=$|/)", re.IGNORECASE)
-#: The ends of paths to files of the system and of a home that decide what runs.
-_PROTECTED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
-    (
-        re.compile(rf"(?:^|.*/)(?:{'|'.join(row['ends'])})", re.IGNORECASE | re.DOTALL),
-        row["reason"],
-    )
-    for row in _PLACES["protected"]
-)
-#: The system's own folders, and the user's home: nobody means to overwrite all of them.
-_SYSTEM: Final = re.compile("|".join(_PLACES["system"]), re.IGNORECASE)
 _WHERE_SYSTEM_IS: Final = re.compile(
     r"/(?:bin|boot|etc|lib(?:32|64)?|sbin|usr(?!/local)|System|var/lib)/.*", re.IGNORECASE
 )
@@ -83,6 +66,36 @@ _KERNEL: Final = re.compile(r"/(?:proc|sys)/.*")
 _WRITABLE_DEVICES: Final = re.compile(r"/dev/(?:null|stdin|stdout|stderr|fd/\d+|full)")
 _TERMINALS: Final = re.compile(r"/dev/(?:tty|ptmx)")
 _HOME: Final = re.compile(r"\A(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)")
+
+
+@cache
+def _keys() -> re.Pattern[str]:
+    """Return what finds a file whose contents are keys and passwords, whatever is configured."""
+    return re.compile(rf"(?:^|/)(?:{'|'.join(_PLACES['keys'])})(?=$|/)", re.IGNORECASE)
+
+
+@cache
+def _mentioned() -> re.Pattern[str]:
+    """Return what finds a secret name in a program's text."""
+    return re.compile(
+        rf"(?:(?<![\w.-])(?:{PRIVATE_NAMES})|{KEY_ENDINGS})(?![\w.-])", re.MULTILINE | re.IGNORECASE
+    )
+
+
+@cache
+def _protected() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return the ends of paths to files of the system and of a home that decide what runs."""
+    flags = re.IGNORECASE | re.DOTALL
+    return tuple(
+        (re.compile(rf"(?:^|.*/)(?:{'|'.join(row['ends'])})", flags), row["reason"])
+        for row in _PLACES["protected"]
+    )
+
+
+@cache
+def _system() -> re.Pattern[str]:
+    """Return the system's own folders, and the user's home: nobody means to overwrite them all."""
+    return re.compile("|".join(_PLACES["system"]), re.IGNORECASE)
 
 
 def normal(path: str) -> str:
@@ -148,17 +161,17 @@ def is_unknown(word: str) -> bool:
 
 def mentions_secret(text: str) -> bool:
     """Return whether a program's text names a place where secrets are kept."""
-    return _MENTIONED.search(text) is not None
+    return _mentioned().search(text) is not None
 
 
 def names_keys(words: Iterable[str]) -> bool:
     """Return whether a word names a file of keys or passwords."""
-    return any(_KEYS.search(word) for word in words)
+    return any(_keys().search(word) for word in words)
 
 
 def is_system(path: str) -> bool:
     """Return whether ``path`` is one of the system's own folders, or somebody's whole home."""
-    return any(_SYSTEM.fullmatch(form) for form in (path, normal(path)))
+    return any(_system().fullmatch(form) for form in (path, normal(path)))
 
 
 def is_of_system(path: str) -> bool:
@@ -250,6 +263,8 @@ def why_not_kept(path: Path, kept: Path) -> str | None:
 
 def is_ignored(path: Path) -> bool:
     """Return whether git ignores a file: then it is generated, or not needed."""
+    from aish_lsp.foundation.git import run_git, top_above  # noqa: PLC0415 - it imports subprocess
+
     root = top_above(path.parent)
     if root is None:
         return False
@@ -263,6 +278,8 @@ def why_protected(path: str, root: Path | None = None) -> str | None:
 
     ``root`` is its work tree. If it is given, this blocks.
     """
+    from aish_lsp.shell.protected import protected_by, protected_in  # noqa: PLC0415 - as above
+
     target = normal(path)
     row = protected_by(target) or (protected_in(Path(path), root) if root else None)
     return row.reason if row else _why_not(target, "overwrites")
@@ -274,13 +291,15 @@ def _why_not(place: str, how: How) -> str | None:
         return "writes to a device"
     if _KERNEL.fullmatch(place):
         return "writes to the kernel's settings"
+    from aish_lsp.shell.protected import protected_by  # noqa: PLC0415 - not for what only reads
+
     row = protected_by(place)
-    reason = next((reason for pattern, reason in _PROTECTED if pattern.fullmatch(place)), None)
+    reason = next((reason for pattern, reason in _protected() if pattern.fullmatch(place)), None)
     if row is not None or reason is not None:
         return f"writes a file that {row.reason}" if row else reason
     if ("*" in place or "?" in place) and _could_be(place):
         return "may write a file that decides what runs"
-    if _SYSTEM.fullmatch(place) or (how == "overwrites" and _WHERE_SYSTEM_IS.fullmatch(place)):
+    if _system().fullmatch(place) or (how == "overwrites" and _WHERE_SYSTEM_IS.fullmatch(place)):
         return "overwrites system files"
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aish_lsp.shell.risk.data import (
     DESTRUCTIVE,
@@ -15,27 +15,13 @@ from aish_lsp.shell.risk.data import (
     rows_by_name,
     table,
 )
-from aish_lsp.shell.risk.matching import NO_VALUES, Arguments, Pattern, Values, first_words, parse
+from aish_lsp.shell.risk.matching import NO_VALUES, Arguments, Rule, Values
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import RiskRule
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A row of a table: which commands it matches, how risky they are, and why."""
-
-    pattern: Pattern
-    level: int
-    reason: str = ""
-    #: In a rule of the user's: whether a safe command runs confined.
-    confine: bool = True
-    #: Whether it is safe without the rights that the program's file gives it (setuid).
-    rights: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Wrapper:
+class Wrapper(NamedTuple):
     """A command that runs another, which follows its options.
 
     Attributes:
@@ -57,26 +43,25 @@ class Wrapper:
         reason: why the wrapper itself is not safe; empty if it is.
     """
 
-    words: tuple[str, ...]
+    words: Sequence[str]
     values: Values
-    flags: tuple[str, ...] = ()
+    flags: Sequence[str] = ()
     operands: int = 0
     assignments: bool = False
     shell: bool = False
     here: bool = False
-    text: tuple[str, ...] = ()
+    text: Sequence[str] = ()
     appends: bool = False
-    stop: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
+    after: Sequence[str] = ()
     only_text: bool = False
-    writes: tuple[str, ...] = ()
-    enters: tuple[str, ...] = ()
+    writes: Sequence[str] = ()
+    enters: Sequence[str] = ()
     safe: bool = False
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramRule:
+class ProgramRule(NamedTuple):
     """What is looked for in a program, and how risky it is.
 
     ``expression`` finds it; ``secrets`` says that it reveals secrets. If it ``runs`` a command or
@@ -91,8 +76,7 @@ class ProgramRule:
     writes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """How a command is given a program in its own language, and what is looked for in it.
 
     Attributes:
@@ -103,7 +87,7 @@ class Program:
         every: whether even a plain word, which could be a name, can be a program.
     """
 
-    rules: tuple[ProgramRule, ...]
+    rules: Sequence[ProgramRule]
     without: str = ""
     script: bool = False
     input: bool = False
@@ -124,7 +108,7 @@ class CommandRules:
 
     def add(self, rule: Rule) -> None:
         """Add a rule under the first words that it needs."""
-        firsts = first_words(rule.pattern)
+        firsts = rule.first_words
         if firsts is None:
             self.rules.append(rule)
         for word in firsts or ():
@@ -171,11 +155,11 @@ class Tables:
 
     def _rule(self, number: int) -> Rule:
         match, level, fields = self._data["rows"][number]
-        return Rule(parse(match), level, **fields)
+        return Rule(match, level, **fields)
 
 
 def _wrapper(words: Sequence[str], fields: Mapping[str, Any]) -> Wrapper:
-    return Wrapper(tuple(words), **{**fields, "values": Values(fields["values"])})
+    return Wrapper(words, **{**fields, "values": Values(fields["values"])})
 
 
 @lru_cache(maxsize=8)
@@ -204,12 +188,12 @@ def tables() -> Tables:
 _LOADS: Final = frozenset(table("names")["loading_options"])
 
 
-def _in_doubt(pattern: Pattern, arguments: Arguments) -> bool:
+def _in_doubt(rule: Rule, arguments: Arguments) -> bool:
     """Return whether a command that seems only to read may do something else."""
     return (
         any(word.partition("=")[0] in _LOADS for word in arguments.words)
-        or (not pattern.is_open and any(word[:1] == UNKNOWN for word in arguments.words))
-        or arguments.doubtful < len(pattern.words)
+        or (not rule.is_open and any(word[:1] == UNKNOWN for word in arguments.words))
+        or arguments.doubtful < len(rule.words)
     )
 
 
@@ -223,9 +207,9 @@ def verdict(entry: CommandRules, arguments: Arguments) -> Rule | None:
     for rule in entry.about(arguments):
         if best is not None and rule.level <= best.level:
             continue
-        if rule.level == SAFE and rule.pattern.only is None and _in_doubt(rule.pattern, arguments):
+        if rule.level == SAFE and rule.only is None and _in_doubt(rule, arguments):
             continue
-        if rule.pattern.matches(arguments, entry.before):
+        if rule.matches(arguments, entry.before):
             best = rule
             if rule.level == DESTRUCTIVE:
                 break

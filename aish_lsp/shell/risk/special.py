@@ -261,11 +261,15 @@ def opened(review: Review, words: Sequence[str], stdin: Input) -> bool:
 
 # ``git``: its own options can set anything, and its aliases can run anything.
 
-#: Settings whose value is a command.
-_COMMANDS: Final = re.compile("|".join(_NAMES["git_commands"]), re.IGNORECASE)
 _TAKES_NEXT: Final = frozenset(
     {"-C", "-c", "--config-env", "--git-dir", "--work-tree", "--namespace", "--super-prefix"}
 )
+
+
+@cache
+def _commands() -> re.Pattern[str]:
+    """Return the settings whose value is a command."""
+    return re.compile("|".join(_NAMES["git_commands"]), re.IGNORECASE)
 
 
 def git(review: Review, words: Sequence[str], stdin: Input) -> bool:
@@ -288,7 +292,7 @@ def git(review: Review, words: Sequence[str], stdin: Input) -> bool:
 
 def _set(review: Review, name: str, value: str) -> None:
     """Queue the command that a setting names."""
-    if _COMMANDS.fullmatch(name) and value not in {"", "true", "false"}:
+    if _commands().fullmatch(name) and value not in {"", "true", "false"}:
         is_own = name.casefold().startswith("alias.") and value[:1] != "!"
         review.add_text(f"git {value}" if is_own else value.lstrip("!"))
 
@@ -303,7 +307,7 @@ def _configure(review: Review, name: str, value: str) -> None:
     """Judge what ``git config`` sets, if git would run it."""
     if name.casefold().startswith("alias."):
         _set(review, name, value)
-    elif _COMMANDS.fullmatch(name) and not _SHOWS.match(name):
+    elif _commands().fullmatch(name) and not _SHOWS.match(name):
         review.destructive(f"sets {name[:40]}, which git runs")
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aish_lsp.shell.risk.data import UNKNOWN, table
 from aish_lsp.shell.risk.matching import NO_VALUES, Arguments, Values
@@ -14,8 +13,7 @@ from aish_lsp.shell.risk.review import Review
 from aish_lsp.shell.risk.values import Input, text_of
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(NamedTuple):
     """How a command names the files that it writes.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import takewhile
 from typing import Final
 
@@ -209,22 +210,30 @@ def _placeholders(options: Sequence[str], values: Values) -> Sequence[str]:
 # Variables that change what other commands do.
 
 _VARIABLES: Final = table("variables")
-_LOOKS: Final = re.compile("|".join(_VARIABLES["looks"]))
-_LEADS_TOO: Final = re.compile("|".join(_VARIABLES["leads_too"]))
 #: The shell's own variables with lower-case names; others of that kind matter to no program.
 _LOWER_CASE: Final = frozenset(_VARIABLES["small"])
-_KINDS: Final = tuple(
-    (re.compile("|".join(row["names"])), LEVELS.index(row["risk"]), row["why"], row["runs"])
-    for row in _VARIABLES["kinds"]
-)
 _MAY_CHANGE: Final = ", which may change what other programs do"
+
+
+@cache
+def _kinds() -> list[tuple[re.Pattern[str], int, str, bool]]:
+    """Return the kinds of variables: which names, how risky they are, why, and if they run."""
+    return [
+        (re.compile("|".join(row["names"])), LEVELS.index(row["risk"]), row["why"], row["runs"])
+        for row in _VARIABLES["kinds"]
+    ]
+
+
+@cache
+def _named(key: str) -> re.Pattern[str]:
+    return re.compile("|".join(_VARIABLES[key]))
 
 
 def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
     """Return the level and reason of setting ``name``, and whether its value is a command."""
-    if _LOOKS.fullmatch(name) or (name.islower() and name not in _LOWER_CASE):
-        return (CAUTION if _LEADS_TOO.search(name) else SAFE), f"sets {name}", False
-    for pattern, level, why, is_command in _KINDS:
+    if _named("looks").fullmatch(name) or (name.islower() and name not in _LOWER_CASE):
+        return (CAUTION if _named("leads_too").search(name) else SAFE), f"sets {name}", False
+    for pattern, level, why, is_command in _kinds():
         if pattern.fullmatch(name):
             return level, f"sets {name}{why}", is_command
     passed_on = before_command or name in os.environ

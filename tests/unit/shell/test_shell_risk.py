@@ -11,7 +11,7 @@ import pytest
 
 from aish_lsp.shell.risk import UNHELD, Verdict, classify, rules, runs_only_git
 from aish_lsp.shell.risk.data import LONGEST, rows_by_name, table
-from aish_lsp.shell.risk.matching import parse
+from aish_lsp.shell.risk.matching import Rule
 from aish_lsp.shell.risk.rules import Tables, tables
 
 FOLDER = Path(rules.__file__).parent / "tables"
@@ -436,7 +436,7 @@ def test_every_row_of_the_tables_can_match() -> None:
         assert risk != "safe" or " options:" in match, f"{match}: which options may it have?"
         plain = [word for word in match.split()[1:] if not re.match(r"[-!{]|\w+:", word)]
         assert not any(part.startswith("-") for word in plain for part in word.split("|")), match
-        parse(match)
+        Rule(match, 0)
         assert [row[2] for row in ROWS if row[0] == name].count(match) == 1, match
 
 
