@@ -32,6 +32,21 @@ def test_a_server_is_installed_and_answers_and_is_there_the_next_time(
         bench.until("a server", (storage / "server.json").exists)
         chat.ask("how do I list files?")
         assert "ls" in chat.last
+        # So do the terminals, without the Python of its environment.
+        bench.command("Terminal: Create New Terminal")
+        told = place.folder / "told"
+
+        def is_told() -> bool:
+            bench.command("Terminal: Focus Terminal")
+            bench.page.keyboard.type("(aish-lsp --version; which python3) > told")
+            bench.page.keyboard.press("Enter")
+            bench.page.wait_for_timeout(3000)
+            return told.exists() and len(told.read_text().splitlines()) == 2
+
+        bench.until("the terminal", is_told)
+        version, python = told.read_text().splitlines()
+        assert version.startswith("aish-lsp ")
+        assert str(storage) not in python
         made = (storage / "server.json").read_text()
         bench.load()
         chat = bench.chat()

@@ -40,7 +40,8 @@ exports.activate = (context) => {
   }));
   const chat = (query) => vscode.commands.executeCommand("workbench.action.chat.open",
     { query, mode: "ask", modelSelector: { vendor: "aish" } });
-  for (const [name, query] of [["one", "how do I list files?"], ["two", "and only in src"]]) {
+  for (const [name, query] of [["one", "how do I list files?"], ["two", "and only in src"],
+    ["three", "is it there?"]]) {
     const ask = () => chat(`@aish ${query}`);
     context.subscriptions.push(vscode.commands.registerCommand(`probe.${name}`, ask));
   }
@@ -61,7 +62,7 @@ def probe(folder: Path) -> Path:
         "contributes": {
             "commands": [
                 {"command": f"probe.{name}", "title": f"Probe: {name}"}
-                for name in ("ask", "one", "two")
+                for name in ("ask", "one", "two", "three")
             ]
         },
     }
@@ -114,6 +115,12 @@ def test_in_the_chat_of_vs_code_itself(tmp_path: Path) -> None:
         replies.nth(0).locator(".interactive-result-code-block", has_text="ls -la").wait_for()
         bench.command("Probe: two")
         replies.nth(1).locator(".interactive-result-code-block", has_text="src").wait_for()
+        # One that does not answer says so, and leads to another one.
+        place.config.write_text('[models.local]\nendpoint = "http://127.0.0.1:1"\nmodel = "m"\n')
+        bench.command("Probe: three")
+        bench.page.get_by_role("button", name="Connect a Model…").click()
+        bench.page.locator(".quick-input-widget", has_text="Connect a Model").wait_for()
+        assert "127.0.0.1:1" in replies.last.inner_text()
     # Each of its chats has a session of its own.
     logs = [path.read_text() for path in (tmp_path / "data").glob("workspaces/*/sessions/*.jsonl")]
     assert len(logs) == 2

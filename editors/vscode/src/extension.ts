@@ -1,4 +1,5 @@
 /** aish in VS Code: what there is, put together. */
+import * as path from "node:path";
 import * as vscode from "vscode";
 import type { Status } from "./chat/messages";
 import { ChatView } from "./chat/view";
@@ -8,6 +9,7 @@ import { registerParticipant } from "./participant";
 import { Keys } from "./server/keys";
 import { CannotInstall, locate } from "./server/locate";
 import { messageOf, NotStarted, OLDEST, Server } from "./server/client";
+import { shim } from "./server/shim";
 import { StatusBar } from "./status_bar";
 import { TerminalReader } from "./terminal";
 import { isOlder } from "./version";
@@ -141,6 +143,7 @@ class Extension implements vscode.Disposable {
       server = this.current = this.made(command);
       const late = setTimeout(() => this.tellLate(), LATE);
       await server.start().finally(() => clearTimeout(late));
+      await this.offerInTerminals(command);
     } catch (error) {
       // Who has stopped it knows.
       if (server && this.current !== server) throw error;
@@ -164,6 +167,20 @@ class Extension implements vscode.Disposable {
     this.bar.say("$(comment-discussion) aish", "aish: ready");
     setTimeout(() => this.refresh());
     return server;
+  }
+
+  /** Have the terminals find the command that the server is started with. */
+  private async offerInTerminals(command: string[]): Promise<void> {
+    const variables = this.context.environmentVariableCollection;
+    variables.description = "Finds `aish-lsp`, the server that the extension runs.";
+    try {
+      const folder = await shim(this.context.globalStorageUri.fsPath, command);
+      // A shell's profile may set the PATH anew: VS Code's script for the shell then adds it again.
+      const options = { applyAtProcessCreation: true, applyAtShellIntegration: true };
+      variables.prepend("PATH", `${folder}${path.delimiter}`, options);
+    } catch (error) {
+      this.log.warn(`the terminals do not find aish-lsp: ${messageOf(error)}`);
+    }
   }
 
   private get setCommand(): string[] {

@@ -1,9 +1,10 @@
 /** `@aish` in VS Code's own chat, where that is there. The view of our own does without it. */
 import * as vscode from "vscode";
 import { currentFolder } from "./chat/conversations";
+import { lacksModel } from "./chat/model";
 import { Fences } from "./fences";
 import type { AskResult } from "./protocol";
-import { messageOf, type Server } from "./server/client";
+import { kindOf, messageOf, type Server } from "./server/client";
 import { isolated } from "./text";
 
 export function registerParticipant(
@@ -28,7 +29,7 @@ export function registerParticipant(
           known ?? (await running.execute("aish.session.new", { show: false, ...workspace })).id;
         sessions.set(key, session);
         const fences = new Fences();
-        await running.stream<"aish.ask", AskResult>(
+        const { error } = await running.stream<"aish.ask", AskResult>(
           "aish.ask",
           { prompt: request.prompt, session, ...workspace },
           (event) => {
@@ -38,11 +39,18 @@ export function registerParticipant(
           token,
         );
         stream.markdown(isolated(fences.end()));
+        if (error) tell(stream, String(error["message"]), String(error["kind"]));
       } catch (error) {
-        stream.markdown(messageOf(error));
+        tell(stream, messageOf(error), kindOf(error));
       }
     },
   );
   participant.iconPath = vscode.Uri.joinPath(context.extensionUri, "media", "icon.png");
   return participant;
+}
+
+/** Say what went wrong, below what came of the reply; where no model answers, offer to connect one. */
+function tell(stream: vscode.ChatResponseStream, message: string, kind: string): void {
+  stream.markdown(`\n\n${isolated(message)}`);
+  if (lacksModel(kind)) stream.button({ command: "aish.connectModel", title: "Connect a Model…" });
 }

@@ -4,6 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { CannotInstall, explained, locate, which } from "../src/server/locate";
+import { shim } from "../src/server/shim";
 
 let folder = "";
 const before = process.env["PATH"];
@@ -55,6 +56,15 @@ test("what is set comes first, then the PATH", async () => {
   assert.deepEqual(await locate(wanted({ command: ["own", "b"] })), [own, "b"]);
   assert.deepEqual(await locate(wanted({ command: [own] })), [own]);
   assert.match((await refused({ command: ["/no/such"] })).message, /aish\.server\.command/);
+});
+
+test("the script for terminals is not the server: it would run itself", async () => {
+  const own = await program("own");
+  const scripts = await shim(path.join(folder, "storage"), [own]);
+  process.env["PATH"] = `${scripts}${path.delimiter}${path.join(folder, "bin")}`;
+  assert.match((await refused()).message, /not on the PATH/);
+  const found = await program("aish-lsp");
+  assert.deepEqual(await locate(wanted()), [found]);
 });
 
 test("a folder of that name, or a file that cannot be run, is no program", async () => {

@@ -10,6 +10,7 @@ import { randomBytes } from "node:crypto";
 import * as fs from "node:fs/promises";
 import * as path from "node:path";
 import { promisify } from "node:util";
+import { withoutShims } from "./shim";
 
 const run = promisify(execFile);
 
@@ -42,7 +43,9 @@ export interface Wanted {
 /** Return the command that starts the server; it is installed first where there is none. */
 export async function locate(wanted: Wanted): Promise<string[]> {
   if (wanted.command.length) return await named(wanted.command);
-  const onPath = wanted.usePath ? await which("aish-lsp") : null;
+  const onPath = wanted.usePath
+    ? await which("aish-lsp", withoutShims(process.env["PATH"] ?? ""))
+    : null;
   if (onPath) return [onPath];
   const wheel = await ownWheel(wanted.wheels);
   return [(await installed(wanted.storage, wheel)) ?? (await install(wanted, wheel))];
