@@ -9,6 +9,7 @@ for (const name of [
   "Text",
   "NodeFilter",
   "Element",
+  "Event",
   "HTMLElement",
   "HTMLTextAreaElement",
 ]) {

@@ -49,6 +49,8 @@ export type ToWebview =
   | { kind: "events"; session: string; key: string; events: Event[] }
   | { kind: "run"; session: string; key: string; commandId: string; run: Run }
   | { kind: "dropped"; session: string; key: string; commandId: string }
+  /** Which of the names that were asked for are files. */
+  | { kind: "files"; session: string; key: string; found: string[] }
   | { kind: "status"; status: Status | null; models: ModelInfo[] }
   | { kind: "proposals"; number: number; items: Proposal[] }
   | { kind: "questions"; questions: Question[] }
@@ -83,6 +85,8 @@ export type FromWebview =
   | { kind: "model" }
   | { kind: "complete"; number: number; prefix: string }
   | { kind: "link"; href: string }
+  | { kind: "findFiles"; session: string; key: string; targets: string[] }
+  | { kind: "openFile"; session: string; target: string }
   | { kind: "dropFiles"; uris: string[] }
   | { kind: "mentionTerminal" }
   | { kind: "action"; action: string };

@@ -5,6 +5,8 @@ import { type Server, warn } from "../server/client";
 import type { TerminalReader } from "../terminal";
 import type { About, Conversation } from "./conversation";
 import { Conversations } from "./conversations";
+import { existing } from "./files";
+import { follow, foldersOf, openFile } from "./links";
 import { editorProposals, mentionOf } from "./mentions";
 import type { FromChat, Question, Status, Tab } from "./messages";
 import { isJudged } from "./model";
@@ -149,7 +151,7 @@ export class ChatView implements vscode.Disposable {
         await vscode.env.clipboard.writeText(message.text);
         break;
       case "link":
-        await this.follow(message.href);
+        await follow(message.href);
         break;
       case "dropFiles":
         this.insert(message.uris.map(mentionOf).join(" "));
@@ -181,6 +183,15 @@ export class ChatView implements vscode.Disposable {
     const conversation = this.conversations.of(message.session);
     if (!conversation) return;
     switch (message.kind) {
+      case "findFiles": {
+        const { session, key, targets } = message;
+        const found = await existing(targets, foldersOf(conversation.folder));
+        this.surfaces.send({ kind: "files", session, key, found });
+        break;
+      }
+      case "openFile":
+        await openFile(message.target, foldersOf(conversation.folder));
+        break;
       case "stop":
         conversation.stop(message.key);
         break;
@@ -399,12 +410,6 @@ export class ChatView implements vscode.Disposable {
   /** Put a text into the box for the next message, and show it. */
   insert(text: string, replaces = false): void {
     this.surfaces.sendToLatest({ kind: "insert", text, replaces });
-  }
-
-  private async follow(href: string): Promise<void> {
-    const uri = vscode.Uri.parse(href, true);
-    if (["http", "https", "mailto"].includes(uri.scheme)) await vscode.env.openExternal(uri);
-    else if (uri.scheme === "file") await vscode.window.showTextDocument(uri);
   }
 
   async reveal(): Promise<void> {

@@ -101,6 +101,9 @@ class Chat {
       case "dropped":
         this.views.get(message.key)?.drop(message.commandId);
         break;
+      case "files":
+        this.views.get(message.key)?.showFiles(message.found);
+        break;
       case "status":
         this.composer.showStatus(message.status);
         this.connecting.hidden = message.status?.model !== "offline";
@@ -285,10 +288,12 @@ class Chat {
   }
 
   private clicked(event: MouseEvent): void {
-    const link = (event.target as Element | null)?.closest("a[href]");
+    const link = (event.target as Element | null)?.closest<HTMLElement>("a[href]");
     if (!link) return;
     event.preventDefault();
-    this.post({ kind: "link", href: link.getAttribute("href") ?? "" });
+    const { target } = link.dataset;
+    if (target) this.post({ kind: "openFile", session: this.session, target });
+    else this.post({ kind: "link", href: link.getAttribute("href") ?? "" });
   }
 
   private dropped(event: DragEvent): void {

@@ -14,6 +14,7 @@ import type { Event as ServerEvent, StepEvent, ToolEvent } from "../protocol";
 import { dollars, short, visible } from "../text";
 import { Card } from "./card";
 import { button, h } from "./dom";
+import { FileLinks } from "./file_links";
 import { icon, iconButton } from "./icons";
 import { type Block, markdown, MarkdownView } from "./markdown";
 import { diff } from "./questions";
@@ -33,6 +34,9 @@ export class ExchangeView {
   private readonly foot = h("footer", { class: "foot" });
   private readonly parts: PartView[] = [];
   private readonly cards = new Map<string, Card>();
+  private readonly links = new FileLinks(this.element, (targets) =>
+    this.post({ kind: "findFiles", session: this.session, key: this.exchange.key, targets }),
+  );
 
   constructor(
     private exchange: Exchange,
@@ -74,6 +78,10 @@ export class ExchangeView {
   takeRun(commandId: string, run: Run): void {
     this.exchange.runs[commandId] = run;
     this.sync();
+  }
+
+  showFiles(found: readonly string[]): void {
+    this.links.show(found);
   }
 
   drop(commandId: string): void {
@@ -144,6 +152,7 @@ export class ExchangeView {
     parts.forEach((part, at) => this.syncPart(part, at));
     this.syncCards();
     this.syncFoot();
+    if (!this.isBusy) this.links.update();
   }
 
   private syncPart(part: Part, at: number): void {
@@ -373,7 +382,11 @@ function toolPart(call: ToolEvent): HTMLElement {
       ? diff(visible(call.diff).split("\n"))
       : h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
     call.result
-      ? h("pre", { class: "growing", ...region("Result") }, visible(call.result.slice(0, 20_000)))
+      ? h(
+          "pre",
+          { class: "growing result", ...region("Result") },
+          visible(call.result.slice(0, 20_000)),
+        )
       : null,
   );
 }

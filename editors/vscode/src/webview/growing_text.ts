@@ -41,6 +41,7 @@ export class GrowingText {
     this.piece = h("span", { class: "piece" }, colored);
     this.length = this.text.length;
     this.element.replaceChildren(this.piece);
+    this.element.dispatchEvent(new Event("painted", { bubbles: true }));
   }
 
   private add(text: string): void {

@@ -1,0 +1,54 @@
+/** The files of the workspace that a reply names. */
+import { realpath, stat } from "node:fs/promises";
+import { isAbsolute, join, relative, sep } from "node:path";
+import { type Place, placesOf } from "../file_names";
+
+/** Names that are looked for at once; the page asks for no more. */
+const MOST = 1000;
+
+/** Where a name is looked for, and the folders that nothing is opened outside of. */
+export interface Folders {
+  own: string;
+  all: readonly string[];
+}
+
+/** Return which of some targets are files. */
+export async function existing(targets: readonly string[], folders: Folders): Promise<string[]> {
+  const roots = await rootsOf(folders);
+  const asked = targets.slice(0, MOST);
+  const found = await Promise.all(asked.map((target) => find(target, folders.own, roots)));
+  return asked.filter((_, at) => found[at]);
+}
+
+/** Return the file that a target names, links followed; undefined if no folder has it. */
+export async function findFile(target: string, folders: Folders): Promise<Place | undefined> {
+  return await find(target, folders.own, await rootsOf(folders));
+}
+
+async function rootsOf({ all }: Folders): Promise<string[]> {
+  const roots = await Promise.all(all.map((root) => realpath(root).catch(() => undefined)));
+  return roots.filter((root) => root !== undefined);
+}
+
+async function find(
+  target: string,
+  own: string,
+  roots: readonly string[],
+): Promise<Place | undefined> {
+  for (const place of placesOf(target)) {
+    try {
+      const named = isAbsolute(place.path) ? place.path : join(own, place.path);
+      const path = await realpath(named);
+      const isInside = roots.some((root) => isWithin(path, root));
+      if (isInside && (await stat(path)).isFile()) return { ...place, path };
+    } catch {
+      // There is no such file, or there can be none of that name.
+    }
+  }
+  return undefined;
+}
+
+function isWithin(path: string, root: string): boolean {
+  const way = relative(root, path);
+  return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+}
