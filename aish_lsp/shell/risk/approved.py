@@ -35,7 +35,7 @@ _OF_SHELL: Final = frozenset((*_NAMES["builtins"], *_NAMES["reserved"])) - _HARM
 #: The shells whose words these are.
 _SHELLS: Final = frozenset({"bash", "dash", "sh"})
 
-_TOKENS: Final = tokens(r"\w./:=,@%+-", r"2>&1(?=[ ;&|]|\Z)|(?P<between>&&|;|\|)")
+_TOKENS: Final = tokens(r"\w./:=,@%+-", r"2>&1(?=[ ;&|]|\Z)|(&&|;|\|)")
 
 #: Stands for the operands that are free; no word is written like that by ``shlex.join``.
 _FREE: Final = "FILE\N{HORIZONTAL ELLIPSIS}"

@@ -16,7 +16,13 @@ from aish_lsp.shell.risk.matching import Arguments, Rule, Values
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.review import COMPUTED, Review
 from aish_lsp.shell.risk.rules import CommandRules, tables, verdict
-from aish_lsp.shell.risk.special import HANDLERS, look_into, run_written_file, sends_secrets
+from aish_lsp.shell.risk.special import (
+    HANDLERS,
+    SENDERS,
+    look_into,
+    run_written_file,
+    sends_secrets,
+)
 from aish_lsp.shell.risk.values import Input
 from aish_lsp.shell.risk.wrappers import find, unwrap
 
@@ -64,7 +70,11 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
         review.findings.commands += 1
         name = _plain_name(base)
         entry = tables().entry(name) or _NO_ENTRY
-        if first in review.functions or _is_settled(review, words, name, entry):
+        if (
+            first in review.functions
+            or (review.written and "/" in first and run_written_file(review, first, None))
+            or (review.own is not None and _by_own_rules(review, words, name, entry.values))
+        ):
             continue
         is_known = base == base.casefold() and folder in _FOLDERS
         inner = _commands_within(review, words, name, entry, stdin)
@@ -75,7 +85,7 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
             waiting += inner
             continue
         _by_rows(review, name, words, entry, known=is_known)
-        if sends_secrets(review, name, words, stdin):
+        if name in SENDERS and sends_secrets(review, words, stdin):
             review.destructive("may send secrets to another machine")
 
 
@@ -106,13 +116,6 @@ def _plain_name(base: str) -> str:
     name = base.casefold().removesuffix(".exe")
     versioned = _VERSIONED.fullmatch(name) if name[-1:].isdigit() else None
     return versioned[1] if versioned else name
-
-
-def _is_settled(review: Review, words: Sequence[str], name: str, entry: CommandRules) -> bool:
-    """Judge a file that was just written, or a command with one of the user's own rows."""
-    if review.written and "/" in words[0] and run_written_file(review, words[0], None):
-        return True
-    return _by_own_rules(review, words, name, entry.values)
 
 
 def _by_rows(

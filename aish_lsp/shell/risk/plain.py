@@ -21,9 +21,9 @@ from aish_lsp.shell.risk.values import Input, printed_by
 if TYPE_CHECKING:
     from aish_lsp.config.schema import RiskRule
 
-#: A part of a word: what is in quotes stands for itself, and so does what is not.
+#: What stands for itself in quotes.
 _QUOTED: Final = r"""'[^'\x00-\x1f\x7f]*'|"[^"\\$`!\x00-\x1f\x7f]*\""""
-_PIECES: Final = re.compile(rf"""({_QUOTED})|[^'"]+""")
+_QUOTES: Final = re.compile(rf"({_QUOTED})")
 
 #: The shells whose grammar is known.
 _KNOWN: Final = frozenset({"bash", "sh"})
@@ -34,13 +34,13 @@ _NOT_PLAIN: Final = frozenset(table("names")["not_plain"])
 def tokens(bare: str, other: str) -> re.Pattern[str]:
     """Return the tokens of a plain text: words, with ``bare`` characters, and the ``other``.
 
-    What is between two commands is in a group, ``between``.
+    The latter have one group: what is between two commands.
     """
-    return re.compile(rf" +|{other}|(?P<word>(?:[{bare}]+|{_QUOTED})+)", re.ASCII)
+    return re.compile(rf" +|{other}|((?:[{bare}]+|{_QUOTED})+)", re.ASCII)
 
 
 #: What plain words are made of, and what may be between commands of them.
-PLAIN: Final = tokens(r"\w./:=,@%+~^*?-", r"\t+|(?P<between>&&|\|\||[;|&\n])")
+PLAIN: Final = tokens(r"\w./:=,@%+~^*?-", r"\t+|(&&|\|\||[;|&\n])")
 
 
 def simple_commands(text: str, tokens: re.Pattern[str]) -> tuple[list[list[str]], list[str]] | None:
@@ -48,26 +48,22 @@ def simple_commands(text: str, tokens: re.Pattern[str]) -> tuple[list[list[str]]
 
     None if a text has anything but ``tokens``.
     """
+    if tokens.sub("", text):
+        return None
     words: list[str] = []
     commands, between = [words], []
-    at = 0
-    for token in tokens.finditer(text):
-        if token.start() != at:
-            return None
-        at = token.end()
-        kind = token.lastgroup
-        if kind == "word":
-            words.append(_unquoted(token[0]))
-        elif kind == "between":
-            between.append(token[0])
+    is_quoted = "'" in text or '"' in text
+    for separator, word in tokens.findall(text):
+        if word:
+            words.append(_unquoted(word) if is_quoted else word)
+        elif separator:
+            between.append(separator)
             commands.append(words := [])
-    return (commands, between) if at == len(text) and all(commands) else None
+    return (commands, between) if all(commands) else None
 
 
 def _unquoted(word: str) -> str:
-    if "'" not in word and '"' not in word:
-        return word
-    return "".join([m[0][1:-1] if m[1] else m[0] for m in _PIECES.finditer(word)])
+    return "".join([part[1:-1] if part[:1] in {"'", '"'} else part for part in _QUOTES.split(word)])
 
 
 def findings_in(

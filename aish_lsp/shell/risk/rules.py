@@ -9,7 +9,6 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aish_lsp.shell.risk.data import (
-    DESTRUCTIVE,
     SAFE,
     UNKNOWN,
     rows_by_name,
@@ -96,7 +95,16 @@ class Program(NamedTuple):
 
 @dataclass(slots=True)
 class CommandRules:
-    """What the tables say about one command name."""
+    """What the tables say about one command name.
+
+    Attributes:
+        values: options that take the next word.
+        before: options of a safe command that may come before its subcommands.
+        rules: those for any subcommand.
+        by_word: those for a subcommand, by its name.
+        globs: those for a pattern of names.
+        wrappers, program: how it runs others, or a program in its own language.
+    """
 
     values: Values = NO_VALUES
     before: str = "none"
@@ -105,6 +113,7 @@ class CommandRules:
     globs: list[Rule] = field(default_factory=list)
     wrappers: list[Wrapper] = field(default_factory=list)
     program: Program | None = None
+    _sorted: dict[tuple[str, ...], list[Rule]] = field(default_factory=dict)
 
     def add(self, rule: Rule) -> None:
         """Add a rule under the first words that it needs."""
@@ -115,13 +124,18 @@ class CommandRules:
             self.by_word.setdefault(word, []).append(rule)
 
     def about(self, arguments: Arguments) -> Sequence[Rule]:
-        """Return the rules that may match these arguments: those for a pattern of names last."""
-        if not self.by_word and not self.globs:
-            return self.rules
-        rules = self.rules
-        for word in arguments.operands[:2]:
-            rules = rules + self.by_word.get(word, [])
-        return rules + self.globs
+        """Return the rules that may match these arguments, the worst first.
+
+        Of one level, those for a subcommand come later, and those for a pattern of names last.
+        """
+        words = tuple([word for word in arguments.operands[:2] if word in self.by_word])
+        rules = self._sorted.get(words)
+        if rules is None:
+            of_words = [rule for word in words for rule in self.by_word[word]]
+            rules = [*self.rules, *of_words, *self.globs]
+            rules.sort(key=lambda rule: -rule.level)
+            self._sorted[words] = rules
+        return rules
 
 
 class Tables:
@@ -203,14 +217,9 @@ def verdict(entry: CommandRules, arguments: Arguments) -> Rule | None:
     The worst one counts. A rule for a command that only reads does not count if a word may be any
     option.
     """
-    best: Rule | None = None
     for rule in entry.about(arguments):
-        if best is not None and rule.level <= best.level:
-            continue
         if rule.level == SAFE and rule.only is None and _in_doubt(rule, arguments):
             continue
         if rule.matches(arguments, entry.before):
-            best = rule
-            if rule.level == DESTRUCTIVE:
-                break
-    return best
+            return rule
+    return None

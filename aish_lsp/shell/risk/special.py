@@ -25,7 +25,8 @@ _NAMES: Final = table("names")
 _SHELLS: Final = frozenset(_NAMES["shells"])
 _BASH_LIKE: Final = frozenset(_NAMES["bash_like"])
 _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
-_SENDERS: Final = frozenset(_NAMES["senders"])
+#: They send what they are given to another machine.
+SENDERS: Final = frozenset(_NAMES["senders"])
 
 
 def shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
@@ -118,10 +119,8 @@ def redis(review: Review, words: Sequence[str], stdin: Input) -> bool:
     return False
 
 
-def sends_secrets(review: Review, name: str, words: Sequence[str], stdin: Input) -> bool:
-    """Return whether a command may send secrets to another machine."""
-    if name not in _SENDERS:
-        return False
+def sends_secrets(review: Review, words: Sequence[str], stdin: Input) -> bool:
+    """Return whether one of the ``SENDERS`` may send secrets."""
     if stdin is not None and (
         review.read_secrets or any(names_secret(words[1:]) for words in review.reads)
     ):

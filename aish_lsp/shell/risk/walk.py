@@ -71,7 +71,7 @@ class _Walk:
             _Walk(review, _DOUBLED.sub("( ", text)).run()
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
             review.destructive("may run a command in an array index")
-        collect(root, self._resolver, review.variables)
+        collect(root, self._resolver, review.variables, text)
         self._push(root.children, None)
         self._walk(0)
         note_unread(review, root, text, self._source, self._visited)
@@ -117,7 +117,7 @@ class _Walk:
         clear which redirection it reads from.
         """
         nodes: list[Node] = []
-        unclear = unclear or _reads_in_doubt(node)
+        unclear = unclear or self._reads_in_doubt(node)
         stdin = UNKNOWN if unclear else stdin
         for child in node.children:
             kind = child.type
@@ -167,7 +167,7 @@ class _Walk:
     def redirected(self, node: Node, stdin: Input) -> None:
         """Judge a statement with redirections: what it reads, and what it writes where."""
         body = self._before_the_last(node.child_by_field_name("body"), stdin)
-        unclear = _reads_in_doubt(node)
+        unclear = self._reads_in_doubt(node)
         further: list[Node] = []
         targets = []
         after: list[tuple[Node, Input]] = []
@@ -358,13 +358,35 @@ class _Walk:
         is_literal = not {"$", "`"} & set(text)
         return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if is_literal else f"# {UNKNOWN}\n")
 
+    def _reads_in_doubt(self, node: Node) -> bool:
+        """Return whether it is unclear which redirection a command reads from.
+
+        The last one counts, but several may be in different places of the tree.
+        """
+        if "<" not in self._text:
+            return False
+        redirects: list[Node] = []
+        waiting = [node]
+        while waiting:
+            for child in waiting.pop().children:
+                kind = child.type
+                if kind == "heredoc_redirect" or (kind == "command" and node.type != "pipeline"):
+                    waiting.append(child)
+                if kind in _REDIRECTS and _gives_input(child):
+                    redirects.append(child)
+        return len(redirects) > 1 or any(
+            part.type == "file_descriptor" and part.text != b"0"
+            for child in redirects
+            for part in child.children
+        )
+
     def _body_output(self, body: Node | None, stdin: Input) -> str:
         return "" if body is None else self._output(body, stdin)
 
     def _output(self, node: Node, stdin: Input) -> str:
         """Return what a stage of a pipeline prints, as far as it is known."""
         kind = node.type
-        if _reads_in_doubt(node):
+        if self._reads_in_doubt(node):
             return UNKNOWN
         if kind == "redirected_statement":
             heredoc = next((c for c in node.children if c.type == "heredoc_redirect"), None)
@@ -395,27 +417,6 @@ def _gives_input(node: Node) -> bool:
     if node.type == "file_redirect":
         return any(part.type in _READS for part in node.children)
     return node.type in _REDIRECTS
-
-
-def _reads_in_doubt(node: Node) -> bool:
-    """Return whether it is unclear which redirection a command reads from.
-
-    The last one counts, but several may be in different places of the tree.
-    """
-    redirects: list[Node] = []
-    waiting = [node]
-    while waiting:
-        for child in waiting.pop().children:
-            kind = child.type
-            if kind == "heredoc_redirect" or (kind == "command" and node.type != "pipeline"):
-                waiting.append(child)
-            if kind in _REDIRECTS and _gives_input(child):
-                redirects.append(child)
-    return len(redirects) > 1 or any(
-        part.type == "file_descriptor" and part.text != b"0"
-        for child in redirects
-        for part in child.children
-    )
 
 
 def _last_command(node: Node) -> Node | None:

@@ -361,12 +361,18 @@ _ROUNDS: Final = 3
 _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
 
 
-def collect(root: Node, resolver: Resolver, variables: Variables) -> None:
-    """Note what variables are set to.
+#: What a text has that sets a variable.
+_SETS: Final = re.compile(rf"=|\b(?:for|select|{'|'.join(_READS_NAMES)})\b")
+
+
+def collect(root: Node, resolver: Resolver, variables: Variables, text: str) -> None:
+    """Note what variables are set to in ``text``, whose tree it is.
 
     With loops and functions, what is further down may run first, or again. So values that use other
     variables are computed until nothing new comes up; those that still change are unknown.
     """
+    if _SETS.search(text) is None:
+        return
     unsettled: set[str] = set()
     for _ in range(_ROUNDS):
         before = variables.counts()
