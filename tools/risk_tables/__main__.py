@@ -23,14 +23,16 @@ _LISTS: Final = ("values", "flags", "text", "stop", "after", "writes", "enters")
 
 def tables() -> dict[str, Any]:
     """Return the contents of all tables."""
+    others = [path for path in _FOLDER.glob("*.toml") if path.name != "writers.toml"]
     files = [_read(path) for path in sorted((_FOLDER / "tables").glob("*.toml"))]
     commands = rows_by_name(group for data in files for group in _groups(data))
-    commands |= {"wrappers": [], "programs": []}
+    commands |= {"wrappers": [], "programs": [], "writers": []}
     for data in files:
         _add_options(commands, data)
         _add_wrappers(commands, data.get("wrappers", ()))
         _add_programs(commands, data.get("programs", ()))
-    return {"commands": commands} | {path.stem: _read(path) for path in _FOLDER.glob("*.toml")}
+    _add_writers(commands, _read(_FOLDER / "writers.toml")["writers"])
+    return {"commands": commands} | {path.stem: _read(path) for path in others}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -65,6 +67,24 @@ def _add_options(commands: Mapping[str, Any], data: Mapping[str, Any]) -> None:
     for names, options in data.get("before", {}).items():
         for name in names.split("|"):
             _of(commands, name)["before"] = "|".join(options.split())
+
+
+def _add_writers(commands: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add commands that write to a place which they name; its options take the next word."""
+    for row in rows:
+        kept = {key: row[key] for key in row if key == "needs" or not isinstance(row[key], str)}
+        fields = kept | {key: row[key].split() for key in row if key not in kept}
+        taking = fields.pop("values", [])
+        for key in ("outputs", "folders", "runs"):
+            taking += fields.get(key, ())
+        for name in fields.pop("names"):
+            _of(commands, name)["writer"] = len(commands["writers"])
+            if "own_values" not in fields:
+                values = [*_of(commands, name).get("values", ()), *taking]
+                _of(commands, name)["values"] = [*dict.fromkeys(values)]
+        if "own_values" in fields:
+            fields["own_values"] = taking
+        commands["writers"].append(fields)
 
 
 def _add_wrappers(commands: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:

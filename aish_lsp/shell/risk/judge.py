@@ -23,6 +23,7 @@ from aish_lsp.shell.risk.special import (
     run_written_file,
     sends_secrets,
 )
+from aish_lsp.shell.risk.targets import note_targets
 from aish_lsp.shell.risk.values import Input
 from aish_lsp.shell.risk.wrappers import find, unwrap
 
@@ -77,6 +78,9 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
         ):
             continue
         is_known = base == base.casefold() and folder in _FOLDERS
+        arguments = Arguments(words[1:], entry.values)
+        if entry.writer is not None:
+            note_targets(review, entry.writer, name, arguments, stdin)
         inner = _commands_within(review, words, name, entry, stdin)
         if inner is not None:
             # What is wrapped counts in place of its wrapper.
@@ -84,13 +88,17 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
             review.caution_if(_not_meant(review, first, known=is_known))
             waiting += inner
             continue
-        _by_rows(review, name, words, entry, known=is_known)
+        _by_rows(review, name, words, entry, arguments, known=is_known)
         if name in SENDERS and sends_secrets(review, words, stdin):
             review.destructive("may send secrets to another machine")
 
 
 def _commands_within(
-    review: Review, words: Sequence[str], name: str, entry: CommandRules, stdin: Input
+    review: Review,
+    words: Sequence[str],
+    name: str,
+    entry: CommandRules,
+    stdin: Input,
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command runs; None if the rows of the tables are to judge it.
 
@@ -119,10 +127,15 @@ def _plain_name(base: str) -> str:
 
 
 def _by_rows(
-    review: Review, name: str, words: Sequence[str], entry: CommandRules, *, known: bool
+    review: Review,
+    name: str,
+    words: Sequence[str],
+    entry: CommandRules,
+    arguments: Arguments,
+    *,
+    known: bool,
 ) -> None:
     """Record what the tables say of a command; if ``known``, its name is one of the system's."""
-    arguments = Arguments(words[1:], entry.values)
     if name not in _LISTS:
         review.reads.append(words)
         review.read_secrets = review.read_secrets or (len(words) == 1 and name in _PRINTS_ALL)

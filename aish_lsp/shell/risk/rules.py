@@ -93,6 +93,39 @@ class Program(NamedTuple):
     every: bool = False
 
 
+class Writer(NamedTuple):
+    """How a command names the files that it writes.
+
+    Attributes:
+        operands: whether operands say what it writes.
+        last: whether the last operand is what it writes; else all are.
+        outputs: options whose value it writes.
+        folders: options whose value is the folder that it writes into.
+        own_values: the options of these that take the next word, if those of the rules do not hold
+            for each of its subcommands.
+        needs: an expression for the words without one of which it writes nothing.
+        keeps: options with which existing files are kept.
+        sources: whether its sources are gone afterwards.
+        copies: whether it writes what it reads, so that the text is known.
+        only: the options without one of which it writes nothing.
+        program: options that hold its program; without one, the first operand is the program.
+        runs: options that hold a command line.
+    """
+
+    operands: bool = True
+    last: bool = True
+    outputs: Sequence[str] = ()
+    folders: Sequence[str] = ()
+    keeps: Sequence[str] = ()
+    sources: bool = False
+    copies: bool = False
+    only: Sequence[str] = ()
+    program: Sequence[str] = ()
+    runs: Sequence[str] = ()
+    own_values: Values | None = None
+    needs: str = ""
+
+
 @dataclass(slots=True)
 class CommandRules:
     """What the tables say about one command name.
@@ -104,6 +137,7 @@ class CommandRules:
         by_word: those for a subcommand, by its name.
         globs: those for a pattern of names.
         wrappers, program: how it runs others, or a program in its own language.
+        writer: how it names the files that it writes; None if it writes none that it names.
     """
 
     values: Values = NO_VALUES
@@ -113,6 +147,7 @@ class CommandRules:
     globs: list[Rule] = field(default_factory=list)
     wrappers: list[Wrapper] = field(default_factory=list)
     program: Program | None = None
+    writer: Writer | None = None
     _sorted: dict[tuple[str, ...], list[Rule]] = field(default_factory=dict)
 
     def add(self, rule: Rule) -> None:
@@ -165,6 +200,10 @@ class Tables:
             fields = data["programs"][row["program"]]
             rules = tuple(ProgramRule(**rule) for rule in fields["rules"])
             entry.program = Program(**{**fields, "rules": rules})
+        if "writer" in row:
+            fields = data["writers"][row["writer"]]
+            own = Values(fields["own_values"]) if "own_values" in fields else None
+            entry.writer = Writer(**{**fields, "own_values": own})
         return entry
 
     def _rule(self, number: int) -> Rule:

@@ -16,7 +16,6 @@ from aish_lsp.shell.risk.data import UNKNOWN, table
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
 from aish_lsp.shell.risk.review import UNSEEN, Review, texts
 from aish_lsp.shell.risk.rules import Program, tables
-from aish_lsp.shell.risk.targets import WRITERS, writer
 from aish_lsp.shell.risk.values import Input, text_of
 
 Handler = Callable[[Review, Sequence[str], Input], bool]
@@ -271,9 +270,8 @@ def _commands() -> re.Pattern[str]:
     return re.compile("|".join(_NAMES["git_commands"]), re.IGNORECASE)
 
 
-def git(review: Review, words: Sequence[str], stdin: Input) -> bool:
-    """Judge what git is set to run, and what it writes; the tables judge the rest."""
-    writer(review, words, stdin)
+def git(review: Review, words: Sequence[str], _stdin: Input) -> bool:
+    """Judge what git is set to run; the tables judge the rest."""
     at = 1
     while at < len(words) and words[at][:1] == "-":
         option = words[at]
@@ -312,7 +310,6 @@ def _configure(review: Review, name: str, value: str) -> None:
 
 HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(_SHELLS, shell),
-    **dict.fromkeys(WRITERS, writer),
     **dict.fromkeys((".", "source"), source),
     **dict.fromkeys(("at", "batch"), coming_later),
     **dict.fromkeys(("cd", "pushd", "popd"), change_folder),

@@ -2,74 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from itertools import chain
-from typing import Any, Final, NamedTuple
 
-from aish_lsp.shell.risk.data import UNKNOWN, table
-from aish_lsp.shell.risk.matching import NO_VALUES, Arguments, Values
+from aish_lsp.shell.risk.data import UNKNOWN
+from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
 from aish_lsp.shell.risk.review import Review
+from aish_lsp.shell.risk.rules import Writer
 from aish_lsp.shell.risk.values import Input, text_of
 
 
-class Writer(NamedTuple):
-    """How a command names the files that it writes.
-
-    Attributes:
-        values: options that take the next word.
-        operands: whether operands say what it writes.
-        last: whether the last operand is what it writes; else all are.
-        outputs: options whose value it writes.
-        folders: options whose value is the folder that it writes into.
-        keeps: options with which existing files are kept.
-        sources: whether its sources are gone afterwards.
-        copies: whether it writes what it reads, so that the text is known.
-        only: the options without one of which it writes nothing.
-        program: options that hold its program; without one, the first operand is the program.
-        runs: options that hold a command line.
-    """
-
-    values: Values = NO_VALUES
-    operands: bool = True
-    last: bool = True
-    outputs: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-    keeps: tuple[str, ...] = ()
-    sources: bool = False
-    copies: bool = False
-    only: tuple[str, ...] = ()
-    program: tuple[str, ...] = ()
-    runs: tuple[str, ...] = ()
-
-
-def _writers() -> dict[str, Writer]:
-    """Return, by its name, how each command names the files that it writes."""
-    writers: dict[str, Writer] = {}
-    for row in table("writers")["writers"]:
-        fields: dict[str, Any] = {
-            key: tuple(value.split()) if isinstance(value, str) else value
-            for key, value in row.items()
-        }
-        names = fields.pop("names")
-        parts = (fields.get(key, ()) for key in ("values", "outputs", "folders", "runs"))
-        fields["values"] = Values(chain(*parts))
-        writers |= dict.fromkeys(names, Writer(**fields))
-    return writers
-
-
-WRITERS: Final = _writers()
-
-
-def writer(review: Review, words: Sequence[str], stdin: Input) -> bool:
-    """Record the risk of a command's targets; return False, since the tables judge the rest."""
-    name = words[0].rpartition("/")[2].casefold()
-    how = WRITERS[name]
-    arguments = Arguments(words[1:], how.values)
+def note_targets(
+    review: Review, how: Writer, name: str, arguments: Arguments, stdin: Input
+) -> None:
+    """Record the risk of what a command writes; ``how`` it names that."""
+    if how.needs and re.search(how.needs, "\n".join(arguments.words), re.MULTILINE) is None:
+        return
+    if how.own_values is not None:
+        arguments = Arguments(arguments.words, how.own_values)
     if how.only and not any(map(arguments.has, how.only)):
-        return False
+        return
     if name in {"curl", "wget"}:
-        _downloads(review, name, words, arguments)
+        _downloads(review, name, arguments)
     for value in arguments.values(how.outputs):
         if value != "-":
             review.writes(value)
@@ -83,7 +38,6 @@ def writer(review: Review, words: Sequence[str], stdin: Input) -> bool:
         first = int(bool(how.program) and not any(map(arguments.has, how.program)))
         keeps = any(map(arguments.has, how.keeps))
         _operands(review, how, name, arguments.operands[first:], keeps=keeps, stdin=stdin)
-    return False
 
 
 def _operands(
@@ -156,10 +110,10 @@ def _folder(review: Review, folder: str, name: str) -> None:
         review.writes(f"{folder.rstrip('/')}/{UNKNOWN}", "adds")
 
 
-def _downloads(review: Review, name: str, words: Sequence[str], stdin: Arguments) -> None:
+def _downloads(review: Review, name: str, arguments: Arguments) -> None:
     """Note the files to which a download is written, named after its address."""
-    named = name == "wget" or stdin.has("-O") or stdin.has("--remote-name")
-    for word in words[1:]:
+    named = name == "wget" or arguments.has("-O") or arguments.has("--remote-name")
+    for word in arguments.words:
         base = word.split("?")[0].rstrip("/").rpartition("/")[2]
         if named and base and word[:1] != "-" and ("/" in word or "." in word):
             review.written.setdefault(base, UNKNOWN)
